@@ -1,0 +1,68 @@
+# Every target sets up what it needs by itself. Two commands get a new machine going:
+#   make run     a node on 127.0.0.1:9092
+#   make test    everything that decides whether the software works
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+export PYTHONHASHSEED ?= 0
+
+.PHONY: help setup run test check fix bench docs fuzz lock clean
+
+help:
+	@sed -n 's/^## //p' Makefile
+
+## setup   make .venv with everything in it (kraftlog itself is installed editable)
+setup: $(READY)
+
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "kraftlog needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $(READY)
+
+## run     start a node on 127.0.0.1:9092 (ARGS="--port 9192" and the like)
+run: $(READY)
+	$(BIN)/kraftlog start $(ARGS)
+
+## test    every test, on all cores (ARGS="-k name" to choose)
+test: $(READY)
+	$(BIN)/python -m tests.run $(ARGS)
+
+## check   format, lint, types, layers: never writes
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --cache-dir .cache/import-linter
+	$(BIN)/python -m tests.docs --check
+
+## fix     what check complains about and a machine can mend
+fix: $(READY)
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format --quiet .
+
+## bench   measure, print, and write docs/performance.md
+bench: $(READY)
+	$(BIN)/python -m bench $(ARGS)
+
+## docs    rewrite the tables in docs/ that are made from the code
+docs: $(READY)
+	$(BIN)/python -m tests.docs
+
+## fuzz    fuzz the decoders for MINUTES=5 (coverage guided), keeping what is found
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5)
+
+## lock    pin all dependencies anew, with hashes
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements/dev.txt
+	echo uv | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --python-version 3.11 -o requirements/uv.txt -
+
+clean:
+	rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis .coverage* build dist

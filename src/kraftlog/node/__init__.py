@@ -1,0 +1,1 @@
+"""The pure whole: requests in, effects out."""

@@ -1,0 +1,1 @@
+"""What a host gives to those who must not do things themselves."""

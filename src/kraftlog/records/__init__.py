@@ -1,0 +1,1 @@
+"""Record batches: their bytes, built, read, checked and compressed."""

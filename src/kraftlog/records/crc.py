@@ -1,0 +1,40 @@
+"""CRC-32C of any buffer, by the processor's own instruction.
+
+The package's `__init__` imports `importlib.metadata` to find its version, which costs most of a
+node's start-up, so its extension module is loaded by itself.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.types import Buffer
+
+
+def _load() -> Callable[[Buffer], int]:
+    from importlib.machinery import EXTENSION_SUFFIXES, ExtensionFileLoader, PathFinder
+    from importlib.util import module_from_spec, spec_from_loader
+
+    package = PathFinder.find_spec("crc32c")
+    for folder in (package and package.submodule_search_locations) or ():
+        for suffix in EXTENSION_SUFFIXES:
+            loader = ExtensionFileLoader("_crc32c", f"{folder}/_crc32c{suffix}")
+            spec = spec_from_loader("_crc32c", loader)
+            if spec is None:
+                continue
+            try:
+                module = module_from_spec(spec)
+                loader.exec_module(module)
+            except ImportError:
+                continue
+            function: Callable[[Buffer], int] = module.crc32c
+            return function
+    from crc32c import crc32c
+
+    function = crc32c
+    return function
+
+
+crc32c = _load()

@@ -1,0 +1,1 @@
+"""One partition's life: leader, follower, high watermark, waiting requests."""

@@ -1,0 +1,1 @@
+"""Carries out effects on storage, the same for both hosts."""

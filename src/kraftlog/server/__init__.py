@@ -1,0 +1,1 @@
+"""The real host: epoll, sockets, files, threads that block in the kernel."""

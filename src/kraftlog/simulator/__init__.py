@@ -1,0 +1,1 @@
+"""The virtual host: time, network and disk that a seed decides."""

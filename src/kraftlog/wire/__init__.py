@@ -1,0 +1,1 @@
+"""Messages to bytes and back: Kafka's wire protocol."""
