@@ -21,7 +21,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Self, dataclass_transform
+    from typing import Any, ClassVar, Self, dataclass_transform
 else:
 
     def dataclass_transform(**_: object) -> Callable[[type], type]:
@@ -33,7 +33,7 @@ _IMMUTABLE = (int, str, bytes, float, bool, tuple, frozenset, type(None))
 
 def _compile_at_first_call(self: Any, *args: Any, **kwargs: Any) -> None:
     """Stands in as the constructor of every class until the first value of it is made."""
-    cls = type(self)
+    cls: Any = type(self)
     cls.__init__ = compile_init(cls)
     cls.__init__(self, *args, **kwargs)
 
@@ -72,13 +72,13 @@ class ValueMeta(type):
 class Value(metaclass=ValueMeta):
     """Plain data; the module says the rules."""
 
+    _fields: ClassVar[tuple[str, ...]]
+    _defaults: ClassVar[dict[str, Any]]
+
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        for field in self._fields:
-            if getattr(self, field) != getattr(other, field):
-                return False
-        return True
+        return all(getattr(self, field) == getattr(other, field) for field in self._fields)
 
     def __hash__(self) -> int:
         return hash(tuple([getattr(self, field) for field in self._fields]))

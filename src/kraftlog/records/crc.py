@@ -31,10 +31,9 @@ def _load() -> Callable[[Buffer], int]:
                 continue
             function: Callable[[Buffer], int] = module.crc32c
             return function
-    from crc32c import crc32c
+    from crc32c import crc32c as portable
 
-    function = crc32c
-    return function
+    return portable
 
 
 crc32c = _load()
