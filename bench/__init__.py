@@ -1,0 +1,1 @@
+"""Benchmarks: every figure in the docs is printed by one of these."""
