@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-pytest_plugins = ("tests.interop.fixtures", "tests.interop.skips")
+pytest_plugins = ("pytester", "tests.interop.fixtures", "tests.interop.skips")

@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -129,4 +130,7 @@ def _digest(*parts: bytes) -> str:
 
 
 if __name__ == "__main__":
-    print(kafka_libs())
+    try:
+        print(kafka_libs())
+    except UnavailableError as e:
+        sys.exit(str(e))
