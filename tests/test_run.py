@@ -59,6 +59,6 @@ def test_a_run_without_a_test_fails(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", tidy.ROOT)
     pytester.makepyfile(f"import pytest\ndef test_a():\n    {body}\n")
-    result = pytester.run(sys.executable, "-m", "tests.run")
+    result = pytester.run(sys.executable, "-m", "tests.run", "-n", "0")  # workers start slowly
     assert result.ret == code
     result.stdout.fnmatch_lines(["ground *"])
