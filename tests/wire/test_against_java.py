@@ -72,13 +72,7 @@ def test_java_reads_what_we_write_and_writes_the_same(jvm: Driver) -> None:
 
 
 def test_a_difference_is_noticed() -> None:
-    ours = PartitionData(
-        partition_index=0,
-        replica_epoch=1,
-        replica_id=2,
-        replica_directory_id=bytes(16),
-        last_offset_epoch=5,
-        last_offset=6,
-    )
+    values = {field.name: field.default for field in PartitionData._schema}
+    ours = PartitionData(**{**values, "replica_id": 2, "last_offset": 6, "partition_index": 0})
     java = {"partitionIndex": 0, "replicaId": 1, "replicaDirectoryId": "A" * 22, "lastEpoch": 5}
     assert list(differences(ours, java)) == ["replicaId: 2 is 1", "lastEpoch is unknown"]
