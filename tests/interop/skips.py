@@ -36,7 +36,7 @@ def refusal(node_id: str, reason: str, allowed: list[str]) -> str | None:
     test = node_id.rpartition("@")[0] or node_id  # xdist writes the group behind an @
     if any(fnmatchcase(test, pattern) for pattern in allowed):
         return None
-    return f"{test} must not be skipped here ({reason}); install it, or allow it in {os.path.basename(ALLOWED)}"
+    return f"{test} must not be skipped here ({reason}); install it, or see allowed-skips.txt"
 
 
 def skip_reason(report: pytest.TestReport) -> str:
