@@ -1,1 +1,1 @@
-"""Benchmarks: every figure in the docs is printed by one of these."""
+"""Measurements; `python -m bench` runs all of them."""

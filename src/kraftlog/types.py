@@ -53,3 +53,11 @@ class Now(Value):
 
     monotonic_ms: int
     wall_ms: int
+
+
+#: A log is named as its directory is: topic, dash, partition.
+LogName = str
+
+
+def log_name(topic: str, partition: int) -> LogName:
+    return f"{topic}-{partition}"
