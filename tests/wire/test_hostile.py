@@ -157,11 +157,10 @@ def test_other_buffers_than_bytes_are_judged_alike(cls: type[Message]) -> None:
                 decode(cls, version, buffer)
             assert str(caught.value) == str(expected)
         shifted = b"\x01" * 5 + broken + b"\x02" * 7
-        for buffer in (shifted, memoryview(shifted)):
-            if expected is not None:
-                with pytest.raises(ProtocolError) as caught:
-                    decode(cls, version, buffer, 5, 5 + len(broken))
-                assert str(caught.value) == str(expected)
+        if expected is not None:
+            with pytest.raises(ProtocolError) as caught:
+                decode(cls, version, shifted, 5, 5 + len(broken))
+            assert str(caught.value) == str(expected)
 
 
 VERSIONS = [(cls, version) for cls in all_messages() for version in versions_of(cls)]

@@ -246,7 +246,8 @@ def decode_consumer_protocol(cls: type[M], raw: Buffer) -> M:
 
 def _int16(raw: Buffer, pos: int, field: str) -> int:
     if len(raw) < pos + 2:
-        raise ProtocolError(f"2 bytes wanted, {len(raw) - pos} left", field=field, position=pos)
+        left = max(len(raw) - pos, 0)
+        raise ProtocolError(f"2 bytes wanted, {left} left", field=field, position=pos)
     number: int = struct.unpack_from(">h", raw, pos)[0]
     return number
 

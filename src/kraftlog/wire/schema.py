@@ -231,7 +231,7 @@ class Message(Value, metaclass=MessageMeta):
     _flexible: ClassVar[int]
 
     if TYPE_CHECKING:
-        unknown_tags: tuple[tuple[int, bytes], ...]
+        unknown_tags: tuple[tuple[int, bytes], ...] = binary(init=False)
 
 
 def blank(cls: type[Message]) -> Any:
