@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tracemalloc
 from collections.abc import Iterator
 from random import Random
@@ -13,8 +14,8 @@ from hypothesis import strategies as st
 from kraftlog.errors import ProtocolError
 from kraftlog.wire.codec import decode, decode_with_tags, encode, encode_with_tags
 from kraftlog.wire.compiler import has_batches
-from kraftlog.wire.explain import read_slowly
 from kraftlog.wire.schema import Message, array, string
+from tests.wire.judge import VERSIONS, attempt, chosen, judge
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
 EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
@@ -29,27 +30,6 @@ def small(cls: type[Message], version: int, seed: int = 0) -> bytes:
     return encode(
         Sampler(random, small=True, ours=True, null_share=0.1).message(cls, version), version
     )
-
-
-def attempt(cls: type[Message], version: int, raw: bytes) -> Message | ProtocolError:
-    try:
-        return decode(cls, version, raw)
-    except ProtocolError as error:
-        return error
-
-
-def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
-    """Read what may be broken: both readers refuse it, or both see the same message."""
-    outcome = attempt(cls, version, raw)
-    if isinstance(outcome, ProtocolError):
-        assert outcome.field.startswith(f"{cls.__name__} v{version}")
-        assert 0 <= outcome.position <= len(raw)
-        assert outcome.what != "0 bytes too many", "only the slow reader understood it"
-        return outcome
-    slow, after = read_slowly(cls, version, raw)
-    assert after == len(raw)
-    assert plain(slow) == plain(outcome)
-    return None
 
 
 def places(raw: bytes, random: Random) -> Iterator[int]:
@@ -163,12 +143,22 @@ def test_other_buffers_than_bytes_are_judged_alike(cls: type[Message]) -> None:
             assert str(caught.value) == str(expected)
 
 
-VERSIONS = [(cls, version) for cls in all_messages() for version in versions_of(cls)]
-
-
 @given(st.sampled_from(VERSIONS), st.binary(max_size=120))
 def test_any_bytes_at_all(which: tuple[type[Message], int], raw: bytes) -> None:
     judge(*which, raw)
+
+
+CORPUS = os.path.join(os.path.dirname(__file__), "corpus")
+
+
+@pytest.mark.parametrize("name", sorted(os.listdir(CORPUS)))
+def test_what_the_fuzzer_kept(name: str) -> None:
+    """`make fuzz` leaves here what it found; each is tried on every message."""
+    with open(os.path.join(CORPUS, name), "rb") as file:
+        data = file.read()
+    judge(*chosen(data))
+    for cls in all_messages():
+        judge(cls, cls._versions[1], data[2:])
 
 
 class Words(Message, versions=(0, 1), flexible=1):

@@ -26,6 +26,8 @@ _writers: dict[tuple[type[Message], int], Writer] = {}
 _tag_readers: dict[tuple[type[Message], int], Reader] = {}
 _tag_writers: dict[tuple[type[Message], int], Writer] = {}
 
+_piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
+
 _WHAT_READERS_RAISE = (struct.error, IndexError, UnicodeDecodeError, Malformed)
 
 
@@ -119,6 +121,23 @@ def encode(message: Message, version: int) -> bytes:
     pieces: list[Any] = []
     writer(type(message), version)(message, pieces.append)
     return b"".join(pieces)
+
+
+def encode_piece(cls: type[Message], version: int, part: M) -> M:
+    """The bytes of a struct as it stands in message `cls`, typed as what they stand for.
+
+    An array whose schema says `pieces` takes them in place of the struct itself: who answers
+    with the same structs again and again keeps their bytes.
+    """
+    key = (cls, version, type(part))
+    found = _piece_writers.get(key)
+    if found is None:
+        found = compiler.compile_writer(cls, version, part=type(part))
+        _piece_writers[key] = found
+    pieces: list[Any] = []
+    found(part, pieces.append)
+    piece: Any = b"".join(pieces)
+    return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
 
 
 def encode_with_tags(message: Message, version: int) -> bytes:

@@ -408,8 +408,10 @@ class WriterWriter:
         # Fixed-width writes that wait to be merged into one: (struct code, expression).
         self.waiting: list[tuple[str, str]] = []
 
-    def write(self) -> Source:
-        self.struct(self.form.cls, "m", self.form.cls.__name__)
+    def write(self, part: type[Message] | None = None) -> Source:
+        """A writer of the message, or of a struct as it stands in the message."""
+        cls = part or self.form.cls
+        self.struct(cls, "m", cls.__name__)
         self.flush()
         if len(self.source.lines) == 1:
             self.source.line("pass")
@@ -435,14 +437,25 @@ class WriterWriter:
             if not field.ignorable:
                 default = self.constant(field.default)
                 where = f"{path}.{field.name}"
+                value = f"{name}.{field.name}"
                 out.line(
-                    f"if {name}.{field.name} != {default}: "
-                    f"no_place({where!r}, {self.form.version}, {name}.{field.name})"
+                    f"if {self.differs(field, value, default)}: "
+                    f"no_place({where!r}, {self.form.version}, {value})"
                 )
         for field in self.form.plain(cls):
             self.field(field, f"{name}.{field.name}", f"{path}.{field.name}")
         if self.form.flexible:
             self.tags(cls, name, path)
+
+    @staticmethod
+    def differs(field: Field, value: str, default: str) -> str:
+        """Whether a value is not the default; a struct is mostly the very default, so ask that."""
+        is_struct = field.struct is not None and not field.is_array
+        return (
+            f"{value} is not {default} and {value} != {default}"
+            if is_struct
+            else (f"{value} != {default}")
+        )
 
     def constant(self, value: Any) -> str:
         if isinstance(value, (int, str, bytes, float, type(None))) or value == ():
@@ -543,6 +556,10 @@ class WriterWriter:
             out.line(f"{count} = len({value})")
             self.size(count, compact)
             with out.block(f"for {item} in {value}:"):
+                if field.pieces:
+                    with out.block(f"if type({item}) is bytes:"):
+                        out.line(f"put({item})")
+                        out.line("continue")
                 if field.struct is not None:
                     self.struct(field.struct, item, f"{path}[]")
                 else:
@@ -563,9 +580,8 @@ class WriterWriter:
         for field in known:
             value, pieces = out.fresh("v"), out.fresh("t")
             default = self.constant(field.default)
-            same = f"{value} is not {default} and " if field.struct and not field.is_array else ""
             out.line(f"{value} = {name}.{field.name}")
-            with out.block(f"if {same}{value} != {default}:"):
+            with out.block(f"if {self.differs(field, value, default)}:"):
                 out.line(f"{pieces} = []; outer{found} = put; put = {pieces}.append")
                 self.field(field, value, f"{path}.{field.name}")
                 self.flush()
@@ -612,7 +628,12 @@ def compile_reader(cls: type[Message], version: int, keep_tags: bool = False) ->
     return reader
 
 
-def compile_writer(cls: type[Message], version: int, keep_tags: bool = False) -> Writer:
-    source = WriterWriter(Form(cls, version, keep_tags)).write()
-    writer: Writer = source.build("write", f"write {cls.__name__} v{version}")
+def compile_writer(
+    cls: type[Message],
+    version: int,
+    keep_tags: bool = False,
+    part: type[Message] | None = None,
+) -> Writer:
+    source = WriterWriter(Form(cls, version, keep_tags)).write(part)
+    writer: Writer = source.build("write", f"write {(part or cls).__name__} v{version}")
     return writer
