@@ -16,8 +16,9 @@ from kraftlog.wire.codec import (
     encode_piece,
     encode_with_tags,
 )
-from kraftlog.wire.compiler import has_batches, reader_source, writer_source
+from kraftlog.wire.compiler import reader_source, writer_source
 from kraftlog.wire.explain import read_slowly
+from kraftlog.wire.form import has_batches
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kraftlog.wire.primitives import rest_of_uvarint, uvarint
 from kraftlog.wire.schema import Message

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kraftlog.errors import ProtocolError
 from kraftlog.wire.codec import decode, decode_with_tags, encode, encode_with_tags
-from kraftlog.wire.compiler import has_batches
+from kraftlog.wire.form import has_batches
 from kraftlog.wire.schema import Message, array, string
 from tests.wire.judge import VERSIONS, attempt, chosen, judge
 from tests.wire.samples import Sampler, all_messages, plain, versions_of

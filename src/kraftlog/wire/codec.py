@@ -10,6 +10,7 @@ import struct
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import compiler
+from kraftlog.wire.form import has_batches
 from kraftlog.wire.primitives import Malformed
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _decode(
 ) -> M:
     stop = len(buffer) if end is None else end
     source: Any = buffer
-    if type(buffer) is not bytes and not compiler.has_batches(cls):
+    if type(buffer) is not bytes and not has_batches(cls):
         # What is no batch is short-lived and small: bytes are the quickest thing to read from.
         source, pos, stop = bytes(memoryview(buffer)[pos:stop]), 0, stop - pos
     try:
@@ -118,8 +119,10 @@ def explain(
 
 def encode(message: Message, version: int) -> bytes:
     """The bytes of a message, without a header."""
+    cls = type(message)
+    write = _writers.get((cls, version)) or writer(cls, version)
     pieces: list[Any] = []
-    writer(type(message), version)(message, pieces.append)
+    write(message, pieces.append)
     return b"".join(pieces)
 
 
