@@ -31,9 +31,8 @@ class Form:
         return [f for f in cls._schema if f.in_version(self.version) and f.tag < 0]
 
     def tagged(self, cls: type[Message]) -> list[Field]:
-        """The fields of the tagged section, in the order of their tags."""
-        found = [f for f in cls._schema if f.in_version(self.version) and f.tag >= 0]
-        return sorted(found, key=lambda f: f.tag)
+        """The fields of the tagged section; a writer puts them in the order of their tags."""
+        return [f for f in cls._schema if f.in_version(self.version) and f.tag >= 0]
 
     def absent(self, cls: type[Message]) -> list[Field]:
         return [f for f in cls._schema if not f.in_version(self.version)]

@@ -168,14 +168,15 @@ class ReaderWriter:
         kind = NUMBERS[field.kind]
         stop = out.fresh("e")
         out.line(f"{stop} = pos + ({count}) * {kind.size}")
+        out.line(f"if {stop} > end: raise Malformed('array longer than the message')")
         read = out.refer("read", kind.read)
         if self.form.zero_copy:  # slices of such a buffer may not be hashable
-            out.line(f"{target} = {read}(buf, pos, end, {count})")
+            out.line(f"{target} = {read}(buf, pos, {count})")
         else:
             known, raw = out.refer("known", kind.read_known), out.fresh("r")
             out.line(f"{raw} = {known}.get(buf[pos:{stop}])")
             with out.block(f"if {raw} is None:"):
-                out.line(f"{raw} = {read}(buf, pos, end, {count})")
+                out.line(f"{raw} = {read}(buf, pos, {count})")
                 limit = kind.LONGEST_REMEMBERED
                 out.line(f"if {count} <= {limit}: {known}.keep(buf[pos:{stop}], {raw})")
             out.line(f"{target} = {raw}")
