@@ -158,7 +158,7 @@ def metadata_response(topics: int, partitions: int) -> MetadataResponse:
 
 def with_pieces() -> tuple[MetadataResponse, int]:
     """The big Metadata response as a broker makes it that keeps the bytes of its topics."""
-    whole = metadata_response(10, 100)
+    whole = metadata_response(100, 10)
     pieces = tuple([encode_piece(MetadataResponse, 12, topic) for topic in whole.topics])
     return whole.replace(topics=pieces), 12
 
@@ -211,7 +211,7 @@ def samples() -> tuple[Sample, ...]:
             for v, n in fetches
         ],
         Sample("Metadata v12 request", asked, 12),
-        Sample("Metadata v12 response, 1000 partitions", metadata_response(10, 100), 12),
+        Sample("Metadata v12 response, 1000 partitions", metadata_response(100, 10), 12),
         Sample("ListOffsets v7 request", list_request, 7),
         Sample("ListOffsets v7 response", list_response, 7),
         Sample("OffsetCommit v8 request", commit_request, 8),
