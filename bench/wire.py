@@ -10,13 +10,17 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from importlib import import_module
 from io import BytesIO
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from kio.serial import entity_reader, entity_writer
+from tests.wire.samples import Sampler
 
 from bench.messages import SAMPLES, Sample, with_pieces
+from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import encode, reader
 from kraftlog.wire.messages.headers import RequestHeader
 
@@ -27,14 +31,16 @@ ROUNDS = 9
 ROUND_SECONDS = 0.02
 
 
-def best_us(call: Callable[[], object]) -> float:
+def best_us(
+    call: Callable[[], object], rounds: int = ROUNDS, round_seconds: float = ROUND_SECONDS
+) -> float:
     """Microseconds a call, the best of nine rounds."""
     count, took = 1, 0.0
-    while took < ROUND_SECONDS / 4:
+    while took < round_seconds / 4:
         count *= 2
         took = timed(call, count)
-    count = max(1, int(count * ROUND_SECONDS / took))
-    return min([timed(call, count) for _ in range(ROUNDS)]) / count * 1e6
+    count = max(1, int(count * round_seconds / took))
+    return min([timed(call, count) for _ in range(rounds)]) / count * 1e6
 
 
 def timed(call: Callable[[], object], count: int) -> float:
@@ -132,6 +138,21 @@ def piece_cases() -> Iterator[tuple[str, float, str]]:
     yield f"{name}, kraftlog", best_us(lambda: encode(message, version)), "µs"
 
 
+def breadth_cases() -> Iterator[tuple[str, float, str]]:
+    """Every API in its newest version, with random contents: how far behind kio at worst."""
+    worst, where = 0.0, ""
+    for api in APIS.values():
+        for cls in (api.request(), api.response()) if api.key < 1000 else ():
+            message = Sampler(Random(5), tame=True).message(cls, api.last)
+            sample = Sample(cls.__name__, message, api.last)
+            raw = encode(message, api.last)
+            read, theirs = reader(cls, api.last), entity_reader(kio_class(sample))
+            ours = best_us(partial(read, raw, 0, len(raw)), 5, 0.004)
+            ratio = ours / best_us(partial(theirs, raw, 0), 5, 0.004)
+            worst, where = max((worst, where), (ratio, sample.name))
+    yield f"decode any API, the time of kio, at worst ({where})", worst, "x"
+
+
 DEFINE_ALL = """
 import sys, time
 from pkgutil import iter_modules
@@ -174,6 +195,7 @@ def cases() -> Iterator[tuple[str, float, str]]:
     yield from request_cases()
     yield from message_cases()
     yield from piece_cases()
+    yield from breadth_cases()
     yield from start_cases()
 
 
