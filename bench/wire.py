@@ -147,8 +147,8 @@ def breadth_cases() -> Iterator[tuple[str, float, str]]:
             sample = Sample(cls.__name__, message, api.last)
             raw = encode(message, api.last)
             read, theirs = reader(cls, api.last), entity_reader(kio_class(sample))
-            ours = best_us(partial(read, raw, 0, len(raw)), 5, 0.004)
-            ratio = ours / best_us(partial(theirs, raw, 0), 5, 0.004)
+            ours = best_us(partial(read, raw, 0, len(raw)), 9, 0.004)
+            ratio = ours / best_us(partial(theirs, raw, 0), 9, 0.004)
             worst, where = max((worst, where), (ratio, sample.name))
     yield f"decode any API, the time of kio, at worst ({where})", worst, "x"
 
