@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 
+from kraftlog.errors import CorruptBatchError
 from kraftlog.value import Value
 
 TYPE_CHECKING = False
@@ -20,6 +21,9 @@ assert HEADER_SIZE == 61
 
 #: Bytes of a batch that its length field does not count: base offset and the length itself.
 LENGTH_OVERHEAD = 12
+#: The length field of a batch without records.
+MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
+MAX_OFFSET = (1 << 63) - 1
 #: Where the CRC'd part begins.
 CRC_START = 21
 MAGIC = 2
@@ -93,6 +97,37 @@ class BatchHeader(Value):
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; nothing is checked but that 61 bytes are there."""
     return BatchHeader(*HEADER.unpack_from(buffer, position))
+
+
+def read_checked_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """The header of a batch that lies whole at `position`, once its numbers make sense."""
+    available = len(buffer) - position
+    if available < HEADER_SIZE:
+        raise CorruptBatchError(f"{available} bytes can't hold a batch", position=position)
+    header = read_header(buffer, position)
+    check_header(header, position)
+    if header.size > available:
+        raise CorruptBatchError(
+            f"a batch of {header.size} bytes where {available} are left", position=position
+        )
+    return header
+
+
+def check_header(header: BatchHeader, position: int = 0) -> None:
+    """Raise unless every number is one that a batch can have. (`walk` has the same rules.)"""
+    if header.magic != MAGIC:
+        raise CorruptBatchError(f"record format {header.magic}, not {MAGIC}", position=position)
+    if header.batch_length < MIN_LENGTH:
+        raise CorruptBatchError(f"a batch length of {header.batch_length}", position=position)
+    if header.base_offset < 0 or header.last_offset > MAX_OFFSET or header.last_offset_delta < 0:
+        raise CorruptBatchError(
+            f"offsets from {header.base_offset} to {header.last_offset}", position=position
+        )
+    if not 0 <= header.record_count <= header.last_offset_delta + 1:
+        raise CorruptBatchError(
+            f"{header.record_count} records in {header.last_offset_delta + 1} offsets",
+            position=position,
+        )
 
 
 def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, epoch: int) -> None:

@@ -1,0 +1,267 @@
+"""The codecs of record batches, with a bound on what is unpacked.
+
+gzip comes with Python. snappy, lz4 and zstd come with cramjam (the extra `compression`), which is
+loaded when the first such batch must be opened. A broker opens none: batches are opaque to it.
+
+Unpacking never allocates more than `max_size`, nor more than the packed bytes could hold: the
+block headers of lz4 and zstd frames bound that without unpacking anything.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptBatchError, ErrorCode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from kraftlog.types import Buffer
+
+NONE = 0
+GZIP = 1
+SNAPPY = 2
+LZ4 = 3
+ZSTD = 4
+CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+class UnsupportedCodecError(CorruptBatchError):
+    """The batch may be sound, but nothing here can open it."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
+    """`data` packed as Kafka's clients do; `level` is the codec's own, None its default."""
+    if codec == NONE:
+        return data
+    if codec == GZIP:
+        return _gzip(data, level)
+    if codec == SNAPPY:
+        return _snappy_xerial(data)
+    if codec == LZ4:
+        return _lz4_frame(data, level)
+    if codec == ZSTD:
+        return bytes(_cramjam(codec).zstd.compress(data, 3 if level is None else level))
+    raise UnsupportedCodecError(f"unknown compression codec {codec}")
+
+
+def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
+    """The unpacked bytes; refused when they would be more than `max_size`."""
+    if codec == GZIP:
+        return _gunzip(data, max_size)
+    if codec == SNAPPY:
+        return _unsnappy(data, max_size)
+    if codec == LZ4:
+        bound = lz4_bound(data)
+        return _unpack_frame(codec, _cramjam(codec).lz4, data, bound, max_size)
+    if codec == ZSTD:
+        bound = zstd_bound(data)
+        return _unpack_frame(codec, _cramjam(codec).zstd, data, bound, max_size)
+    if codec == NONE:
+        if len(data) > max_size:
+            raise _too_large(codec, max_size)
+        return bytes(data)
+    raise UnsupportedCodecError(f"unknown compression codec {codec}")
+
+
+def _cramjam(codec: int) -> ModuleType:
+    try:
+        import cramjam
+    except ImportError:
+        name = CODEC_NAMES[codec]
+        raise UnsupportedCodecError(
+            f"{name} needs the package cramjam; pip install 'kraftlog[compression]'"
+        ) from None
+    module: ModuleType = cramjam
+    return module
+
+
+def _too_large(codec: int, max_size: int) -> CorruptBatchError:
+    return CorruptBatchError(f"{CODEC_NAMES[codec]} data of more than {max_size} bytes unpacked")
+
+
+def _corrupt(codec: int, why: object) -> CorruptBatchError:
+    return CorruptBatchError(f"{CODEC_NAMES[codec]} data can't be unpacked: {why}")
+
+
+# gzip
+
+
+def _gzip(data: bytes, level: int | None) -> bytes:
+    import zlib
+
+    packer = zlib.compressobj(-1 if level is None else level, wbits=31)
+    return packer.compress(data) + packer.flush()
+
+
+def _gunzip(data: Buffer, max_size: int) -> bytes:
+    """All members of a gzip stream."""
+    import zlib
+
+    parts: list[bytes] = []
+    room = max_size
+    rest: Buffer = data
+    while True:
+        member = zlib.decompressobj(wbits=31)
+        try:
+            part = member.decompress(rest, room + 1)
+        except zlib.error as error:
+            raise _corrupt(GZIP, error) from None
+        room -= len(part)
+        if room < 0:
+            raise _too_large(GZIP, max_size)
+        if not member.eof:
+            raise _corrupt(GZIP, "it is cut off")
+        parts.append(part)
+        rest = member.unused_data
+        if not rest:
+            return b"".join(parts) if len(parts) > 1 else part
+
+
+# snappy
+
+#: In front of what Kafka's Java clients write: a name, a version and the lowest one that reads it.
+_XERIAL_MAGIC = b"\x82SNAPPY\0"
+_XERIAL_HEADER = _XERIAL_MAGIC + b"\0\0\0\1\0\0\0\1"
+#: The block size of Kafka's Java clients.
+_XERIAL_BLOCK = 32 * 1024
+#: The densest element of the format copies 64 bytes by 3.
+_SNAPPY_RATIO = 22
+
+
+def _snappy_xerial(data: bytes) -> bytes:
+    pack = _cramjam(SNAPPY).snappy.compress_raw
+    parts = [_XERIAL_HEADER]
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(pack(data[start : start + _XERIAL_BLOCK]))
+        parts += (len(block).to_bytes(4, "big"), block)
+    return b"".join(parts)
+
+
+def _unsnappy(data: Buffer, max_size: int) -> bytes:
+    """Blocks behind xerial's header, or else one raw block."""
+    view = memoryview(data)
+    if view[:8] != _XERIAL_MAGIC:
+        return _unsnappy_block(view, max_size, max_size)
+    parts = []
+    room = max_size
+    cursor = len(_XERIAL_HEADER)
+    while cursor < len(view):
+        size = int.from_bytes(view[cursor : cursor + 4], "big")
+        cursor += 4
+        if cursor + size > len(view):
+            raise _corrupt(SNAPPY, f"a block of {size} bytes where {len(view) - cursor} are left")
+        part = _unsnappy_block(view[cursor : cursor + size], room, max_size)
+        room -= len(part)
+        parts.append(part)
+        cursor += size
+    return b"".join(parts)
+
+
+def _unsnappy_block(block: memoryview, room: int, max_size: int) -> bytes:
+    snappy: Any = _cramjam(SNAPPY).snappy
+    try:
+        size = snappy.decompress_raw_len(block)
+        if size > room:
+            raise _too_large(SNAPPY, max_size)
+        if size > len(block) * _SNAPPY_RATIO:
+            raise _corrupt(SNAPPY, f"{size} bytes can't come out of {len(block)}")
+        return bytes(snappy.decompress_raw(block, size))
+    except _cramjam(SNAPPY).DecompressionError as error:
+        raise _corrupt(SNAPPY, error) from None
+
+
+# lz4 and zstd frames
+
+
+def _lz4_frame(data: bytes, level: int | None) -> bytes:
+    """Independent blocks without a content checksum, as Kafka's Java clients write."""
+    lz4: Any = _cramjam(LZ4).lz4
+    packer = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+    packer.compress(data)
+    return bytes(packer.finish())
+
+
+def _unpack_frame(codec: int, module: Any, data: Buffer, bound: int, max_size: int) -> bytes:
+    """Unpack into a buffer that is as large as the result may be, and no larger."""
+    buffer = bytearray(min(bound, max_size))
+    try:
+        size = module.decompress_into(data, buffer)
+    except _cramjam(codec).DecompressionError as error:
+        if bound > max_size and "whole buffer" in str(error):
+            raise _too_large(codec, max_size) from None
+        raise _corrupt(codec, error) from None
+    return bytes(memoryview(buffer)[:size])
+
+
+_LZ4_MAGIC = 0x184D2204
+#: An lz4 block unpacks to less than 255 times its size.
+_LZ4_RATIO = 255
+
+
+def lz4_bound(data: Buffer) -> int:
+    """At most how many bytes the frames in `data` hold, by the headers of their blocks."""
+    view = memoryview(data)
+    bound = 0
+    cursor = 0
+    while cursor < len(view):
+        if int.from_bytes(view[cursor : cursor + 4], "little") != _LZ4_MAGIC:
+            raise _corrupt(LZ4, "it is no frame")
+        flags, block_flags = _bytes_at(LZ4, view, cursor + 4, 2)
+        block_max = 1 << (8 + 2 * (block_flags >> 4 & 7))
+        cursor += 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
+        while size := int.from_bytes(_bytes_at(LZ4, view, cursor, 4), "little"):
+            stored = size & 0x7FFF_FFFF
+            bound += min(block_max, stored if size != stored else stored * _LZ4_RATIO)
+            cursor += 4 + stored + (4 if flags & 0x10 else 0)
+        cursor += 4 + (4 if flags & 0x04 else 0)
+    return bound
+
+
+_ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_MAX_BLOCK = 128 * 1024
+_ZSTD_SKIPPABLE = 0x184D2A50
+
+
+def zstd_bound(data: Buffer) -> int:
+    """At most how many bytes the frames in `data` hold, by the headers of their blocks.
+
+    A content size is not believed: it may be missing, or a lie.
+    """
+    view = memoryview(data)
+    bound = 0
+    cursor = 0
+    while cursor < len(view):
+        magic = int.from_bytes(_bytes_at(ZSTD, view, cursor, 4), "little")
+        if magic & 0xFFFF_FFF0 == _ZSTD_SKIPPABLE:
+            cursor += 8 + int.from_bytes(_bytes_at(ZSTD, view, cursor + 4, 4), "little")
+            continue
+        if magic != _ZSTD_MAGIC:
+            raise _corrupt(ZSTD, "it is no frame")
+        descriptor = _bytes_at(ZSTD, view, cursor + 4, 1)[0]
+        cursor += 5 + _zstd_header_rest(descriptor)
+        last = False
+        while not last:
+            header = int.from_bytes(_bytes_at(ZSTD, view, cursor, 3), "little")
+            last = bool(header & 1)
+            kind, size = header >> 1 & 3, header >> 3
+            bound += size if kind < 2 else _ZSTD_MAX_BLOCK
+            cursor += 3 + (1 if kind == 1 else size)
+        cursor += 4 if descriptor & 0x04 else 0
+    return bound
+
+
+def _zstd_header_rest(descriptor: int) -> int:
+    """Bytes of window, dictionary id and content size behind the descriptor."""
+    single_segment = descriptor >> 5 & 1
+    content_size = (single_segment, 2, 4, 8)[descriptor >> 6]
+    return (1 - single_segment) + (0, 1, 2, 4)[descriptor & 3] + content_size
+
+
+def _bytes_at(codec: int, view: memoryview, cursor: int, size: int) -> memoryview:
+    if cursor + size > len(view):
+        raise _corrupt(codec, "it is cut off")
+    return view[cursor : cursor + size]

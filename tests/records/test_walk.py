@@ -1,0 +1,111 @@
+"""Walking over headers: every batch once, and a stop at whatever is none."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from kraftlog.errors import CorruptBatchError
+from kraftlog.records.builder import BatchBuilder, build_empty_batch
+from kraftlog.records.header import BatchHeader
+from kraftlog.records.walk import walk, walk_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Walk = Callable[[bytes], Iterator[tuple[int, tuple[int, ...]]]]
+
+
+def in_file(buffer: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """The file form, with a reader that hands out no more than a header."""
+
+    def pread(size: int, offset: int) -> bytes:
+        assert size == 61
+        return buffer[offset : offset + size]
+
+    return walk_file(pread, 0, len(buffer))
+
+
+both = pytest.mark.parametrize("step", [walk, in_file])
+
+
+def make_batch(base_offset: int, count: int = 3) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset, leader_epoch=4)
+    for number in range(count):
+        builder.append(1000 + number, None, b"value")
+    return builder.build()
+
+
+@both
+def test_positions_and_headers(step: Walk) -> None:
+    batches = [make_batch(10), build_empty_batch(13, 19), make_batch(25, 1)]
+    found = list(step(b"".join(batches)))
+    assert [position for position, _ in found] == [0, len(batches[0]), len(batches[0]) + 61]
+    headers = [BatchHeader(*fields) for _, fields in found]
+    assert [(h.base_offset, h.last_offset, h.record_count) for h in headers] == [
+        (10, 12, 3),
+        (13, 19, 0),
+        (25, 25, 1),
+    ]
+
+
+@both
+def test_nothing_is_no_error(step: Walk) -> None:
+    assert list(step(b"")) == []
+
+
+@both
+@pytest.mark.parametrize(
+    ("place", "kind", "number", "what"),
+    [
+        (0, ">q", -1, "offsets from -1"),
+        (0, ">q", 2**63 - 2, "offsets from"),
+        (8, ">i", 48, "length of 48"),
+        (8, ">i", -1, "length of -1"),
+        (16, ">b", 1, "record format 1"),
+        (23, ">i", -1, "offsets from 13 to 12"),
+        (23, ">i", 1, "3 records in 2 offsets"),
+        (57, ">i", -1, "-1 records"),
+        (57, ">i", 4, "4 records in 3 offsets"),
+        (0, ">q", 12, "base offset 12 where 13 is next"),
+        (8, ">i", 2**31 - 1, "cut off"),
+    ],
+)
+def test_a_bad_header_stops_the_walk(
+    step: Walk, place: int, kind: str, number: int, what: str
+) -> None:
+    good = make_batch(10)
+    bad = bytearray(make_batch(13))
+    struct.pack_into(kind, bad, place, number)
+    steps = step(good + bad + make_batch(16))
+    assert next(steps)[0] == 0
+    with pytest.raises(CorruptBatchError, match=what) as caught:
+        next(steps)
+    assert caught.value.position == len(good)
+
+
+@both
+@pytest.mark.parametrize("left", [1, 60, 61, 80])
+def test_a_cut_batch_stops_the_walk(step: Walk, left: int) -> None:
+    good = make_batch(10)
+    steps = step(good + make_batch(13)[:left])
+    next(steps)
+    with pytest.raises(CorruptBatchError, match=f"cut off after {left} bytes") as caught:
+        next(steps)
+    assert caught.value.position == len(good)
+    assert len(list(walk(good + make_batch(13)[:left], may_end_in_batch=True))) == 1
+
+
+def test_a_part_of_a_buffer() -> None:
+    first, second, third = make_batch(0), make_batch(3), make_batch(6)
+    buffer = memoryview(first + second + third)
+    inner = walk(buffer, len(first), len(first) + len(second))
+    assert [(position, fields[0]) for position, fields in inner] == [(len(first), 3)]
+
+
+def test_a_file_shorter_than_it_said() -> None:
+    batch = make_batch(0)
+    with pytest.raises(CorruptBatchError, match="cut off"):
+        list(walk_file(lambda size, offset: batch[offset : offset + size], 0, len(batch) + 100))
