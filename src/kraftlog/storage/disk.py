@@ -135,10 +135,13 @@ class Disk:
 
         A full disk is no failure: `DiskFullError` says so.
         """
-        reason = error.strerror or str(error)
         if error.errno in _NO_ROOM:
-            return DiskFullError(f"{what}: {reason}")
-        failure = StorageError(f"{what}: {reason}")
+            return DiskFullError(f"{what}: {error.strerror or error}")
+        return self.fail(what, error)
+
+    def fail(self, what: str, error: OSError) -> StorageError:
+        """Take the disk offline, whatever the error is."""
+        failure = StorageError(f"{what}: {error.strerror or error}")
         failure.__cause__ = error
         if self.failure is None:
             self.failure = failure

@@ -38,7 +38,7 @@ class Index:
 
     def __init__(self, data: bytearray | None = None) -> None:
         self.data: bytearray | None = bytearray() if data is None else data
-        self.count = len(self.data) // self.entry.size if self.data is not None else 0
+        self.count = len(data) // self.entry.size if data is not None else 0
         self._disk: Disk | None = None
         self._handle: Handle | None = None
 
@@ -110,10 +110,10 @@ class OffsetIndex(Index):
         number = bisect_right(self, relative_offset, key=_first)
         return self[number - 1] if number else None
 
-    def before_position(self, position: int) -> int:
-        """The last known start of a batch at or before a position; 0 if none is known."""
+    def before_position(self, position: int) -> tuple[int, int] | None:
+        """The last entry at or before a position."""
         number = bisect_right(self, position, key=_second)
-        return self[number - 1][1] if number else 0
+        return self[number - 1] if number else None
 
     def truncate(self, size: int) -> None:
         """The segment now has `size` bytes."""

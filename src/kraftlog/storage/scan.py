@@ -54,6 +54,7 @@ class Scan:
         epochs: EpochCache | None = None,
         producers: ProducerState | None = None,
         producers_from: int = 0,
+        last_epoch: int = -1,
     ) -> None:
         self.base_offset = base_offset
         self.interval_bytes = interval_bytes
@@ -71,7 +72,7 @@ class Scan:
         self.offsets = OffsetIndex()
         self.times = TimeIndex()
         self.aborted: list[tuple[CompletedTransaction, int]] = []
-        self._epoch = -1
+        self._epoch = last_epoch
 
     def feed(self, view: memoryview) -> int:
         """Check the whole batches at the front of `view`; how many bytes they are."""

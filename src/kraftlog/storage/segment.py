@@ -100,6 +100,8 @@ class Segment:
 
     def note(self, buffers: Sequence[Buffer], batches: Batches, interval_bytes: int) -> None:
         """These batches have been written at the end: move it, and index them."""
+        if self.has_index_files:
+            self._reopen()
         if batches.max_timestamp > self.max_timestamp:
             self.max_timestamp = batches.max_timestamp
             self.max_timestamp_offset = batches.max_timestamp_offset
@@ -112,6 +114,12 @@ class Segment:
         self.size += batches.size_bytes
         self.end_offset = batches.last_offset + 1
         self.mark(self.end_offset, self.size)
+
+    def _reopen(self) -> None:
+        """The indexes are in memory again; their files are out of date until the next sealing."""
+        self.offsets.load()
+        self.times.load()
+        self.has_index_files = False
 
     def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
         """An entry for each batch that begins more than the interval behind the last one's."""
@@ -177,27 +185,27 @@ class Segment:
         if position is not None:
             return position
         entry = self.offsets.before_offset(offset - self.base_offset)
-        if entry is not None and not self._fits(entry):
+        if entry is not None and not self.fits(entry):
             self.rebuild()
-            entry = self.offsets.before_offset(offset - self.base_offset)
+            return self.position_of(offset)
         for place, _, last_offset, _ in self.walk(entry[1] if entry else 0):
             if last_offset >= offset:
                 return place
         return self.size
 
-    def _fits(self, entry: tuple[int, int]) -> bool:
+    def fits(self, entry: tuple[int, int]) -> bool:
         """Whether there is a batch where the index says."""
         relative_offset, position = entry
         head = self._disk.files.pread(self.log.use(), HEADER_SIZE, position)
         if len(head) < HEADER_SIZE:
             return False
         base, length, _, magic, _, _, delta, *_ = HEADER.unpack(head)
-        return (
-            magic == MAGIC
-            and MIN_LENGTH <= length <= self.size - position - LENGTH_OVERHEAD
-            and base >= self.base_offset
-            and base <= base + delta <= self.base_offset + relative_offset
+        if magic != MAGIC or not MIN_LENGTH <= length <= self.size - position - LENGTH_OVERHEAD:
+            return False
+        fitting: bool = (
+            self.base_offset <= base <= base + delta <= self.base_offset + relative_offset
         )
+        return fitting
 
     def walk(self, position: int) -> Iterator[tuple[int, int, int, int]]:
         """Position, size, last offset and largest timestamp of each batch from `position` on."""
@@ -220,9 +228,12 @@ class Segment:
         """The last known end of a batch within `max_bytes` of `start`; at least one batch."""
         if end - start <= max_bytes:
             return end
-        cut = self.offsets.before_position(start + max_bytes)
-        if cut > start:
-            return cut
+        entry = self.offsets.before_position(start + max_bytes)
+        if entry is not None and entry[1] > start:
+            if self.fits(entry):
+                return entry[1]
+            self.rebuild()
+            return self.cut_at(start, end, max_bytes)
         cut = start
         for place, size, _, _ in self.walk(start):
             if place > start and place + size > start + max_bytes:
@@ -261,8 +272,7 @@ class Segment:
     def truncate(self, offset: int) -> None:
         """Cut off everything from the batch that holds `offset` on."""
         position = self.position_of(offset)
-        self.offsets.load()
-        self.times.load()
+        self._reopen()
         self.remove_index_files()
         self._disk.files.truncate(self.log.use(), position)
         self.size, self.allocated = position, 0
@@ -328,10 +338,9 @@ class Segment:
         return [self.path(ending) for ending in endings]
 
     def remove_index_files(self) -> None:
-        if self.has_index_files:
-            for ending in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
-                unlink_if_there(self._disk.files, self.path(ending))
-            self.has_index_files = False
+        for ending in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            unlink_if_there(self._disk.files, self.path(ending))
+        self.has_index_files = False
 
     def release(self) -> None:
         """Close the files."""

@@ -59,25 +59,15 @@ def decode_snapshot(data: bytes, path: str) -> ProducerState:
     (count,) = _COUNT.unpack_from(body)
     if len(body) - _COUNT.size != count * _ENTRY.size:
         raise CorruptLogError(f"{path}: {len(body)} bytes can't be {count} producers")
-    return ProducerState([_entry(*f) for f in _ENTRY.iter_unpack(body[_COUNT.size :])])
+    return ProducerState([_entry(f) for f in _ENTRY.iter_unpack(body[_COUNT.size :])])
 
 
-def _entry(
-    producer_id: int,
-    epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    transaction_start: int,
-) -> ProducerEntry:
+def _entry(fields: tuple[int, ...]) -> ProducerEntry:
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, start = fields
     batches: tuple[RetainedBatch, ...] = ()
     if last_offset >= 0:
-        batches = (RetainedBatch(last_sequence, last_offset, offset_delta, timestamp),)
-    return ProducerEntry(
-        producer_id, epoch, batches, timestamp, coordinator_epoch, transaction_start
-    )
+        batches = (RetainedBatch(last_sequence, last_offset, delta, timestamp),)
+    return ProducerEntry(producer_id, epoch, batches, timestamp, coordinator, start)
 
 
 _NOTHING = RetainedBatch(NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP)
