@@ -283,31 +283,35 @@ class Log:
         if not self.segments or offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return offset
-        self._lower_recovery_point(offset)
         with _Doing(self, f"truncating to {offset}"):
+            end_offset = self._batch_boundary(offset)
+            self._lower_recovery_point(end_offset)
             dropped = False
-            while self.segments[-1].base_offset >= offset and len(self.segments) > 1:
+            while self.segments[-1].base_offset >= end_offset and len(self.segments) > 1:
                 self._drop(self.segments.pop())
                 dropped = True
             if dropped:  # or a segment could come back behind one that was cut
                 self.disk.files.sync_directory(self.folder)
             active = self.segments[-1]
-            position = active.position_of(offset)
-            if position < active.size:
-                base_offset = PLACE.unpack(
-                    self.disk.files.pread(active.log.use(), PLACE.size, position)
-                )[0]
-                active.truncate(offset)
-                self.end_offset = min(offset, base_offset)
-            else:
-                self.end_offset = offset
-            self.tracker.remove_above(self.end_offset)
-            self._epochs_changed |= self.epochs.truncate_from_end(self.end_offset)
-            self.start_offset = min(self.start_offset, self.end_offset)
-            self.recovery_point = min(self.recovery_point, self.end_offset)
+            if active.end_offset > end_offset:
+                active.truncate(end_offset)
+            self.end_offset = end_offset
+            self.start_offset = min(self.start_offset, end_offset)
+            self.tracker.remove_above(end_offset)
+            self._epochs_changed |= self.epochs.truncate_from_end(end_offset)
             if not self.tracker.is_empty:
                 self._replay_producers()
         return self.end_offset
+
+    def _batch_boundary(self, offset: int) -> int:
+        """The offset itself, or the base offset of the batch that straddles it."""
+        segment = self.segments[self._segment_number(offset)]
+        position = segment.position_of(offset)
+        if position == segment.size:
+            return offset
+        head = self.disk.files.pread(segment.log.use(), PLACE.size, position)
+        base_offset: int = PLACE.unpack(head)[0]
+        return min(offset, base_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove everything; the log goes on at `offset`."""

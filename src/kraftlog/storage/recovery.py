@@ -100,10 +100,16 @@ def open_log(
     clean: bool = False,
     recovery_point: int = 0,
     start_offset: int = 0,
+    distrust_cache: bool = False,
 ) -> Opening:
-    """Open the log in a directory; yields now and then how many bytes it has read."""
+    """Open the log in a directory; yields now and then how many bytes it has read.
+
+    `distrust_cache`: a sync has failed since the machine was started, so what can be read may
+    not be on the disk; it is read from there.
+    """
     disk.check()
     opener = _Opener(disk, folder, config, clean=clean, recovery_point=recovery_point)
+    opener.distrust_cache = distrust_cache
     opener.log.start_offset = start_offset
     try:
         yield from opener.open()
@@ -121,6 +127,7 @@ class _Opener:
     ) -> None:
         self.disk = disk
         self.clean = clean
+        self.distrust_cache = False
         self.recovery_point = recovery_point
         self.log = Log(disk, folder, config)
         self.report = RecoveryReport(folder, clean)
@@ -292,6 +299,8 @@ class _Opener:
         for number, segment in enumerate(segments):
             scan = self._scan_of(segment, with_crc=True, producers_from=max(done, NO_OFFSET))
             hole = self._hole_before(segment)
+            if self.distrust_cache:
+                self._forget_cached(segment)
             if not hole:
                 yield from scan_file(self.disk, segment.log, segment.size, scan)
                 self.report.scanned_bytes += scan.position
@@ -300,6 +309,10 @@ class _Opener:
                 self._cut(segments[number:], scan, problem, keep=not hole)
                 return
             self._accept(segment, scan)
+
+    def _forget_cached(self, segment: Segment) -> None:
+        self.disk.files.forget_cached(segment.log.use())
+        segment.size = self.disk.files.size(segment.log.use())
 
     def _hole_before(self, segment: Segment) -> str:
         """A segment that does not begin where the log ends so far: the end of that was lost."""
