@@ -231,7 +231,11 @@ class Message(Value, metaclass=MessageMeta):
     _flexible: ClassVar[int]
 
     if TYPE_CHECKING:
-        unknown_tags: tuple[tuple[int, bytes], ...]
+        # A slot, not a field: nobody gives it when making a message.
+        @property
+        def unknown_tags(self) -> tuple[tuple[int, bytes], ...]: ...
+        @unknown_tags.setter
+        def unknown_tags(self, tags: tuple[tuple[int, bytes], ...]) -> None: ...
 
 
 def blank(cls: type[Message]) -> Any:
