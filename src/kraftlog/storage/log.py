@@ -116,7 +116,9 @@ class Log:
         try:
             if segment.size + batches.size_bytes > segment.allocated >= 0:
                 self._allocate(segment, batches.size_bytes)
-            written = write_all(disk.files, segment.log.use(), buffers, segment.size)
+            written = write_all(
+                disk.files, segment.log.use(), buffers, segment.size, batches.size_bytes
+            )
         except OSError as error:
             raise self._undo_write(segment, batches.size_bytes, error) from error
         assert written == batches.size_bytes, "the description must fit the buffers"
