@@ -153,12 +153,23 @@ def _ignore(_: StorageError) -> None:
     """Nobody wants to know."""
 
 
-def write_all(files: Files, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-    """Write all buffers at `position`, in one call where one takes them; the bytes written."""
+def write_all(
+    files: Files, fd: int, buffers: Sequence[Buffer], position: int, size: int = -1
+) -> int:
+    """Write all buffers at `position`, in one call where one takes them; the bytes written.
+
+    `size` is their sum, for callers that know it. If a call was short, all is written again.
+    """
+    if size < 0:
+        size = sum(map(len, buffers))
+    end = position
     if len(buffers) <= MAX_SLICES:
-        total = sum([len(buffer) for buffer in buffers])
-        if files.pwritev(fd, buffers, position) == total:
-            return total
+        end += files.pwritev(fd, buffers, position)
+    else:
+        for first in range(0, len(buffers), MAX_SLICES):
+            end += files.pwritev(fd, buffers[first : first + MAX_SLICES], end)
+    if end - position == size:
+        return size
     return _write_piecewise(files, fd, buffers, position)
 
 

@@ -105,6 +105,12 @@ class OffsetIndex(Index):
     def append(self, relative_offset: int, position: int) -> None:
         self._append(relative_offset, position)
 
+    def extend(self, numbers: list[int]) -> None:
+        """Many entries: relative offset, position, relative offset, ..."""
+        data = self.data if self.data is not None else self.load()
+        data += struct.pack(f">{len(numbers)}i", *numbers)
+        self.count += len(numbers) // 2
+
     def before_offset(self, relative_offset: int) -> tuple[int, int] | None:
         """The last entry whose batch ends at or before the offset."""
         number = bisect_right(self, relative_offset, key=_first)

@@ -45,6 +45,7 @@ class Log:
         "_epochs_changed",
         "_flushing",
         "_generation",
+        "_gone",
         "_names_changed",
         "_unsynced",
         "before_truncation",
@@ -81,6 +82,7 @@ class Log:
         self._unsynced: list[str] = []
         self._flushing: FlushJob | None = None
         self._generation = 0
+        self._gone = False
 
     def __repr__(self) -> str:
         return f"Log({self.folder}, {self.start_offset}..{self.end_offset})"
@@ -116,7 +118,9 @@ class Log:
         try:
             if segment.size + batches.size_bytes > segment.allocated >= 0:
                 self._allocate(segment, batches.size_bytes)
-            written = write_all(disk.files, segment.log.use(), buffers, segment.size)
+            written = write_all(
+                disk.files, segment.log.use(), buffers, segment.size, batches.size_bytes
+            )
         except OSError as error:
             raise self._undo_write(segment, batches.size_bytes, error) from error
         assert written == batches.size_bytes, "the description must fit the buffers"
@@ -421,6 +425,11 @@ class Log:
             or bool(self._unsynced)
         )
 
+    def is_new(self, path: str) -> None:
+        """The log's folder has just been made, and the file `path` in it."""
+        self._names_changed = True
+        self._unsynced.append(path)
+
     def nothing_is_durable_yet(self) -> None:
         """After a crash: names and epochs were found, and may yet be only in memory."""
         self._epochs_changed = bool(self.epochs.epochs)
@@ -431,6 +440,8 @@ class Log:
         assert job is self._flushing, "jobs end in the order in which they were made"
         self._flushing = None
         job.unpin()
+        if self._gone:
+            return self.recovery_point
         if job.error is not None:
             self.disk.fail(f"{self.folder}: could not be made durable", job.error)
         self.disk.check()
@@ -451,9 +462,19 @@ class Log:
         with _Doing(self, "closing"):
             if self.segments and not self.segments[-1].has_index_files:
                 self.seal(self.segments[-1])
-            if self.tracker.snapshots or not self.tracker.is_empty:
+            if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
         self.flush()
+        self.release()
+
+    def _wants_snapshot(self) -> bool:
+        """A log without snapshots counts as one that never had a producer id."""
+        snapshots = self.tracker.snapshots
+        return self.end_offset not in snapshots and bool(snapshots or not self.tracker.is_empty)
+
+    def abandon(self) -> None:
+        """The log is deleted: a job that is under way may fail, nobody minds."""
+        self._gone = True
         self.release()
 
     def release(self) -> None:

@@ -36,7 +36,7 @@ from kraftlog.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.disk import Disk
@@ -101,6 +101,7 @@ def open_log(
     recovery_point: int = 0,
     start_offset: int = 0,
     distrust_cache: bool = False,
+    before_truncation: Callable[[int], None] | None = None,
 ) -> Opening:
     """Open the log in a directory; yields now and then how many bytes it has read.
 
@@ -110,6 +111,8 @@ def open_log(
     disk.check()
     opener = _Opener(disk, folder, config, clean=clean, recovery_point=recovery_point)
     opener.distrust_cache = distrust_cache
+    if before_truncation is not None:
+        opener.log.before_truncation = before_truncation
     opener.log.start_offset = start_offset
     try:
         yield from opener.open()

@@ -6,6 +6,9 @@ sealed: complete files that are only read, and removed.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from kraftlog.errors import CorruptLogError
 from kraftlog.records.header import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
 from kraftlog.storage.batches import PLACE
@@ -122,29 +125,49 @@ class Segment:
         self.has_index_files = False
 
     def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
-        """An entry for each batch that begins more than the interval behind the last one's."""
-        unpack, base_offset, since = PLACE.unpack_from, self.base_offset, self.since_entry
-        position, entries = self.size, []
-        for buffer in buffers:
-            size = len(buffer)
-            if since + size <= interval_bytes:
-                since += size
-            else:
-                here = 0
-                while here < size:
-                    base, length, delta = unpack(buffer, here)
-                    if since > interval_bytes:
-                        entries.append((base + delta - base_offset, position + here))
-                        since = 0
-                    here += length + LENGTH_OVERHEAD
-                    since += length + LENGTH_OVERHEAD
-                assert here == size, "a buffer must end where a batch ends"
-            position += size
+        """An entry for the first batch that begins more than the interval behind the last one's.
+
+        Buffers no larger than the interval are not looked into: there are thousands in a turn.
+        """
+        starts = list(accumulate(map(len, buffers), initial=self.size))
+        end, unpack = len(buffers), PLACE.unpack_from
+        due = self.size - self.since_entry + interval_bytes
+        entries: list[int] = []
+        number, inside = 0, -1
+        while True:
+            number = bisect_right(starts, due, number)
+            if number > end:
+                break
+            before = number - 1
+            if before > inside and starts[number] - starts[before] > interval_bytes:
+                inside = before
+                due = self._index_within(
+                    buffers[before], starts[before], due, interval_bytes, entries
+                )
+                continue
+            if number == end:
+                break
+            base, _, delta = unpack(buffers[number], 0)
+            entries += (base + delta - self.base_offset, starts[number])
+            due = starts[number] + interval_bytes
         if entries:
-            for relative_offset, place in entries:
-                self.offsets.append(relative_offset, place)
-            self.times.append(self.max_timestamp, self.max_timestamp_offset - base_offset)
-        self.since_entry = since
+            self.offsets.extend(entries)
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.since_entry = starts[end] - (due - interval_bytes)
+
+    def _index_within(
+        self, buffer: Buffer, start: int, due: int, interval_bytes: int, entries: list[int]
+    ) -> int:
+        """The same for the batches in one large buffer; where the next entry is due."""
+        unpack, here = PLACE.unpack_from, 0
+        while here < len(buffer):
+            base, length, delta = unpack(buffer, here)
+            if start + here > due:
+                entries += (base + delta - self.base_offset, start + here)
+                due = start + here + interval_bytes
+            here += length + LENGTH_OVERHEAD
+        assert here == len(buffer), "a buffer must end where a batch ends"
+        return due
 
     def mark(self, offset: int, position: int) -> None:
         """Remember that the batch with this offset begins at this position."""
