@@ -71,6 +71,8 @@ def test_delete_horizon() -> None:
     builder.append(50, b"x", None)
     assert builder.build() == JAVA["delete_horizon"]
     assert next(read_records(builder.build())).timestamp_ms == 50
+    assert read_header(builder.build()).delete_horizon_ms == 100000
+    assert read_header(JAVA["gaps"]).delete_horizon_ms is None
 
 
 def test_empty() -> None:

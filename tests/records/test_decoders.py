@@ -18,6 +18,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
 from kraftlog.errors import CorruptBatchError
+from kraftlog.records import arrow
 from kraftlog.records.arrow import to_arrow
 from kraftlog.records.builder import BatchBuilder, build_empty_batch, encode_record
 from kraftlog.records.columns import RecordColumns, decode_batches, decode_payloads
@@ -338,6 +339,13 @@ def test_columns_of_a_log() -> None:
         "key",
         "value",
     ]
+
+
+def test_more_than_arrow_can_count_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = decode_payloads([header_of(1)], [GOOD])
+    monkeypatch.setattr(arrow, "MAX_PAYLOAD", len(GOOD) - 1)
+    with pytest.raises(ValueError, match="fewer batches at a time"):
+        to_arrow(columns)
 
 
 def test_columns_of_nothing() -> None:
