@@ -131,7 +131,7 @@ def in_one_log(made: list[tuple[bytes, list[Record]]]) -> tuple[bytes, list[Reco
     return bytes(log), expected
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(made=st.lists(batches(), min_size=1, max_size=3))
 def test_all_decoders_agree(made: list[tuple[bytes, list[Record]]]) -> None:
     log, expected = in_one_log(made)
@@ -209,7 +209,7 @@ def header_of(count: int, last_delta: int | None = None) -> BatchHeader:
     return BatchHeader(0, 49, 0, 2, 0, 0, delta, 1000, 2000, -1, -1, -1, count)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     batch=batches(), changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), max_size=3)
 )
@@ -230,7 +230,7 @@ def test_changed_bytes_are_judged_alike(
     both_ways(header, bytes(payload))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(payload=st.binary(max_size=120), count=st.integers(0, 12))
 def test_any_bytes_are_judged_alike(payload: bytes, count: int) -> None:
     both_ways(header_of(count, 100), payload)
@@ -377,7 +377,7 @@ def test_the_bound_holds_for_all_batches_together() -> None:
         list(read_records(log, max_size=999))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(batch=batches(), place=st.integers(0), octet=st.integers(0, 255))
 def test_hostile_batches_end_in_one_kind_of_error(
     batch: tuple[bytes, list[Record]], place: int, octet: int
