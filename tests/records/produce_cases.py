@@ -108,7 +108,7 @@ def _bytes_of_batches(case: Any) -> None:
     case("length 13", put(good, 8, ">i", 13), CORRUPT)
     case("length 14", put(good, 8, ">i", 14), CORRUPT)
     case("length 48", put(good, 8, ">i", 48), CORRUPT)
-    case("length 14, and no more bytes", put(good, 8, ">i", 14)[:26], CORRUPT)
+    case("length 14, and no more bytes", put(good, 8, ">i", 14)[:26], UNKNOWN, ours=CORRUPT)
     case("length -1", put(good, 8, ">i", -1), CORRUPT)
     case("length 1 more", put(good, 8, ">i", len(good) - 11), INVALID)
     case("length 1 less", put(good, 8, ">i", len(good) - 13), CORRUPT)
