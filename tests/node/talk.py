@@ -14,7 +14,6 @@ from kraftlog.wire.frames import request_frame
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
-
     from kraftlog.wire.schema import Message
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"

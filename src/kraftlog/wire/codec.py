@@ -53,6 +53,21 @@ def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | 
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False)
 
 
+def decode_part(
+    cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
+) -> tuple[M, int]:
+    """The message at the beginning of `buffer[pos:end]`, and the position behind it."""
+    stop = len(buffer) if end is None else end
+    source: Any = buffer if type(buffer) is bytes else bytes(memoryview(buffer)[:stop])
+    try:
+        message, after = reader(cls, version)(source, pos, stop)
+        if after <= stop:
+            return message, after
+    except _WHAT_READERS_RAISE:
+        pass
+    raise explain(cls, version, source, pos, stop)
+
+
 def decode_with_tags(cls: type[M], version: int, buffer: Buffer) -> M:
     """As `decode`, but tagged fields that the schema does not know stay in `unknown_tags`."""
     found = _tag_readers.get((cls, version))

@@ -511,6 +511,7 @@ class WriterWriter:
         if not field.nullable_in(self.form.version):
             name = out.fresh("s")
             out.line(f"{name} = {value}")
+            out.line(f"if {name} is None: bad_null({path!r}, {self.form.version})")
             self.struct(field.struct, name, path)
             return
         self.flush()

@@ -231,11 +231,7 @@ class Message(Value, metaclass=MessageMeta):
     _flexible: ClassVar[int]
 
     if TYPE_CHECKING:
-        # A slot, not a field: nobody gives it when making a message.
-        @property
-        def unknown_tags(self) -> tuple[tuple[int, bytes], ...]: ...
-        @unknown_tags.setter
-        def unknown_tags(self, tags: tuple[tuple[int, bytes], ...]) -> None: ...
+        unknown_tags: tuple[tuple[int, bytes], ...] = binary(init=False)
 
 
 def blank(cls: type[Message]) -> Any:

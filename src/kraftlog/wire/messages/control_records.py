@@ -59,6 +59,9 @@ class VotersRecordVoter(Message):
 class VotersRecord(Message, versions=(0, 0), flexible=0):
     version: int = int16()
     voters: Sequence[VotersRecordVoter] = array(VotersRecordVoter)
+    # Our own. The ids of the voters that a reassignment is to end with, and the cluster's id.
+    target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
+    cluster_id: str | None = string(nullable=True, tag=10001, default=None)
 
 
 class ControlRecordTypeSchema(Message, versions=(0, 0)):

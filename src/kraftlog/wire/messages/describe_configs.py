@@ -19,6 +19,8 @@ class DescribeConfigsRequest(Message, versions=(1, 4), flexible=4):
     resources: Sequence[DescribeConfigsResource] = array(DescribeConfigsResource)
     include_synonyms: bool = boolean(default=False)
     include_documentation: bool = boolean(since=3, default=False)
+    # Our own: answer from a state no older than the request.
+    linearizable: bool = boolean(since=4, tag=10000, default=False)
 
 
 class DescribeConfigsSynonym(Message):

@@ -42,6 +42,8 @@ class PartitionResult(Message):
     high_watermark: int = int64()
     current_voters: Sequence[ReplicaState] = array(ReplicaState)
     observers: Sequence[ReplicaState] = array(ReplicaState)
+    # Our own: the ids of the voters that a reassignment is to end with; null when there is none.
+    target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
 
 
 class TopicResult(Message):

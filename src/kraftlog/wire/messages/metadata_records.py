@@ -106,6 +106,8 @@ class PartitionChangeRecord(Message, versions=(0, 2), flexible=0):
     last_known_elr: Sequence[int] | None = array(
         "int32", since=2, nullable=True, tag=7, default=None
     )
+    # Our own: the partition is no longer one of its topic.
+    removed: bool = boolean(tag=10000, default=False)
 
 
 class FenceBrokerRecord(Message, versions=(0, 0), flexible=0):
