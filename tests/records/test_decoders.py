@@ -292,6 +292,9 @@ def test_good_ones_are_accepted() -> None:
     assert both_ways(header_of(1), GOOD) == [expected]
     null = record_of(0, 0, -7, -(2**31), 1, 0, -3)
     assert both_ways(header_of(1), null) == [Record(0, 1000, None, None, (("", None),))]
+    columns = decode_payloads([header_of(1)], [null])
+    lengths = (columns.key_lengths, columns.value_lengths, columns.header_value_lengths)
+    assert [length.tolist() for length in lengths] == [[-1]] * 3
     assert both_ways(header_of(0, 0), b"") == []
     wrapped = both_ways(header_of(1), record_of(2**63 - 1, 0, -1, -1, 0))
     assert wrapped == [Record(0, 2**63 - 1 + 1000 - 2**64, None, None)]

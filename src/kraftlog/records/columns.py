@@ -131,7 +131,7 @@ def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -
     _take_headers(cursor, columns)
 
     _require(cursor.at == ends, "a record does not end where its length says")
-    _require((sizes > 0) & (ends <= of_batch(batch_ends)), "a record's size")
+    _require(ends <= of_batch(batch_ends), "a record's size")
     _require(
         (offset_deltas >= 0) & (offset_deltas <= of_batch([h.last_offset_delta for h in headers])),
         "an offset outside of its batch",
@@ -238,7 +238,6 @@ def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
         name_starts, name_lengths = inner.take_bytes()
         _require(name_lengths >= 0, "a header without a name")
         value_starts, value_lengths = inner.take_bytes()
-        _require(inner.at <= cursor.ends[records], "a header")
         found[:, places[records] + number] = name_starts, name_lengths, value_starts, value_lengths
         cursor.at[records] = inner.at
         number += 1
