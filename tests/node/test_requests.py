@@ -34,7 +34,11 @@ def batch(*values: bytes, timestamp: int = 1000) -> bytes:
 
 
 def produce(
-    raw: bytes, acks: int = 1, topic: str = "demo", index: int = 0, topic_id: bytes = NULL_UUID
+    raw: bytes | None,
+    acks: int = 1,
+    topic: str = "demo",
+    index: int = 0,
+    topic_id: bytes = NULL_UUID,
 ) -> ProduceRequest:
     part = PartitionProduceData(index=index, records=raw)
     return ProduceRequest(
@@ -101,8 +105,9 @@ def test_acks_0_is_written_and_not_answered() -> None:
         (produce(batch(b"a"), index=7), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (produce(batch(b"a"), acks=3), ErrorCode.INVALID_REQUIRED_ACKS),
         (produce(batch(b"a")[:-1] + b"?"), ErrorCode.CORRUPT_MESSAGE),
+        (produce(None), ErrorCode.INVALID_RECORD),
     ],
-    ids=["topic", "partition", "acks", "checksum"],
+    ids=["topic", "partition", "acks", "checksum", "null"],
 )
 def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -> None:
     talker = Talker(make_host())

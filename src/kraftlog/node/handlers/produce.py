@@ -72,11 +72,13 @@ def _produce(
     if acks not in {ACKS_NONE, ACKS_LEADER, ACKS_ALL}:
         return _refused(part.index, ErrorCode.INVALID_REQUIRED_ACKS)
     rules = _RULES if slot.version >= ZSTD_SINCE else _RULES_BEFORE_ZSTD
+    if part.records is None:
+        return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
     try:
-        header = check_produced(part.records or b"", rules, now.wall_ms)
+        header = check_produced(part.records, rules, now.wall_ms)
     except CorruptBatchError as error:
         return _refused(part.index, error.code, error.what)
-    base = partition.append(header, memoryview(part.records), node.turn)  # type: ignore[arg-type]  # it was checked
+    base = partition.append(header, memoryview(part.records), node.turn)
     told = PartitionProduceResponse(
         index=part.index,
         error_code=ErrorCode.NONE,
