@@ -232,3 +232,7 @@ class StorageError(KraftlogError):
 
 class CorruptLogError(StorageError):
     """What had been flushed is no longer what it was. Nothing is overwritten."""
+
+
+class DiskFullError(StorageError):
+    """No room. What was written in part has been cut off again: the same may be tried later."""

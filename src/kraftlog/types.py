@@ -55,9 +55,5 @@ class Now(Value):
     wall_ms: int
 
 
-#: A log is named as its directory is: topic, dash, partition.
-LogName = str
-
-
-def log_name(topic: str, partition: int) -> LogName:
-    return f"{topic}-{partition}"
+#: A log is named by topic and partition.
+LogName = tuple[str, int]

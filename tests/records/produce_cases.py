@@ -108,7 +108,10 @@ def _bytes_of_batches(case: Any) -> None:
     case("length 13", put(good, 8, ">i", 13), CORRUPT)
     case("length 14", put(good, 8, ">i", 14), CORRUPT)
     case("length 48", put(good, 8, ">i", 48), CORRUPT)
-    case("length 14, and no more bytes", put(good, 8, ">i", 14)[:26], CORRUPT)
+    case("length 14, and no more bytes", put(good, 8, ">i", 14)[:26], UNKNOWN, ours=CORRUPT)
+    short = put(raw(b"", 1, 0), 8, ">i", 14)
+    short = short[:17] + struct.pack(">I", crc32c(short[21:26])) + short[21:]
+    case("length 14 with its checksum", short, CORRUPT)
     case("length -1", put(good, 8, ">i", -1), CORRUPT)
     case("length 1 more", put(good, 8, ">i", len(good) - 11), INVALID)
     case("length 1 less", put(good, 8, ">i", len(good) - 13), CORRUPT)

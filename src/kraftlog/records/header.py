@@ -89,6 +89,11 @@ class BatchHeader(Value):
         return bool(self.attributes & TIMESTAMP_TYPE_BIT)
 
     @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in the batch may go; it stands in for the base timestamp."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
     def last_sequence(self) -> int:
         """The sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:

@@ -1,0 +1,282 @@
+"""What a log knows of its idempotent and transactional producers.
+
+For each producer id: its epoch, its last five batches, and where its open transaction began.
+`check` says what Kafka would say to a batch, `apply` takes note of one that is appended, by
+whoever: the leader after checking, a follower and recovery without.
+
+Entries are never changed but replaced, so that a copy of the whole is a copy of one dict.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.records.header import BatchHeader
+
+NO_OFFSET = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
+NO_TIMESTAMP = -1
+RETAINED_BATCHES = 5
+MAX_SEQUENCE = 0x7FFFFFFF
+
+ABORT = 0
+COMMIT = 1
+
+
+class RetainedBatch(Value):
+    """One of the last batches of a producer."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) & MAX_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class ProducerEntry(Value):
+    """One producer's state; the newest batch is the last."""
+
+    producer_id: int
+    epoch: int = NO_PRODUCER_EPOCH
+    batches: tuple[RetainedBatch, ...] = ()
+    last_timestamp: int = NO_TIMESTAMP
+    coordinator_epoch: int = -1
+    transaction_start: int = NO_OFFSET
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> int:
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.transaction_start != NO_OFFSET
+
+
+class Marker(Value):
+    """What the control record at the end of a transaction says: ABORT or COMMIT, and by whom."""
+
+    kind: int
+    coordinator_epoch: int
+
+
+class CompletedTransaction(Value):
+    """A transaction that a marker has ended. `last_offset` is the marker's own."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerState:
+    """The producers of one log. `entries` belongs to this class; others only read it."""
+
+    __slots__ = ("entries", "ongoing", "unreplicated")
+
+    def __init__(self, entries: Iterable[ProducerEntry] = ()) -> None:
+        self.entries: dict[int, ProducerEntry] = {entry.producer_id: entry for entry in entries}
+        #: open transactions: first offset -> producer id, in the order of their offsets
+        self.ongoing: dict[int, int] = {
+            entry.transaction_start: entry.producer_id
+            for entry in sorted(self.entries.values(), key=lambda e: e.transaction_start)
+            if entry.in_transaction
+        }
+        #: ended ones whose marker the high watermark has not passed: first offset -> the marker's
+        self.unreplicated: dict[int, int] = {}
+
+    # -- checking ------------------------------------------------------------------------------
+
+    def check(self, header: BatchHeader, *, must_start_at_zero: bool = False) -> int:
+        """What a client's batch gets: NONE, DUPLICATE_SEQUENCE_NUMBER or the reason to refuse it.
+
+        An unknown producer may begin with any sequence (its state may have expired), unless the
+        caller knows that it must begin with zero.
+        """
+        entry = self.entries.get(header.producer_id)
+        sequence = header.base_sequence
+        if entry is None:
+            if must_start_at_zero and sequence != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            return ErrorCode.NONE
+        epoch = header.producer_epoch
+        if epoch == entry.epoch:
+            if entry.batches:
+                if sequence != (entry.batches[-1].last_sequence + 1) & MAX_SEQUENCE:
+                    if self.duplicate_of(header) is not None:
+                        return ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+                    return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+            elif sequence != 0:
+                return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        elif epoch < entry.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        elif sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
+            return ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        if entry.in_transaction and not header.is_transactional:
+            return ErrorCode.INVALID_TXN_STATE
+        return ErrorCode.NONE
+
+    def check_epoch(self, producer_id: int, epoch: int) -> int:
+        """What a coordinator's own batch gets: it has an epoch but no sequences."""
+        entry = self.entries.get(producer_id)
+        if entry is not None and epoch < entry.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        return ErrorCode.NONE
+
+    def duplicate_of(self, header: BatchHeader) -> RetainedBatch | None:
+        """The retained batch with the same sequences: the answer to a repeated request."""
+        entry = self.entries.get(header.producer_id)
+        if entry is None or entry.epoch != header.producer_epoch:
+            return None
+        for batch in entry.batches:
+            if (
+                batch.last_sequence == header.last_sequence
+                and batch.first_sequence == header.base_sequence
+            ):
+                return batch
+        return None
+
+    def check_marker(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, *, strictly_newer: bool = False
+    ) -> int:
+        """What a coordinator's marker gets. `strictly_newer`: its transactions bump the epoch.
+
+        A repeated marker of a transaction that has ended is welcome: the coordinator may not
+        have heard the answer.
+        """
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            return ErrorCode.NONE
+        if epoch < entry.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if strictly_newer and epoch == entry.epoch and entry.in_transaction:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if coordinator_epoch < entry.coordinator_epoch:
+            return ErrorCode.TRANSACTION_COORDINATOR_FENCED
+        return ErrorCode.NONE
+
+    # -- taking note ---------------------------------------------------------------------------
+
+    def apply(
+        self, header: BatchHeader, marker: Marker | None = None
+    ) -> CompletedTransaction | None:
+        """A batch with a producer id has been appended; markers come with what they say."""
+        if header.is_control:
+            return self._end_transaction(header, marker) if marker is not None else None
+        producer_id, last_offset = header.producer_id, header.last_offset
+        batch = RetainedBatch(
+            header.last_sequence, last_offset, header.last_offset_delta, header.max_timestamp
+        )
+        entry = self.entries.get(producer_id)
+        if entry is None:
+            entry = ProducerEntry(producer_id)
+        start = entry.transaction_start
+        if header.is_transactional and start == NO_OFFSET:
+            start = header.base_offset
+            self.ongoing[start] = producer_id
+        same_epoch = entry.epoch == header.producer_epoch
+        kept = entry.batches[1 - RETAINED_BATCHES :] if same_epoch else ()
+        self.entries[producer_id] = ProducerEntry(
+            producer_id,
+            header.producer_epoch,
+            (*kept, batch),
+            header.max_timestamp,
+            entry.coordinator_epoch,
+            start,
+        )
+        return None
+
+    def _end_transaction(self, header: BatchHeader, marker: Marker) -> CompletedTransaction | None:
+        entry = self.entries.get(header.producer_id, ProducerEntry(header.producer_id))
+        self.entries[header.producer_id] = ProducerEntry(
+            header.producer_id,
+            header.producer_epoch,
+            entry.batches if entry.epoch == header.producer_epoch else (),
+            header.max_timestamp,
+            marker.coordinator_epoch,
+        )
+        if not entry.in_transaction:
+            return None
+        self.ongoing.pop(entry.transaction_start, None)
+        self.unreplicated[entry.transaction_start] = header.base_offset
+        return CompletedTransaction(
+            header.producer_id, entry.transaction_start, header.base_offset, marker.kind == ABORT
+        )
+
+    # -- transactions --------------------------------------------------------------------------
+
+    def first_undecided(self) -> int:
+        """The first offset of the oldest open transaction, -1 when there is none."""
+        return next(iter(self.ongoing), NO_OFFSET)
+
+    def first_unstable(self) -> int:
+        """The first offset that is undecided or whose marker is not yet replicated, or -1."""
+        candidates = [*self.unreplicated]
+        if self.ongoing:
+            candidates.append(self.first_undecided())
+        return min(candidates, default=NO_OFFSET)
+
+    def high_watermark_moved(self, high_watermark: int) -> None:
+        if self.unreplicated:
+            passed = [
+                first for first, marker in self.unreplicated.items() if marker < high_watermark
+            ]
+            for first in passed:
+                del self.unreplicated[first]
+
+    def stable_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once this transaction counts as ended (for the .txnindex)."""
+        for first in self.ongoing:
+            if first != completed.first_offset:
+                return min(first, completed.last_offset + 1)
+        return completed.last_offset + 1
+
+    # -- the rest ------------------------------------------------------------------------------
+
+    def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
+        """Forget producers that have been silent for long; which ones."""
+        silent = [
+            producer_id
+            for producer_id, entry in self.entries.items()
+            if now_ms - entry.last_timestamp >= expiration_ms and not entry.in_transaction
+        ]
+        for producer_id in silent:
+            del self.entries[producer_id]
+        return silent
+
+    def copy(self) -> ProducerState:
+        twin = ProducerState()
+        twin.entries = dict(self.entries)
+        twin.ongoing = dict(self.ongoing)
+        twin.unreplicated = dict(self.unreplicated)
+        return twin
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ProducerState):
+            return NotImplemented
+        return (
+            self.entries == other.entries
+            and self.ongoing == other.ongoing
+            and self.unreplicated == other.unreplicated
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def __repr__(self) -> str:
+        return f"ProducerState({list(self.entries.values())})"

@@ -1,0 +1,455 @@
+"""Files in memory, with what disks do at their worst.
+
+A file has two contents: what reads show (the page cache) and what the disk holds. `sync` carries
+one over to the other; a crash goes back to the disk's. Directories likewise: a name is on the
+disk after `sync_directory`. What was not synced may survive a crash in part, as a generator
+decides: writes are kept, lost or torn one by one, changes of names up to some point.
+
+Three kinds of end: `power_loss` (only what is on the disk, and what luck adds), `kill` (the
+process goes, the page cache stays), and `stop_before`, which raises `PowerLost` in front of a
+chosen operation, so that a test can crash between any two.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from kraftlog.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from random import Random
+
+    from kraftlog.ports.files import Files
+    from kraftlog.types import Buffer
+
+SECTOR = 512
+MAX_SLICES = 1024
+
+
+class PowerLost(BaseException):
+    """The machine stops here. No handler of ordinary errors may see it."""
+
+
+class Fault(Value):
+    """One operation fails: the `skip`-th from now on paths that contain `path`, `times` times.
+
+    A failing `pwritev` writes `partial` bytes first; with `code` 0 it is just short.
+    """
+
+    operation: str
+    code: int = errno.EIO
+    path: str = ""
+    skip: int = 0
+    times: int = 1
+    partial: int = 0
+
+
+class _Write(Value):
+    position: int
+    data: bytes
+
+
+class _Cut(Value):
+    size: int
+
+
+class MemoryFile:
+    """A file: what reads show, what the disk holds, and the changes in between."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.content = bytearray()
+        self.disk = bytearray()
+        self.pending: list[_Write | _Cut] = []
+        self.modified_ms = now_ms
+        self.lost_pages = False
+
+    def write_back(self) -> None:
+        for change in self.pending:
+            _apply(self.disk, change)
+        self.pending.clear()
+
+    def lose_pages(self) -> None:
+        """What Linux does when writing back fails: the pages stay readable and count as clean."""
+        self.pending = [change for change in self.pending if isinstance(change, _Cut)]
+        self.lost_pages = True
+
+    def survive(self, random: Random | None) -> None:
+        """After a power loss: the disk, and of the unwritten changes what luck kept."""
+        if random is not None:
+            for change in self.pending:
+                kept = _survivor(change, random)
+                if kept is not None:
+                    _apply(self.disk, kept)
+        self.pending.clear()
+        self.content = bytearray(self.disk)
+        self.lost_pages = False
+
+
+def _apply(content: bytearray, change: _Write | _Cut) -> None:
+    if isinstance(change, _Cut):
+        if change.size < len(content):
+            del content[change.size :]
+        return
+    gap = change.position - len(content)
+    if gap > 0:
+        content.extend(bytes(gap))
+    content[change.position : change.position + len(change.data)] = change.data
+
+
+def _survivor(change: _Write | _Cut, random: Random) -> _Write | _Cut | None:
+    """A change may be kept, lost or, if it is a write, torn at some sector or byte."""
+    choice = random.getrandbits(2)
+    if choice == 0:
+        return None
+    if choice == 1 and isinstance(change, _Write) and change.data:
+        size = random.getrandbits(32) % len(change.data)
+        if random.getrandbits(1):
+            size -= size % SECTOR
+        return _Write(change.position, change.data[:size])
+    return change
+
+
+class MemoryDirectory:
+    """Names: those that are shown, those on the disk, and the changes in between."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, MemoryFile | MemoryDirectory] = {}
+        self.disk: dict[str, MemoryFile | MemoryDirectory] = {}
+        #: each change is a map from a name to what it names then, None for nothing
+        self.pending: list[dict[str, MemoryFile | MemoryDirectory | None]] = []
+
+    def change(self, change: dict[str, MemoryFile | MemoryDirectory | None]) -> None:
+        _rename(self.names, change)
+        self.pending.append(change)
+
+    def write_back(self) -> None:
+        for change in self.pending:
+            _rename(self.disk, change)
+        self.pending.clear()
+
+    def survive(self, random: Random | None) -> None:
+        kept = random.getrandbits(32) % (len(self.pending) + 1) if random is not None else 0
+        for change in self.pending[:kept]:
+            _rename(self.disk, change)
+        self.pending.clear()
+        self.names = dict(self.disk)
+        for node in self.names.values():
+            node.survive(random)
+
+
+def _rename(
+    names: dict[str, MemoryFile | MemoryDirectory],
+    change: dict[str, MemoryFile | MemoryDirectory | None],
+) -> None:
+    for name, node in change.items():
+        if node is None:
+            names.pop(name, None)
+        else:
+            names[name] = node
+
+
+class MemoryFiles:
+    """A file system of one machine. `now_ms` is set by whoever owns the time."""
+
+    def __init__(self, capacity_bytes: int | None = None) -> None:
+        self.now_ms = 0
+        self.capacity_bytes = capacity_bytes
+        self.faults: list[Fault] = []
+        self.operations = 0
+        self.stop_before: int | None = None
+        self.journal: list[str] | None = None
+        self._root = MemoryDirectory()
+        self._open: dict[int, tuple[MemoryFile, str, bool]] = {}
+        self._locks: dict[str, int] = {}
+        self._next_fd = 3
+
+    # -- what a test does to it --------------------------------------------------------------
+
+    def kill(self) -> None:
+        """The process is gone: no handles, no locks; every byte written stays readable."""
+        self._open.clear()
+        self._locks.clear()
+        self.stop_before = None
+
+    def power_loss(self, random: Random | None = None) -> None:
+        """The machine is gone: what was synced is there, and of the rest what luck keeps."""
+        self.kill()
+        self._root.survive(random)
+
+    def write_back(self) -> None:
+        """What the kernel does by itself after a while: everything reaches the disk."""
+        nodes: list[MemoryFile | MemoryDirectory] = [self._root]
+        while nodes:
+            node = nodes.pop()
+            node.write_back()
+            if isinstance(node, MemoryDirectory):
+                nodes.extend(node.names.values())
+
+    def corrupt(self, path: str, position: int, data: bytes) -> None:
+        """Change bytes behind everybody's back, in the cache and on the disk."""
+        file = self._file(path)
+        for content in (file.content, file.disk):
+            _apply(content, _Write(position, data))
+
+    def make_file(self, path: str, data: bytes) -> None:
+        """A file with this content, durable, for setting a scene."""
+        directory, name = self._parent(path)
+        file = MemoryFile(self.now_ms)
+        file.content, file.disk = bytearray(data), bytearray(data)
+        directory.change({name: file})
+        directory.write_back()
+
+    def bytes_of(self, path: str) -> bytes:
+        return bytes(self._file(path).content)
+
+    def open_handles(self) -> int:
+        return len(self._open)
+
+    # -- the port ----------------------------------------------------------------------------
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
+        self._operation("open", path)
+        directory, name = self._parent(path)
+        node = directory.names.get(name)
+        if node is None:
+            if not create:
+                raise _error(errno.ENOENT, path)
+            node = MemoryFile(self.now_ms)
+            directory.change({name: node})
+        if isinstance(node, MemoryDirectory):
+            raise _error(errno.EISDIR, path)
+        return self._handle(node, path, write)
+
+    def close(self, fd: int) -> None:
+        _, path, _ = self._opened(fd)
+        del self._open[fd]
+        if self._locks.get(path) == fd:
+            del self._locks[path]
+
+    def size(self, fd: int) -> int:
+        return len(self._opened(fd)[0].content)
+
+    def pread(self, fd: int, size: int, position: int) -> bytes:
+        file, path, _ = self._opened(fd)
+        self._operation("pread", path)
+        return bytes(file.content[position : position + size])
+
+    def preadv(self, fd: int, buffers: Sequence[bytearray | memoryview], position: int) -> int:
+        file, path, _ = self._opened(fd)
+        self._operation("pread", path)
+        start = position
+        for buffer in buffers:
+            data = file.content[position : position + len(buffer)]
+            buffer[: len(data)] = data
+            position += len(data)
+        return position - start
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+        file, path, writable = self._opened(fd)
+        if not writable:
+            raise _error(errno.EBADF, path)
+        if len(buffers) > MAX_SLICES:
+            raise _error(errno.EINVAL, path)
+        data = b"".join(buffers)
+        fault = self._fault("pwritev", path)
+        self._count("pwritev", path)
+        if fault is None:
+            return self._write(file, path, data, position)
+        if fault.partial:
+            self._write(file, path, data[: fault.partial], position)
+        if fault.code:
+            raise _error(fault.code, path)
+        return min(fault.partial, len(data))
+
+    def truncate(self, fd: int, size: int) -> None:
+        file, path, _ = self._opened(fd)
+        self._operation("truncate", path)
+        assert size <= len(file.content), "the port never makes a file longer"
+        cut = _Cut(size)
+        _apply(file.content, cut)
+        file.pending.append(cut)
+        file.modified_ms = self.now_ms
+
+    def allocate(self, fd: int, position: int, size: int) -> None:
+        file, path, _ = self._opened(fd)
+        self._operation("allocate", path)
+        missing = position + size - len(file.content)
+        if self.capacity_bytes is not None and missing > self.capacity_bytes - self.used_bytes():
+            raise _error(errno.ENOSPC, path)
+
+    def sync(self, fd: int) -> None:
+        file, path, _ = self._opened(fd)
+        fault = self._fault("sync", path)
+        self._count("sync", path)
+        if fault is not None:
+            file.lose_pages()
+            raise _error(fault.code, path)
+        file.write_back()
+
+    def forget_cached(self, fd: int) -> None:
+        file, path, _ = self._opened(fd)
+        self._operation("forget_cached", path)
+        if file.lost_pages:
+            file.write_back()
+            file.content = bytearray(file.disk)
+            file.lost_pages = False
+
+    def list(self, path: str) -> list[str]:
+        self._operation("list", path)
+        return sorted(self._directory(path).names)
+
+    def exists(self, path: str) -> bool:
+        return self._find(path) is not None
+
+    def size_of(self, path: str) -> int:
+        return len(self._file(path).content)
+
+    def modified_ms(self, path: str) -> int:
+        return self._file(path).modified_ms
+
+    def make_directory(self, path: str) -> None:
+        self._operation("make_directory", path)
+        directory, name = self._parent(path)
+        if name in directory.names:
+            raise _error(errno.EEXIST, path)
+        directory.change({name: MemoryDirectory()})
+
+    def remove_directory(self, path: str) -> None:
+        self._operation("remove_directory", path)
+        directory, name = self._parent(path)
+        if self._directory(path).names:
+            raise _error(errno.ENOTEMPTY, path)
+        directory.change({name: None})
+
+    def rename(self, old: str, new: str) -> None:
+        self._operation("rename", old)
+        directory, name = self._parent(old)
+        target, new_name = self._parent(new)
+        assert target is directory, "the port renames within a directory"
+        node = directory.names.get(name)
+        if node is None:
+            raise _error(errno.ENOENT, old)
+        if isinstance(directory.names.get(new_name), MemoryDirectory):
+            raise _error(errno.ENOTEMPTY, new)
+        directory.change({name: None, new_name: node})
+
+    def unlink(self, path: str) -> None:
+        self._operation("unlink", path)
+        self._file(path)
+        directory, name = self._parent(path)
+        directory.change({name: None})
+
+    def sync_directory(self, path: str) -> None:
+        self._operation("sync_directory", path)
+        self._directory(path).write_back()
+
+    def lock(self, path: str) -> int:
+        if path in self._locks:
+            raise BlockingIOError(errno.EAGAIN, "held by another process", path)
+        fd = self.open(path, create=True)
+        self._locks[path] = fd
+        return fd
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def used_bytes(self) -> int:
+        total, nodes = 0, [*self._root.names.values()]
+        while nodes:
+            node = nodes.pop()
+            if isinstance(node, MemoryDirectory):
+                nodes.extend(node.names.values())
+            else:
+                total += len(node.content)
+        return total
+
+    def _write(self, file: MemoryFile, path: str, data: bytes, position: int) -> int:
+        if self.capacity_bytes is not None:
+            growth = max(0, position + len(data) - len(file.content))
+            missing = growth - max(0, self.capacity_bytes - self.used_bytes())
+            if missing > 0:
+                data = data[:-missing]
+                if not data:
+                    raise _error(errno.ENOSPC, path)
+        write = _Write(position, data)
+        _apply(file.content, write)
+        file.pending.append(write)
+        file.modified_ms = self.now_ms
+        return len(data)
+
+    def _operation(self, name: str, path: str) -> None:
+        """Fail as told, else count; reads count too, so that a crash may come before them."""
+        fault = self._fault(name, path)
+        self._count(name, path)
+        if fault is not None:
+            raise _error(fault.code, path)
+
+    def _count(self, name: str, path: str) -> None:
+        if self.stop_before is not None and self.operations >= self.stop_before:
+            raise PowerLost(f"before operation {self.operations}: {name} {path}")
+        self.operations += 1
+        if self.journal is not None:
+            self.journal.append(f"{name} {path}")
+
+    def _fault(self, name: str, path: str) -> Fault | None:
+        for fault in self.faults:
+            if fault.operation == name and fault.path in path and fault.times:
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
+                fault.times -= 1
+                return fault
+        return None
+
+    def _handle(self, file: MemoryFile, path: str, write: bool) -> int:
+        fd = self._next_fd
+        self._next_fd += 1
+        self._open[fd] = (file, path, write)
+        return fd
+
+    def _opened(self, fd: int) -> tuple[MemoryFile, str, bool]:
+        entry = self._open.get(fd)
+        if entry is None:
+            raise _error(errno.EBADF, f"handle {fd}")
+        return entry
+
+    def _find(self, path: str) -> MemoryFile | MemoryDirectory | None:
+        node: MemoryFile | MemoryDirectory | None = self._root
+        for name in path.split("/"):
+            if name in {"", "."}:
+                continue
+            if not isinstance(node, MemoryDirectory):
+                return None
+            node = node.names.get(name)
+        return node
+
+    def _parent(self, path: str) -> tuple[MemoryDirectory, str]:
+        head, _, name = path.rstrip("/").rpartition("/")
+        return self._directory(head), name
+
+    def _directory(self, path: str) -> MemoryDirectory:
+        node = self._find(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if not isinstance(node, MemoryDirectory):
+            raise _error(errno.ENOTDIR, path)
+        return node
+
+    def _file(self, path: str) -> MemoryFile:
+        node = self._find(path)
+        if node is None:
+            raise _error(errno.ENOENT, path)
+        if not isinstance(node, MemoryFile):
+            raise _error(errno.EISDIR, path)
+        return node
+
+
+def _error(code: int, path: str) -> OSError:
+    return OSError(code, os.strerror(code), path)
+
+
+def _is_files(files: MemoryFiles) -> Files:
+    """Lets the type checker hold the class against the port."""
+    return files

@@ -1,0 +1,106 @@
+"""What a log is told about the batches that it is to append."""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.records.header import (
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    NO_PRODUCER_ID,
+    BatchHeader,
+    read_header,
+)
+from kraftlog.records.walk import walk
+from kraftlog.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.logstate.producers import Marker
+    from kraftlog.types import Buffer
+
+#: base offset, batch length, last offset delta: all that finding one's way takes
+PLACE = struct.Struct(">qi11xi")
+
+
+class ProducerBatch(Value):
+    """A batch with a producer id; with what its record says if it ends a transaction."""
+
+    header: BatchHeader
+    marker: Marker | None = None
+
+
+class Batches(Value):
+    """Batches of one leader epoch, one behind the other, with offsets and epoch stamped.
+
+    `max_timestamp_offset` is the last offset of the batch with the largest timestamp.
+    """
+
+    base_offset: int
+    last_offset: int
+    size_bytes: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    leader_epoch: int
+    producers: tuple[ProducerBatch, ...] = ()
+
+
+def describe(buffers: Sequence[Buffer]) -> Batches:
+    """The description of whole batches, from their headers: for whoever has not seen them before.
+
+    They must be of one epoch: `split_by_epoch` parts those that are not.
+    """
+    first = read_header(buffers[0])
+    batches = Batches(first.base_offset, -1, 0, -1, -1, first.leader_epoch)
+    producers = []
+    for buffer in buffers:
+        batches.size_bytes += len(buffer)
+        for position, fields in walk(buffer):
+            base, _, epoch, _, _, _, delta, _, timestamp, producer_id, _, _, _ = fields
+            assert epoch == first.leader_epoch, "batches of different epochs"
+            batches.last_offset = base + delta
+            if timestamp > batches.max_timestamp:
+                batches.max_timestamp, batches.max_timestamp_offset = timestamp, base + delta
+            if producer_id != NO_PRODUCER_ID:
+                header = BatchHeader(*fields)
+                marker = read_marker(buffer, position) if header.is_control else None
+                producers.append(ProducerBatch(header, marker))
+    batches.producers = tuple(producers)
+    return batches
+
+
+def split_by_epoch(buffer: Buffer) -> list[memoryview]:
+    """Whole batches, parted where the leader epoch changes."""
+    view = memoryview(buffer)
+    parts, start, current = [], 0, None
+    for position, fields in walk(view):
+        if current is not None and fields[2] != current:
+            parts.append(view[start:position])
+            start = position
+        current = fields[2]
+    return [*parts, view[start:]] if start < len(view) else parts
+
+
+def read_marker(buffer: Buffer, position: int) -> Marker | None:
+    """What the control batch at `position` says, None if it ends no transaction."""
+    from kraftlog.logstate.producers import Marker
+    from kraftlog.records.reader import read_records
+
+    size = read_header(buffer, position).batch_length + LENGTH_OVERHEAD
+    batch = memoryview(buffer)[position : position + size]
+    for record in read_records(batch, with_crc=False):
+        if record.key is None or record.value is None:
+            return None
+        kind = _MARKER_KEY.unpack_from(record.key)[1]
+        if kind > _COMMIT:
+            return None
+        return Marker(kind, _MARKER_VALUE.unpack_from(record.value)[1])
+    return None  # an empty control batch: compaction has removed the whole transaction
+
+
+_COMMIT = 1
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
+assert PLACE.size <= HEADER_SIZE

@@ -1,0 +1,93 @@
+"""Kafka's small text files: offsets of all logs, leader epochs of one, and whose log it is.
+
+0                      version
+2                      how many lines follow
+topic-a 0 1234         topic, partition, offset   (or: epoch, start offset)
+topic-b 7 99
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.types import uuid_from_text, uuid_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kraftlog.types import Uuid
+
+    Name = tuple[str, int]
+
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+_VERSION = "0"
+
+
+def encode_offsets(offsets: Mapping[Name, int]) -> bytes:
+    lines = [f"{topic} {number} {offsets[topic, number]}" for topic, number in sorted(offsets)]
+    return _encode(lines)
+
+
+def decode_offsets(data: bytes, path: str) -> dict[Name, int]:
+    offsets = {}
+    for topic, number, offset in _decode(data, path, 3):
+        offsets[topic, _number(number, path)] = _number(offset, path)
+    return offsets
+
+
+def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
+    return _encode([f"{epoch} {start}" for epoch, start in entries])
+
+
+def decode_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
+    return [(_number(epoch, path), _number(start, path)) for epoch, start in _decode(data, path, 2)]
+
+
+def encode_partition_metadata(topic_id: Uuid) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()
+
+
+def decode_partition_metadata(data: bytes, path: str) -> Uuid:
+    fields = {}
+    for line in _text(data, path).splitlines():
+        name, _, value = line.partition(":")
+        fields[name.strip()] = value.strip()
+    try:
+        if fields["version"] != _VERSION:
+            raise ValueError(f"version {fields['version']}, only {_VERSION} is known")
+        return uuid_from_text(fields["topic_id"])
+    except (KeyError, ValueError) as error:
+        raise CorruptLogError(f"{path}: no topic id in it: {error}") from error
+
+
+def _encode(lines: list[str]) -> bytes:
+    return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
+
+
+def _decode(data: bytes, path: str, width: int) -> Iterable[list[str]]:
+    lines = _text(data, path).splitlines()
+    if not lines or lines[0] != _VERSION:
+        raise CorruptLogError(f"{path}: version {lines[0] if lines else 'missing'}, not {_VERSION}")
+    count = _number(lines[1], path) if len(lines) > 1 else -1
+    entries = [line.split() for line in lines[2:] if line]
+    if len(entries) != count or any(len(entry) != width for entry in entries):
+        raise CorruptLogError(f"{path}: not the {count} lines of {width} words that it announces")
+    return entries
+
+
+def _text(data: bytes, path: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptLogError(f"{path}: no text: {error}") from error
+
+
+def _number(text: str, path: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise CorruptLogError(f"{path}: {text!r} where a number belongs") from None

@@ -1,0 +1,27 @@
+"""The settings of one log, by the names that Kafka gives them."""
+
+from __future__ import annotations
+
+from kraftlog.value import Value
+
+MAX_RELATIVE_OFFSET = 0x7FFFFFFF
+MAX_POSITION = 0x7FFFFFFF
+_DAY_MS = 86_400_000
+
+
+class LogConfig(Value):
+    """What a topic's configuration says about its logs; -1 means without limit."""
+
+    segment_bytes: int = 1 << 30
+    segment_ms: int = 7 * _DAY_MS
+    segment_index_bytes: int = 10 << 20
+    index_interval_bytes: int = 4096
+    retention_ms: int = 7 * _DAY_MS
+    retention_bytes: int = -1
+    #: offsets may be missing between batches; else a hole means that something was lost
+    compacted: bool = False
+    #: reserved ahead of a log that is written a lot; 0: never
+    allocate_bytes: int = 64 << 20
+
+
+DEFAULT_CONFIG = LogConfig()

@@ -1,0 +1,364 @@
+"""A log directory: many logs, the lock, Kafka's checkpoint files, clean shutdown.
+
+Opened once per process (the lock says so). Logs are opened one by one, by whoever needs them and
+in slices: `open_log` is a generator. What blocks for long is a job for a lane: flushes, checkpoint
+files (`checkpoint_job`), unlinking (`take_garbage`, `unlink_garbage`).
+
+The recovery points on disk are never above what is durable. They may lag behind; so before a log
+is cut below its stored point, that is lowered first, durably.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptLogError, StorageError
+from kraftlog.storage.checkpoints import (
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    decode_offsets,
+    decode_partition_metadata,
+    encode_offsets,
+    encode_partition_metadata,
+)
+from kraftlog.storage.config import DEFAULT_CONFIG
+from kraftlog.storage.disk import (
+    Disk,
+    read_whole,
+    unlink_if_there,
+    write_atomically,
+    write_whole,
+)
+from kraftlog.storage.log import Log
+from kraftlog.storage.manifest import (
+    CLEAN_MARKER,
+    MANIFEST,
+    decode_manifest,
+    decode_marker,
+    encode_manifest,
+    encode_marker,
+    encode_row,
+    open_row,
+)
+from kraftlog.storage.recovery import RecoveryReport, open_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from kraftlog.ports.files import Files
+    from kraftlog.storage.checkpoints import Name
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.disk import HandleCache
+    from kraftlog.types import Uuid
+
+LOCK = ".lock"
+#: a sync has failed here since the machine was started: what can be read may not be on the disk
+SUSPECT = "kraftlog-suspect"
+_DELETED = "-delete"
+
+
+def parse_folder(name: str) -> Name | None:
+    """Topic and partition of a log's folder, None for any other name."""
+    topic, dash, number = name.rpartition("-")
+    if dash and topic and number.isdecimal() and number.isascii():
+        return topic, int(number)
+    return None
+
+
+class CheckpointJob:
+    """Writes checkpoint files beside the old ones, in a lane; `checkpointed` puts them in place."""
+
+    def __init__(self, generation: int, points: dict[Name, int]) -> None:
+        self.generation = generation
+        self.points = points
+        self.contents: list[tuple[str, bytes]] = []
+        self.error: OSError | None = None
+
+    def run(self, files: Files) -> None:
+        try:
+            for path, data in self.contents:
+                write_whole(files, path + ".new", data)
+        except OSError as error:
+            self.error = error
+
+
+class LogDirectory:
+    """One of `log.dirs`. `logs` are those open; `names` all that are there."""
+
+    def __init__(self, files: Files, path: str, handles: HandleCache | None = None) -> None:
+        self.path = path
+        self.disk = Disk(files, handles)
+        self.logs: dict[Name, Log] = {}
+        #: logs that are there and not open
+        self.unopened: set[Name] = set()
+        #: the high watermarks to store; whoever knows better ones writes them here
+        self.high_watermarks: dict[Name, int] = {}
+        self.was_clean = False
+        #: of the broker that closed the directory cleanly, else -1
+        self.broker_epoch = -1
+        self._rows: dict[Name, bytes] = {}
+        self._points: dict[Name, int] = {}
+        self._starts: dict[Name, int] = {}
+        self._stored_points: dict[Name, int] = {}
+        self._garbage: list[str] = []
+        self._generation = 0
+        self._suspect = False
+        self._lock = files.lock(f"{path}/{LOCK}")
+        try:
+            self._look_around()
+        except BaseException:
+            files.close(self._lock)
+            raise
+        self.disk.on_failure = self._suspect_from_now
+
+    def _look_around(self) -> None:
+        """Take in what is there, and take away what says that nothing has changed since."""
+        files, path = self.disk.files, self.path
+        names = files.list(path)
+        self._points = self._read_offsets(RECOVERY_POINTS, names)
+        self._stored_points = dict(self._points)
+        self._starts = self._read_offsets(LOG_STARTS, names)
+        self.high_watermarks = self._read_offsets(HIGH_WATERMARKS, names)
+        for name in names:
+            log_name = parse_folder(name)
+            if log_name is not None:
+                self.unopened.add(log_name)
+            elif name.endswith(_DELETED):
+                self._garbage.append(f"{path}/{name}")
+        self._suspect = SUSPECT in names
+        if CLEAN_MARKER in names:
+            self.was_clean = True
+            self.broker_epoch, checksum = decode_marker(read_whole(files, self._file(CLEAN_MARKER)))
+            if MANIFEST in names and checksum is not None:
+                self._read_manifest(checksum)
+        if {CLEAN_MARKER, MANIFEST} & set(names):
+            for name in (CLEAN_MARKER, MANIFEST):
+                unlink_if_there(files, self._file(name))
+            files.sync_directory(path)
+
+    def _read_manifest(self, checksum: int) -> None:
+        from kraftlog.records.crc import crc32c
+
+        data = read_whole(self.disk.files, self._file(MANIFEST))
+        if crc32c(data) == checksum:
+            self._rows = decode_manifest(data, self._file(MANIFEST))
+
+    def _read_offsets(self, name: str, names: list[str]) -> dict[Name, int]:
+        if name not in names:
+            return {}
+        return decode_offsets(read_whole(self.disk.files, self._file(name)), self._file(name))
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def _suspect_from_now(self, _: StorageError) -> None:
+        """Leave word for the next process, if the disk still takes it."""
+        try:
+            write_whole(self.disk.files, self._file(SUSPECT), b"")
+        except OSError:
+            self._suspect = True
+
+    # -- logs ----------------------------------------------------------------------------------
+
+    def folder(self, name: Name) -> str:
+        return f"{self.path}/{name[0]}-{name[1]}"
+
+    def names(self) -> list[Name]:
+        """All logs that are there."""
+        return sorted([*self.logs, *self.unopened])
+
+    def topic_id(self, name: Name) -> Uuid | None:
+        """Whose log it is, by its `partition.metadata`; None if that is missing or torn."""
+        path = f"{self.folder(name)}/{PARTITION_METADATA}"
+        try:
+            return decode_partition_metadata(read_whole(self.disk.files, path), path)
+        except (FileNotFoundError, CorruptLogError):
+            return None
+
+    def open_log(
+        self, name: Name, config: LogConfig = DEFAULT_CONFIG
+    ) -> Generator[int, None, tuple[Log, RecoveryReport]]:
+        """Open a log that is there; `kraftlog.storage.recovery.run` does it in one go."""
+        row = self._rows.get(name)
+        log = open_row(self.disk, self.folder(name), config, row) if row is not None else None
+        if log is not None:
+            report = RecoveryReport(log.folder, True, log.start_offset, log.end_offset)
+        else:
+            log, report = yield from open_log(
+                self.disk,
+                self.folder(name),
+                config,
+                clean=self.was_clean and row is None,
+                recovery_point=self._points.get(name, 0),
+                start_offset=self._starts.get(name, 0),
+                distrust_cache=self._suspect,
+                before_truncation=self._lowering(name),
+            )
+        self._adopt(name, log)
+        return log, report
+
+    def _adopt(self, name: Name, log: Log) -> None:
+        self._rows.pop(name, None)
+        self.unopened.discard(name)
+        self.logs[name] = log
+        log.before_truncation = self._lowering(name)
+
+    def create(self, name: Name, topic_id: Uuid, config: LogConfig = DEFAULT_CONFIG) -> Log:
+        """A new log: a folder that says whose it is. Its other files come with the data."""
+        self.disk.check()
+        assert name not in self.logs
+        assert name not in self.unopened
+        folder = self.folder(name)
+        try:
+            self._lower(name, 0)
+            self.disk.files.make_directory(folder)
+            data = encode_partition_metadata(topic_id)
+            write_whole(self.disk.files, f"{folder}/{PARTITION_METADATA}", data, sync=False)
+        except OSError as error:
+            raise self.disk.failed(f"{folder}: making the log", error) from error
+        log = Log(self.disk, folder, config)
+        log.is_new(f"{folder}/{PARTITION_METADATA}")
+        self._adopt(name, log)
+        return log
+
+    def delete(self, name: Name) -> None:
+        """Remove a log: its folder gets another name now, the files go in a lane."""
+        self.disk.check()
+        for known in (self._points, self._starts, self.high_watermarks, self._rows):
+            known.pop(name, None)
+        topic_id = self.topic_id(name)
+        log = self.logs.pop(name, None)
+        if log is not None:
+            log.abandon()
+        self.unopened.discard(name)
+        folder = self.folder(name)
+        unique = topic_id.hex() if topic_id is not None else "0" * 32
+        doomed, number = f"{folder}.{unique}{_DELETED}", 0
+        try:
+            while self.disk.files.exists(doomed):
+                number += 1
+                doomed = f"{folder}.{unique}{number}{_DELETED}"
+            self.disk.files.rename(folder, doomed)
+        except OSError as error:
+            raise self.disk.failed(f"{folder}: deleting the log", error) from error
+        self._garbage.append(doomed)
+
+    def take_garbage(self) -> list[str]:
+        """Files and folders to give to `unlink_garbage`, in a lane."""
+        garbage, self._garbage = self._garbage, []
+        for log in self.logs.values():
+            if log.garbage:
+                garbage += log.garbage
+                log.garbage = []
+        return garbage
+
+    # -- checkpoints ---------------------------------------------------------------------------
+
+    def checkpoint_job(self) -> CheckpointJob:
+        """The checkpoint files as of now. One job at a time."""
+        self._collect()
+        job = CheckpointJob(self._generation, dict(self._points))
+        job.contents = self._contents()
+        return job
+
+    def checkpointed(self, job: CheckpointJob) -> bool:
+        """Put the files of a job in place; False if a truncation has overtaken it."""
+        if job.error is not None:
+            raise self.disk.failed(f"{self.path}: writing checkpoints", job.error)
+        if job.generation != self._generation:
+            return False
+        try:
+            for path, _ in job.contents:
+                self.disk.files.rename(path + ".new", path)
+        except OSError as error:
+            raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
+        self._stored_points = job.points
+        return True
+
+    def _collect(self) -> None:
+        for name, log in self.logs.items():
+            self._points[name] = log.recovery_point
+            first = log.segments[0].base_offset if log.segments else 0
+            if log.start_offset > first:
+                self._starts[name] = log.start_offset
+            else:
+                self._starts.pop(name, None)
+
+    def _contents(self) -> list[tuple[str, bytes]]:
+        return [
+            (self._file(RECOVERY_POINTS), encode_offsets(self._points)),
+            (self._file(LOG_STARTS), encode_offsets(self._starts)),
+            (self._file(HIGH_WATERMARKS), encode_offsets(self.high_watermarks)),
+        ]
+
+    def lower_recovery_points(self, offsets: dict[Name, int]) -> None:
+        """Before logs are cut: store lower points of many at once, durably, by one write."""
+        lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
+        if not lowered:
+            return
+        self._generation += 1
+        stored = {**self._stored_points, **lowered}
+        for name, offset in lowered.items():
+            self._points[name] = min(self._points.get(name, offset), offset)
+            if not offset:
+                del stored[name]
+        write_atomically(self.disk.files, self._file(RECOVERY_POINTS), encode_offsets(stored))
+        self._stored_points = stored
+
+    def _lower(self, name: Name, offset: int) -> None:
+        self.lower_recovery_points({name: offset})
+
+    def _lowering(self, name: Name) -> Callable[[int], None]:
+        return lambda offset: self._lower(name, offset)
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flush and close every log, and leave word that all is well, if it is."""
+        if self.disk.failure is not None:
+            self.release()
+            return
+        for log in self.logs.values():
+            log.close()
+        self._collect()
+        try:
+            for path, data in self._contents():
+                write_atomically(self.disk.files, path, data)
+            if self.was_clean or not self.unopened:
+                self._leave_word(broker_epoch)
+        except OSError as error:
+            raise self.disk.failed(f"{self.path}: closing", error) from error
+        finally:
+            self.release()
+
+    def _leave_word(self, broker_epoch: int) -> None:
+        rows = {name: encode_row(log) for name, log in self.logs.items()}
+        manifest = encode_manifest({**self._rows, **rows})
+        unlink_if_there(self.disk.files, self._file(SUSPECT))
+        write_atomically(self.disk.files, self._file(MANIFEST), manifest)
+        marker = encode_marker(broker_epoch, manifest)
+        write_atomically(self.disk.files, self._file(CLEAN_MARKER), marker)
+
+    def release(self) -> None:
+        """Let go of files and lock without writing anything."""
+        for log in self.logs.values():
+            log.release()
+        self.disk.files.close(self._lock)
+
+
+def unlink_garbage(files: Files, paths: list[str]) -> None:
+    """In a lane: remove files, and folders with the files in them.
+
+    A folder's new name is durable before it is emptied, or a crash could show it half empty
+    under its old one.
+    """
+    for parent in sorted({path.rpartition("/")[0] for path in paths if path.endswith(_DELETED)}):
+        files.sync_directory(parent)
+    for path in paths:
+        if not path.endswith(_DELETED):
+            unlink_if_there(files, path)
+            continue
+        for name in files.list(path):
+            unlink_if_there(files, f"{path}/{name}")
+        files.remove_directory(path)

@@ -1,0 +1,228 @@
+"""A disk below many logs: its files, a bounded number of them open, and whether it is trusted.
+
+A log knows thousands of files and needs few at a time. A `Handle` names a file and opens it when
+it is used; the cache closes those that were not used lately. Whoever keeps a descriptor beyond a
+turn of the loop (a response that is sent piece by piece, a flush in a lane) pins its handle: a
+closed descriptor's number would soon mean another file.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+
+from kraftlog.errors import DiskFullError, StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from kraftlog.ports.files import Files
+    from kraftlog.types import Buffer
+
+MAX_SLICES = 1024  # what one pwritev takes
+NOT_OPEN = -1
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Handle:
+    """A file by its name, open or not. Only its cache opens and closes it."""
+
+    __slots__ = ("_cache", "fd", "gone", "path", "pins", "used")
+
+    def __init__(self, cache: HandleCache, path: str) -> None:
+        self._cache = cache
+        self.path = path
+        self.fd = NOT_OPEN
+        self.pins = 0
+        self.used = False
+        self.gone = False
+
+    def use(self) -> int:
+        """The descriptor, good until the next handle is used unless pinned."""
+        self.used = True
+        return self.fd if self.fd != NOT_OPEN else self._cache.open(self)
+
+    def create(self) -> int:
+        """As `use`, and the file is made if it is not there."""
+        self.used = True
+        return self.fd if self.fd != NOT_OPEN else self._cache.open(self, create=True)
+
+    def pin(self) -> int:
+        """The descriptor, good until `unpin`."""
+        fd = self.use()
+        self.pins += 1
+        return fd
+
+    def unpin(self) -> None:
+        assert self.pins > 0, f"{self.path} is not pinned"
+        self.pins -= 1
+        if self.gone and not self.pins:
+            self._cache.close(self)
+
+    def release(self) -> None:
+        """No longer needed under this name: closed as soon as nobody has it pinned."""
+        self.gone = True
+        if not self.pins:
+            self._cache.close(self)
+
+
+class HandleCache:
+    """Opens files and closes those unused for longest, roughly (second chance), beyond `limit`."""
+
+    def __init__(self, files: Files, limit: int) -> None:
+        assert limit > 0
+        self.files = files
+        self.limit = limit
+        self.open_count = 0
+        self._open: deque[Handle] = deque()
+
+    def open(self, handle: Handle, *, create: bool = False) -> int:
+        if self.open_count >= self.limit:
+            self._close_one()
+        handle.fd = self.files.open(handle.path, create=create)
+        handle.gone = False
+        self.open_count += 1
+        self._open.append(handle)
+        return handle.fd
+
+    def close(self, handle: Handle) -> None:
+        """Close a handle that is open; its place in the queue is tidied up later."""
+        if handle.fd == NOT_OPEN:
+            return
+        fd, handle.fd = handle.fd, NOT_OPEN
+        self.open_count -= 1
+        if len(self._open) > 2 * self.limit:
+            self._open = deque([h for h in self._open if h.fd != NOT_OPEN])
+        self.files.close(fd)
+
+    def _close_one(self) -> None:
+        """Close the first one in the queue that was not used since it was last looked at.
+
+        When all are pinned the limit is exceeded: better one descriptor more than a wrong one.
+        """
+        for _ in range(2 * len(self._open)):
+            handle = self._open.popleft()
+            if handle.fd == NOT_OPEN:
+                continue
+            if handle.used or handle.pins:
+                handle.used = False
+                self._open.append(handle)
+                continue
+            self.close(handle)
+            return
+
+
+class Disk:
+    """What all logs of one directory share. After a failure nothing on it is written any more."""
+
+    def __init__(self, files: Files, handles: HandleCache | None = None) -> None:
+        self.files = files
+        self.handles = handles if handles is not None else HandleCache(files, 512)
+        self.failure: StorageError | None = None
+        self.on_failure: Callable[[StorageError], None] = _ignore
+
+    def handle(self, path: str) -> Handle:
+        return Handle(self.handles, path)
+
+    def check(self) -> None:
+        """Raise if the disk has failed before."""
+        if self.failure is not None:
+            raise StorageError(f"the log directory is offline: {self.failure}") from self.failure
+
+    def failed(self, what: str, error: OSError) -> StorageError:
+        """The exception to raise for an operating system's error; the disk is offline from now.
+
+        A full disk is no failure: `DiskFullError` says so.
+        """
+        if error.errno in _NO_ROOM:
+            return DiskFullError(f"{what}: {error.strerror or error}")
+        return self.fail(what, error)
+
+    def fail(self, what: str, error: OSError) -> StorageError:
+        """Take the disk offline, whatever the error is."""
+        failure = StorageError(f"{what}: {error.strerror or error}")
+        failure.__cause__ = error
+        if self.failure is None:
+            self.failure = failure
+            self.on_failure(failure)
+        return failure
+
+
+def _ignore(_: StorageError) -> None:
+    """Nobody wants to know."""
+
+
+def write_all(
+    files: Files, fd: int, buffers: Sequence[Buffer], position: int, size: int = -1
+) -> int:
+    """Write all buffers at `position`, in one call where one takes them; the bytes written.
+
+    `size` is their sum, for callers that know it. If a call was short, all is written again.
+    """
+    if size < 0:
+        size = sum(map(len, buffers))
+    end = position
+    if len(buffers) <= MAX_SLICES:
+        end += files.pwritev(fd, buffers, position)
+    else:
+        for first in range(0, len(buffers), MAX_SLICES):
+            end += files.pwritev(fd, buffers[first : first + MAX_SLICES], end)
+    if end - position == size:
+        return size
+    return _write_piecewise(files, fd, buffers, position)
+
+
+def _write_piecewise(files: Files, fd: int, buffers: Sequence[Buffer], position: int) -> int:
+    start = position
+    rest: deque[Buffer] = deque(buffers)
+    while rest:
+        taken = files.pwritev(fd, [rest[i] for i in range(min(len(rest), MAX_SLICES))], position)
+        if taken == 0 and any(rest):
+            raise OSError(errno.ENOSPC, "the disk took nothing")
+        position += taken
+        while rest and taken >= len(rest[0]):
+            taken -= len(rest.popleft())
+        if taken:
+            rest[0] = memoryview(rest[0])[taken:]
+    return position - start
+
+
+def read_whole(files: Files, path: str) -> bytes:
+    """All bytes of a small file."""
+    fd = files.open(path, write=False)
+    try:
+        return files.pread(fd, files.size(fd), 0)
+    finally:
+        files.close(fd)
+
+
+def write_whole(files: Files, path: str, data: bytes, *, sync: bool = True) -> None:
+    """Make or overwrite a file. Not atomic: for files that can be made anew."""
+    fd = files.open(path, create=True)
+    try:
+        files.truncate(fd, 0)
+        if data:
+            write_all(files, fd, [data], 0)
+        if sync:
+            files.sync(fd)
+    finally:
+        files.close(fd)
+
+
+def write_atomically(files: Files, path: str, data: bytes) -> None:
+    """Replace a file durably: a crash at any instant leaves the old or the new one, whole."""
+    folder, _, _ = path.rpartition("/")
+    temporary = f"{path}.tmp"
+    write_whole(files, temporary, data)
+    files.rename(temporary, path)
+    files.sync_directory(folder or ".")
+
+
+def unlink_if_there(files: Files, path: str) -> bool:
+    """Remove a file; whether it was there."""
+    try:
+        files.unlink(path)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,77 @@
+"""Making a log durable: a job for a thread that only blocks in the kernel.
+
+The log makes the job on the loop's thread, a lane runs it, the log is told of the end. Files are
+synced in the order in which they were written; the leader epochs are on disk before the recovery
+point can pass them.
+"""
+
+from __future__ import annotations
+
+from kraftlog.storage.disk import write_atomically
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kraftlog.ports.files import Files
+    from kraftlog.storage.disk import Handle
+
+
+class FlushJob:
+    """All that has to reach the disk for the log to be durable up to `end_offset`."""
+
+    __slots__ = (
+        "end_offset",
+        "epochs",
+        "error",
+        "fds",
+        "folders",
+        "generation",
+        "handles",
+        "paths",
+    )
+
+    def __init__(self, end_offset: int, generation: int) -> None:
+        self.end_offset = end_offset
+        self.generation = generation
+        self.handles: list[Handle] = []
+        self.fds: list[int] = []
+        #: files that are closed again; one that is gone needs no sync
+        self.paths: list[str] = []
+        self.folders: list[str] = []
+        #: the leader-epoch checkpoint to write: its path and content
+        self.epochs: tuple[str, bytes] | None = None
+        self.error: OSError | None = None
+
+    def add(self, handle: Handle) -> None:
+        """Sync this file; it stays open until `unpin`."""
+        self.fds.append(handle.pin())
+        self.handles.append(handle)
+
+    def unpin(self) -> None:
+        for handle in self.handles:
+            handle.unpin()
+        self.handles.clear()
+
+    def run(self, files: Files) -> None:
+        """In the lane. Touches nothing but the files; the error, if any, is kept for the log."""
+        try:
+            for fd in self.fds:
+                files.sync(fd)
+            for path in self.paths:
+                _sync_path(files, path)
+            if self.epochs is not None:
+                write_atomically(files, *self.epochs)
+            for folder in self.folders:
+                files.sync_directory(folder)
+        except OSError as error:
+            self.error = error
+
+
+def _sync_path(files: Files, path: str) -> None:
+    try:
+        fd = files.open(path, write=False)
+    except FileNotFoundError:
+        return
+    try:
+        files.sync(fd)
+    finally:
+        files.close(fd)

@@ -1,0 +1,127 @@
+"""The clean-shutdown manifest: what every log of a directory was when it was closed.
+
+With it a log opens by one look at its folder: no index is searched, no checkpoint or snapshot
+read. It is our own file, beside Kafka's marker `.kafka_cleanshutdown`, and counts only together
+with the very marker that was written with it: the marker holds the manifest's checksum, which a
+marker written by Kafka has not. Both are gone before anything in the directory changes.
+
+One line a log: topic, partition and a JSON object.
+"""
+
+from __future__ import annotations
+
+import binascii
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.records.crc import crc32c
+from kraftlog.storage.log import Log
+from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, Segment
+from kraftlog.storage.snapshots import decode_snapshot, encode_snapshot
+from kraftlog.storage.tracker import ProducerTracker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kraftlog.storage.checkpoints import Name
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.disk import Disk
+
+MANIFEST = "kraftlog-manifest"
+CLEAN_MARKER = ".kafka_cleanshutdown"
+_TOKEN = "kraftlogManifest"  # noqa: S105 - a key in a file, not a secret
+_HEAD = b"kraftlog manifest 1\n"
+
+
+def encode_row(log: Log) -> bytes:
+    """What a log that has just been closed needs to open again."""
+    import json
+
+    row: dict[str, object] = {
+        "start": log.start_offset,
+        "end": log.end_offset,
+        "segments": [
+            [s.base_offset, s.size, s.max_timestamp, s.max_timestamp_offset, s.first_timestamp]
+            for s in log.segments
+        ],
+    }
+    if log.epochs.epochs:
+        row["epochs"] = log.epochs.entries()
+    if log.tracker.snapshots:
+        row["snapshots"] = log.tracker.snapshots
+        producers = encode_snapshot(log.producers)
+        row["producers"] = binascii.b2a_base64(producers, newline=False).decode()
+    return json.dumps(row, separators=(",", ":")).encode()
+
+
+def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | None:
+    """The log that a row describes; None if the folder is not as it says."""
+    import json
+
+    row = json.loads(data)
+    log = Log(disk, folder, config)
+    log.start_offset, log.end_offset = row["start"], row["end"]
+    log.recovery_point = log.end_offset
+    names = set(disk.files.list(folder))
+    for base, size, max_timestamp, max_timestamp_offset, first_timestamp in row["segments"]:
+        segment = Segment(disk, folder, base)
+        segment.size = size
+        segment.max_timestamp, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
+        segment.first_timestamp = first_timestamp
+        segment.has_index_files = True
+        if not _is_as_described(disk, segment, names):
+            return None
+        if log.segments:
+            log.segments[-1].end_offset = base
+        log.segments.append(segment)
+    if log.segments:
+        log.segments[-1].end_offset = log.end_offset
+    if len([name for name in names if name.endswith(LOG)]) != len(log.segments):
+        return None
+    log.epochs = EpochCache(row.get("epochs", ()))
+    if "snapshots" in row:
+        log.tracker = ProducerTracker(disk, folder, row["snapshots"])
+        log.tracker.state = decode_snapshot(binascii.a2b_base64(row["producers"]), folder)
+    return log
+
+
+def _is_as_described(disk: Disk, segment: Segment, names: set[str]) -> bool:
+    for ending in (LOG, INDEX, TIME_INDEX):
+        if segment.path(ending).rpartition("/")[2] not in names:
+            return False
+    return disk.files.size_of(segment.log.path) == segment.size
+
+
+def encode_manifest(rows: Mapping[Name, bytes]) -> bytes:
+    lines = [f"{topic} {number} ".encode() + rows[topic, number] for topic, number in sorted(rows)]
+    return b"\n".join([_HEAD.rstrip(), *lines, b""])
+
+
+def decode_manifest(data: bytes, path: str) -> dict[Name, bytes]:
+    if not data.startswith(_HEAD):
+        raise CorruptLogError(f"{path}: no manifest of version 1")
+    rows = {}
+    for line in data[len(_HEAD) :].splitlines():
+        topic, number, row = line.split(b" ", 2)
+        rows[topic.decode(), int(number)] = row
+    return rows
+
+
+def encode_marker(broker_epoch: int, manifest: bytes) -> bytes:
+    """Kafka's marker, with a key more, which its reader accepts."""
+    import json
+
+    content = {"version": 0, "brokerEpoch": broker_epoch, _TOKEN: crc32c(manifest)}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decode_marker(data: bytes) -> tuple[int, int | None]:
+    """The broker epoch (-1 if unreadable) and the checksum of the manifest that belongs to it."""
+    import json
+
+    try:
+        content = json.loads(data)
+        return int(content["brokerEpoch"]), content.get(_TOKEN)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return -1, None

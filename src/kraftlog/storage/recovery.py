@@ -1,0 +1,377 @@
+"""Opening a log: finding what is there, and after a crash, what of it is whole.
+
+A log that was closed cleanly is believed. Else every segment that reaches beyond the recovery
+point is read and checked, and the last one always:
+
+- Behind the recovery point the log ends with its last whole batch; what follows is cut off.
+- Below it everything had been durable. If that is damaged or gone, nothing is touched and
+  `CorruptLogError` names the place: only a person or another replica can mend it.
+
+Indexes that are missing, short or wrong are made anew. All of it is a generator, so that a loop
+can recover ten thousand logs in slices beside its other work; `run` runs one to its end.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptLogError, StorageError
+from kraftlog.logstate.epochs import NO_EPOCH, EpochCache
+from kraftlog.logstate.producers import NO_OFFSET
+from kraftlog.storage.checkpoints import EPOCHS, decode_epochs
+from kraftlog.storage.config import DEFAULT_CONFIG
+from kraftlog.storage.disk import read_whole
+from kraftlog.storage.log import Log
+from kraftlog.storage.scan import Scan, scan_file
+from kraftlog.storage.segment import (
+    DELETED,
+    INDEX,
+    LOG,
+    SNAPSHOT,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    Segment,
+)
+from kraftlog.storage.tracker import ProducerTracker
+from kraftlog.storage.transactions import AbortedTransaction
+from kraftlog.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.disk import Disk
+
+    Opening = Generator[int, None, tuple[Log, "RecoveryReport"]]
+
+_DIGITS = 20
+_ENDINGS = {LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT}
+_LEFTOVERS = (DELETED, ".cleaned", ".tmp")
+_SWAP = ".swap"
+#: an index that leaves this much of its segment uncovered has lost entries
+_INDEX_GAP = 1 << 20
+
+
+class RecoveryReport(Value):
+    """What opening a log has found and done. `problem` is empty if nothing was cut off."""
+
+    folder: str
+    clean: bool
+    start_offset: int = 0
+    end_offset: int = 0
+    scanned_bytes: int = 0
+    cut_bytes: int = 0
+    problem: str = ""
+    rebuilt: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+
+    @property
+    def is_noteworthy(self) -> bool:
+        return bool(self.problem or self.rebuilt or self.removed)
+
+    def line(self) -> str:
+        """One line for people."""
+        parts = [f"{self.folder}: offsets {self.start_offset} to {self.end_offset}"]
+        if not self.clean:
+            parts.append(f"{self.scanned_bytes} bytes checked")
+        if self.problem:
+            parts.append(f"{self.cut_bytes} bytes cut off: {self.problem}")
+        if self.rebuilt:
+            parts.append(f"indexes made anew of {', '.join(self.rebuilt)}")
+        if self.removed:
+            parts.append(f"removed {', '.join(self.removed)}")
+        return "; ".join(parts)
+
+
+def run(opening: Opening) -> tuple[Log, RecoveryReport]:
+    """Open a log in one go."""
+    while True:
+        try:
+            next(opening)
+        except StopIteration as end:
+            log, report = end.value
+            return log, report
+
+
+def open_log(
+    disk: Disk,
+    folder: str,
+    config: LogConfig = DEFAULT_CONFIG,
+    *,
+    clean: bool = False,
+    recovery_point: int = 0,
+    start_offset: int = 0,
+    distrust_cache: bool = False,
+    before_truncation: Callable[[int], None] | None = None,
+) -> Opening:
+    """Open the log in a directory; yields now and then how many bytes it has read.
+
+    `distrust_cache`: a sync has failed since the machine was started, so what can be read may
+    not be on the disk; it is read from there.
+    """
+    disk.check()
+    opener = _Opener(disk, folder, config, clean=clean, recovery_point=recovery_point)
+    opener.distrust_cache = distrust_cache
+    if before_truncation is not None:
+        opener.log.before_truncation = before_truncation
+    opener.log.start_offset = start_offset
+    try:
+        yield from opener.open()
+    except OSError as error:
+        what = f"{error.filename or folder}: opening the log"
+        raise StorageError(f"{what}: {error.strerror or error}") from error
+    return opener.log, opener.report
+
+
+class _Opener:
+    """The steps of opening one log, and what they have found so far."""
+
+    def __init__(
+        self, disk: Disk, folder: str, config: LogConfig, *, clean: bool, recovery_point: int
+    ) -> None:
+        self.disk = disk
+        self.clean = clean
+        self.distrust_cache = False
+        self.recovery_point = recovery_point
+        self.log = Log(disk, folder, config)
+        self.report = RecoveryReport(folder, clean)
+        self.endings: dict[int, set[str]] = {}
+
+    def open(self) -> Generator[int, None, None]:
+        log = self.log
+        has_epochs = self._look_around()
+        segments = [self._segment(base) for base in sorted(self._bases(LOG))]
+        log.epochs = EpochCache(self._read_epochs() if has_epochs else ())
+        log.tracker = ProducerTracker(self.disk, log.folder, sorted(self._bases(SNAPSHOT)))
+        first_scanned = self._first_to_scan(segments)
+        trusted = segments[:first_scanned]
+        self._believe(trusted, segments[first_scanned:])
+        yield 0
+        log.segments = trusted
+        log.end_offset = trusted[-1].end_offset if trusted else self._first_base(segments)
+        if self.clean:
+            yield from self._load_producers(log.end_offset)
+        else:
+            yield from self._scan_all(segments[first_scanned:])
+        self._settle()
+
+    # -- what is there -------------------------------------------------------------------------
+
+    def _look_around(self) -> bool:
+        """Sort the files by what they are, remove leftovers; whether there are leader epochs."""
+        folder, removed, has_epochs = self.log.folder, [], False
+        for name in self.disk.files.list(folder):
+            if name.endswith(_LEFTOVERS):
+                self.disk.files.unlink(f"{folder}/{name}")
+                removed.append(name)
+                continue
+            if name.endswith(_SWAP):
+                raise StorageError(
+                    f"{folder}/{name}: a compaction was interrupted while it replaced segments; "
+                    "the broker that began it must finish it"
+                )
+            digits, ending = name[:_DIGITS], name[_DIGITS:]
+            if ending in _ENDINGS and digits.isdigit():
+                self.endings.setdefault(int(digits), set()).add(ending)
+            has_epochs |= name == EPOCHS
+        for base, endings in self.endings.items():
+            if LOG not in endings:
+                removed += self._remove_strays(base, endings - {SNAPSHOT})
+        self.report.removed = tuple([name for name in removed if not name.endswith(DELETED)])
+        return has_epochs
+
+    def _remove_strays(self, base: int, endings: set[str]) -> list[str]:
+        """Index files whose segment is gone."""
+        names = [f"{base:020d}{ending}" for ending in sorted(endings)]
+        for name in names:
+            self.disk.files.unlink(f"{self.log.folder}/{name}")
+        return names
+
+    def _bases(self, ending: str) -> list[int]:
+        return [base for base, endings in self.endings.items() if ending in endings]
+
+    def _segment(self, base: int) -> Segment:
+        segment = Segment(self.disk, self.log.folder, base)
+        segment.size = self.disk.files.size_of(segment.log.path)
+        segment.has_index_files = {INDEX, TIME_INDEX} <= self.endings[base]
+        return segment
+
+    def _read_epochs(self) -> list[tuple[int, int]]:
+        path = f"{self.log.folder}/{EPOCHS}"
+        return decode_epochs(read_whole(self.disk.files, path), path)
+
+    def _first_to_scan(self, segments: list[Segment]) -> int:
+        """Segments before this one are believed: they end at or below the recovery point."""
+        if self.clean:
+            return len(segments)
+        count = 0
+        for following in segments[1:]:
+            if following.base_offset > self.recovery_point:
+                break
+            count += 1
+        return count
+
+    @staticmethod
+    def _first_base(segments: list[Segment]) -> int:
+        return segments[0].base_offset if segments else 0
+
+    # -- what is believed ----------------------------------------------------------------------
+
+    def _believe(self, trusted: list[Segment], rest: list[Segment]) -> None:
+        """Take sealed segments as they are; only their indexes are looked at."""
+        for number, segment in enumerate(trusted):
+            following = [*trusted[number + 1 : number + 2], *rest[:1]]
+            if segment.size and not self._index_is_good(segment):
+                segment.rebuild(self.log.config.index_interval_bytes)
+                self.report.rebuilt += (segment.log.path.rpartition("/")[2],)
+            newest = segment.times.last() if segment.size else None
+            if newest is not None and segment.max_timestamp < 0:
+                segment.max_timestamp = newest[0]
+                segment.max_timestamp_offset = newest[1] + segment.base_offset
+            if following:
+                segment.end_offset = following[0].base_offset
+            elif segment.size:
+                self._find_end(segment)
+
+    def _index_is_good(self, segment: Segment) -> bool:
+        """Whether the last entries lead into the segment, and the offset index close to its end."""
+        if not segment.has_index_files:
+            return False
+        files = self.disk.files
+        for ending, size in ((INDEX, 8), (TIME_INDEX, 12)):
+            if files.size_of(segment.path(ending)) % size:
+                return False
+        last = segment.offsets.last()
+        if last is not None and not (0 <= last[1] < segment.size and segment.fits(last)):
+            return False
+        newest = segment.times.last()
+        if newest is not None and (newest[0] < 0 or newest[1] < 0):
+            return False
+        position = last[1] if last else 0
+        if segment.size - position <= _INDEX_GAP:
+            return True
+        batches = segment.walk(position)
+        next(batches)
+        return next(batches, None) is None or next(batches, None) is None
+
+    @staticmethod
+    def _find_end(segment: Segment) -> None:
+        """The end of the last segment: by way of the last index entry."""
+        last = segment.offsets.last()
+        for _, _, last_offset, timestamp in segment.walk(last[1] if last else 0):
+            segment.end_offset = last_offset + 1
+            if timestamp > segment.max_timestamp:
+                segment.max_timestamp, segment.max_timestamp_offset = timestamp, last_offset
+
+    def _load_producers(self, end_offset: int) -> Generator[int, None, None]:
+        """Snapshot and replay. A clean log without any snapshot never had a producer id."""
+        log = self.log
+        if not log.tracker.snapshots:
+            return
+        log.tracker.remove_above(end_offset)
+        yield from self._replay(log.tracker.load(end_offset), log.segments)
+
+    def _replay(self, done: int, segments: list[Segment]) -> Generator[int, None, None]:
+        for segment in segments:
+            if segment.end_offset > done and segment.size:
+                scan = self._scan_of(segment, with_crc=False, producers_from=done)
+                yield from scan_file(self.disk, segment.log, segment.size, scan)
+
+    def _scan_of(self, segment: Segment, *, with_crc: bool, producers_from: int) -> Scan:
+        log = self.log
+        return Scan(
+            segment.base_offset,
+            log.config.index_interval_bytes,
+            with_crc=with_crc,
+            epochs=log.epochs if with_crc else None,
+            producers=log.tracker.state,
+            producers_from=producers_from,
+            last_epoch=log.epochs.latest if with_crc else NO_EPOCH,
+        )
+
+    # -- what is checked -----------------------------------------------------------------------
+
+    def _scan_all(self, segments: list[Segment]) -> Generator[int, None, None]:
+        """Check segment after segment; the log ends where the first problem is."""
+        log = self.log
+        first = self._first_base(segments)
+        log.tracker.remove_above(first)
+        done = log.tracker.load(first)
+        if done < first and log.segments:
+            yield from self._replay(done, log.segments)
+        log.epochs.truncate_from_end(first)
+        for number, segment in enumerate(segments):
+            scan = self._scan_of(segment, with_crc=True, producers_from=max(done, NO_OFFSET))
+            hole = self._hole_before(segment)
+            if self.distrust_cache:
+                self._forget_cached(segment)
+            if not hole:
+                yield from scan_file(self.disk, segment.log, segment.size, scan)
+                self.report.scanned_bytes += scan.position
+            problem = hole or scan.problem
+            if problem:
+                self._cut(segments[number:], scan, problem, keep=not hole)
+                return
+            self._accept(segment, scan)
+
+    def _forget_cached(self, segment: Segment) -> None:
+        self.disk.files.forget_cached(segment.log.use())
+        segment.size = self.disk.files.size(segment.log.use())
+
+    def _hole_before(self, segment: Segment) -> str:
+        """A segment that does not begin where the log ends so far: the end of that was lost."""
+        log = self.log
+        if not log.segments or segment.base_offset == log.end_offset or log.config.compacted:
+            return ""
+        return f"a segment at offset {segment.base_offset} where {log.end_offset} is next"
+
+    def _accept(self, segment: Segment, scan: Scan) -> None:
+        segment.take(scan)
+        segment.aborted = [
+            AbortedTransaction(done.producer_id, done.first_offset, done.last_offset, stable_offset)
+            for done, stable_offset in scan.aborted
+        ]
+        self.log.segments.append(segment)
+        self.log.end_offset = segment.end_offset
+
+    def _cut(self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool) -> None:
+        """Cut off what is behind the scan; or stop, if that had been durable."""
+        log, segment = self.log, segments[0]
+        end = scan.next_offset if keep else log.end_offset
+        if end < self.recovery_point:
+            raise CorruptLogError(
+                f"{segment.log.path}: at position {scan.position}: {problem}; everything below "
+                f"offset {self.recovery_point} had been durable, so nothing was changed"
+            )
+        files = self.disk.files
+        doomed = segments[1:] if keep else segments
+        for lost in reversed(doomed):
+            self.report.cut_bytes += lost.size
+            log.garbage.append(lost.remove())
+        if doomed:
+            files.sync_directory(log.folder)
+        if keep:
+            self.report.cut_bytes += segment.size - scan.position
+            files.truncate(segment.log.use(), scan.position)
+            self._accept(segment, scan)
+        self.report.problem = f"{problem}, at position {scan.position} of {segment.log.path}"
+
+    # -- the end -------------------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Bring start, end, epochs and recovery point into agreement."""
+        log = self.log
+        if log.end_offset < self.recovery_point:
+            place = log.segments[-1].log.path if log.segments else log.folder
+            raise CorruptLogError(
+                f"{place}: the log ends at offset {log.end_offset}, but everything below "
+                f"{self.recovery_point} had been durable"
+            )
+        log.start_offset = min(
+            max(log.start_offset, self._first_base(log.segments)), log.end_offset
+        )
+        log.epochs.truncate_from_end(log.end_offset)
+        log.epochs.truncate_from_start(log.start_offset)
+        log.recovery_point = log.end_offset if self.clean else self.recovery_point
+        if not self.clean:
+            log.nothing_is_durable_yet()
+        self.report.start_offset, self.report.end_offset = log.start_offset, log.end_offset

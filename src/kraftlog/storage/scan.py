@@ -1,0 +1,161 @@
+"""Reading a segment from front to end: every batch is checked, its indexes are made anew.
+
+What recovery rests on, so it is fast (a few hundred nanoseconds a batch beside the checksum) and
+believes nothing: the scan stops in front of the first bytes that are no batch, or none that can
+follow the one before, and says why.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import (
+    CONTROL_BIT,
+    CRC_START,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    MIN_LENGTH,
+    read_header,
+)
+from kraftlog.storage.batches import read_marker
+from kraftlog.storage.config import MAX_RELATIVE_OFFSET
+from kraftlog.storage.index import OffsetIndex, TimeIndex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.logstate.epochs import EpochCache
+    from kraftlog.logstate.producers import CompletedTransaction, ProducerState
+    from kraftlog.storage.disk import Disk, Handle
+
+CHUNK = 256 << 10
+#: base offset, length, epoch, magic, CRC, attributes, last offset delta, max timestamp,
+#: producer id, record count
+SCANNED = struct.Struct(">qiibIhi8xqq6xi")
+assert SCANNED.size == HEADER_SIZE
+
+
+class Scan:
+    """The state of one pass over one segment; `feed` takes it further.
+
+    `position` and `next_offset` are the end of what is good so far; `problem` says what stands
+    behind it, if that is no batch.
+    """
+
+    def __init__(
+        self,
+        base_offset: int,
+        interval_bytes: int,
+        *,
+        with_crc: bool = True,
+        epochs: EpochCache | None = None,
+        producers: ProducerState | None = None,
+        producers_from: int = 0,
+        last_epoch: int = -1,
+    ) -> None:
+        self.base_offset = base_offset
+        self.interval_bytes = interval_bytes
+        self.with_crc = with_crc
+        self.epochs = epochs
+        self.producers = producers
+        self.producers_from = producers_from
+        self.position = 0
+        self.next_offset = base_offset
+        self.problem = ""
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        self.since_entry = 0
+        self.offsets = OffsetIndex()
+        self.times = TimeIndex()
+        self.aborted: list[tuple[CompletedTransaction, int]] = []
+        self._epoch = last_epoch
+
+    def feed(self, view: memoryview) -> int:
+        """Check the whole batches at the front of `view`; how many bytes they are."""
+        unpack, crc, with_crc = SCANNED.unpack_from, crc32c, self.with_crc
+        interval, since, next_offset = self.interval_bytes, self.since_entry, self.next_offset
+        max_timestamp, last_epoch = self.max_timestamp, self._epoch
+        base_offset, limit = self.base_offset, self.base_offset + MAX_RELATIVE_OFFSET
+        start, here, end = self.position, 0, len(view)
+        while end - here >= HEADER_SIZE:
+            base, length, epoch, magic, checksum, attributes, delta, timestamp, producer, count = (
+                unpack(view, here)
+            )
+            last = base + delta
+            if (
+                magic != MAGIC
+                or length < MIN_LENGTH
+                or base < next_offset
+                or not 0 <= count <= delta + 1
+                or last > limit
+                or epoch < last_epoch
+            ):
+                self.problem = self._explain(view, here, next_offset, last_epoch)
+                break
+            following = here + length + LENGTH_OVERHEAD
+            if following > end:
+                break
+            if with_crc and crc(view[here + CRC_START : following]) != checksum:
+                self.problem = f"the checksum of the batch at offset {base} is wrong"
+                break
+            if epoch != last_epoch:
+                last_epoch = epoch
+                if self.epochs is not None and epoch >= 0:
+                    self.epochs.assign(epoch, base)
+            if timestamp > max_timestamp:
+                max_timestamp = timestamp
+                self.max_timestamp_offset = last
+                if start + here == 0:
+                    self.first_timestamp = timestamp
+            if since > interval:
+                self.offsets.append(last - base_offset, start + here)
+                self.times.append(max_timestamp, self.max_timestamp_offset - base_offset)
+                since = 0
+            if producer >= 0 and self.producers is not None and base >= self.producers_from:
+                self._apply(view, here, attributes)
+            since += following - here
+            next_offset = last + 1
+            here = following
+        self.position, self.next_offset, self.since_entry = start + here, next_offset, since
+        self.max_timestamp, self._epoch = max_timestamp, last_epoch
+        return here
+
+    def _apply(self, view: memoryview, here: int, attributes: int) -> None:
+        assert self.producers is not None
+        marker = read_marker(view, here) if attributes & CONTROL_BIT else None
+        completed = self.producers.apply(read_header(view, here), marker)
+        if completed is not None and completed.aborted:
+            self.aborted.append((completed, self.producers.stable_after(completed)))
+
+    def _explain(self, view: memoryview, here: int, next_offset: int, last_epoch: int) -> str:
+        header = read_header(view, here)
+        if header.magic != MAGIC:
+            return f"no record batch of format {MAGIC}"
+        if header.batch_length < MIN_LENGTH:
+            return f"a batch length of {header.batch_length}"
+        if header.base_offset < next_offset:
+            return f"a batch at offset {header.base_offset} where {next_offset} is next"
+        if header.leader_epoch < last_epoch:
+            return f"a batch of epoch {header.leader_epoch} behind one of epoch {last_epoch}"
+        return f"a batch of {header.record_count} records to offset {header.last_offset}"
+
+
+def scan_file(disk: Disk, handle: Handle, size: int, scan: Scan) -> Iterator[int]:
+    """Take a scan to the end of the file or the first problem; yields after each chunk."""
+    buffer = memoryview(bytearray(min(CHUNK, max(size - scan.position, 1))))
+    while scan.position < size and not scan.problem:
+        left = size - scan.position
+        part = buffer[: min(len(buffer), left)]
+        got = disk.files.preadv(handle.use(), [part], scan.position)
+        used = scan.feed(part[:got])
+        if used == 0 and not scan.problem:
+            needed = LENGTH_OVERHEAD + SCANNED.unpack_from(part)[1] if got >= HEADER_SIZE else left
+            if got < len(part) or needed > left or got == left:
+                scan.problem = f"a batch that is cut off after {left} bytes"
+            else:
+                buffer = memoryview(bytearray(min(left, 4 * needed)))
+        yield used

@@ -1,0 +1,401 @@
+"""One segment of a log: a file of batches, and what leads to a place in it.
+
+The last segment of a log is active: it grows, and its indexes are in memory. The others are
+sealed: complete files that are only read, and removed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import accumulate
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.records.header import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
+from kraftlog.storage.batches import PLACE
+from kraftlog.storage.disk import unlink_if_there, write_whole
+from kraftlog.storage.index import OffsetIndex, TimeIndex
+from kraftlog.storage.scan import Scan, scan_file
+from kraftlog.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.storage.batches import Batches
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.disk import Disk, Handle
+    from kraftlog.storage.transactions import AbortedTransaction
+    from kraftlog.types import Buffer
+
+LOG, INDEX, TIME_INDEX = ".log", ".index", ".timeindex"
+TRANSACTION_INDEX, SNAPSHOT = ".txnindex", ".snapshot"
+DELETED = ".deleted"
+#: headers are read this much at a time: what lies between two index entries, as a rule
+_WALK_BYTES = 8192
+_MARKS = 1024
+
+
+def file_name(offset: int, ending: str) -> str:
+    """Kafka's name for a file of a log: twenty digits."""
+    return f"{offset:020d}{ending}"
+
+
+class Slice(Value):
+    """Whole batches in a file. Pin the handle to keep it beyond the current turn."""
+
+    handle: Handle
+    position: int
+    length: int
+
+
+class Segment:
+    """A file of batches from `base_offset` to `end_offset`. Its log alone changes it."""
+
+    __slots__ = (
+        "_disk",
+        "_marks",
+        "_offsets",
+        "_old_marks",
+        "_stem",
+        "_times",
+        "aborted",
+        "allocated",
+        "base_offset",
+        "created_ms",
+        "end_offset",
+        "first_timestamp",
+        "has_index_files",
+        "log",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "since_entry",
+        "size",
+    )
+
+    def __init__(self, disk: Disk, folder: str, base_offset: int) -> None:
+        self._disk = disk
+        self._stem = f"{folder}/{base_offset:020d}"
+        self.log = disk.handle(self._stem + LOG)
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size = 0
+        self.allocated = 0
+        self.created_ms = 0
+        self.first_timestamp = -1
+        self.max_timestamp = -1
+        self.max_timestamp_offset = -1
+        self.since_entry = 0
+        self.has_index_files = False
+        self.aborted: list[AbortedTransaction] | None = None
+        self._offsets: OffsetIndex | None = None
+        self._times: TimeIndex | None = None
+        # exact places of some batches: where appends ended, and where readers were told to stop
+        self._marks: dict[int, int] = {}
+        self._old_marks: dict[int, int] = {}
+
+    def __repr__(self) -> str:
+        return f"Segment({self.base_offset}..{self.end_offset}, {self.size} bytes)"
+
+    def path(self, ending: str) -> str:
+        return self._stem + ending
+
+    # -- growing -------------------------------------------------------------------------------
+
+    def note(self, buffers: Sequence[Buffer], batches: Batches, interval_bytes: int) -> None:
+        """These batches have been written at the end: move it, and index them."""
+        if self.has_index_files:
+            self._reopen()
+        if batches.max_timestamp > self.max_timestamp:
+            self.max_timestamp = batches.max_timestamp
+            self.max_timestamp_offset = batches.max_timestamp_offset
+        if self.size == 0:
+            self.first_timestamp = batches.max_timestamp
+        if self.since_entry + batches.size_bytes > interval_bytes:
+            self._index(buffers, interval_bytes)
+        else:
+            self.since_entry += batches.size_bytes
+        self.size += batches.size_bytes
+        self.end_offset = batches.last_offset + 1
+        self.mark(self.end_offset, self.size)
+
+    def _reopen(self) -> None:
+        """The indexes are in memory again; their files are out of date until the next sealing."""
+        self.offsets.load()
+        self.times.load()
+        self.has_index_files = False
+
+    def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
+        """An entry for the first batch that begins more than the interval behind the last one's.
+
+        Buffers no larger than the interval are not looked into: there are thousands in a turn.
+        """
+        starts = list(accumulate(map(len, buffers), initial=self.size))
+        end, unpack = len(buffers), PLACE.unpack_from
+        due = self.size - self.since_entry + interval_bytes
+        entries: list[int] = []
+        number, inside = 0, -1
+        while True:
+            number = bisect_right(starts, due, number)
+            if number > end:
+                break
+            before = number - 1
+            if before > inside and starts[number] - starts[before] > interval_bytes:
+                inside = before
+                due = self._index_within(
+                    buffers[before], starts[before], due, interval_bytes, entries
+                )
+                continue
+            if number == end:
+                break
+            base, _, delta = unpack(buffers[number], 0)
+            entries += (base + delta - self.base_offset, starts[number])
+            due = starts[number] + interval_bytes
+        if entries:
+            self.offsets.extend(entries)
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.since_entry = starts[end] - (due - interval_bytes)
+
+    def _index_within(
+        self, buffer: Buffer, start: int, due: int, interval_bytes: int, entries: list[int]
+    ) -> int:
+        """The same for the batches in one large buffer; where the next entry is due."""
+        unpack, here = PLACE.unpack_from, 0
+        while here < len(buffer):
+            base, length, delta = unpack(buffer, here)
+            if start + here > due:
+                entries += (base + delta - self.base_offset, start + here)
+                due = start + here + interval_bytes
+            here += length + LENGTH_OVERHEAD
+        assert here == len(buffer), "a buffer must end where a batch ends"
+        return due
+
+    def mark(self, offset: int, position: int) -> None:
+        """Remember that the batch with this offset begins at this position."""
+        if len(self._marks) >= _MARKS:
+            self._old_marks, self._marks = self._marks, {}
+        self._marks[offset] = position
+
+    # -- finding -------------------------------------------------------------------------------
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        if self._offsets is None:
+            self._offsets = OffsetIndex()
+            if self.has_index_files:
+                self._attach(self._offsets, INDEX)
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        if self._times is None:
+            self._times = TimeIndex()
+            if self.has_index_files:
+                self._attach(self._times, TIME_INDEX)
+        return self._times
+
+    def _attach(self, index: OffsetIndex | TimeIndex, ending: str) -> None:
+        path = self._stem + ending
+        size = self._disk.files.size_of(path)
+        index.attach(self._disk, self._disk.handle(path), size // index.entry.size)
+
+    def position_of(self, offset: int) -> int:
+        """Where the first batch begins that holds `offset` or a later one; the size if none."""
+        if offset <= self.base_offset:
+            return 0
+        if offset >= self.end_offset:
+            return self.size
+        position = self._marks.get(offset) or self._old_marks.get(offset)
+        if position is not None:
+            return position
+        entry = self.offsets.before_offset(offset - self.base_offset)
+        if entry is not None and not self.fits(entry):
+            self.rebuild()
+            return self.position_of(offset)
+        for place, _, last_offset, _ in self.walk(entry[1] if entry else 0):
+            if last_offset >= offset:
+                return place
+        return self.size
+
+    def fits(self, entry: tuple[int, int]) -> bool:
+        """Whether there is a batch where the index says."""
+        relative_offset, position = entry
+        head = self._disk.files.pread(self.log.use(), HEADER_SIZE, position)
+        if len(head) < HEADER_SIZE:
+            return False
+        base, length, _, magic, _, _, delta, *_ = HEADER.unpack(head)
+        if magic != MAGIC or not MIN_LENGTH <= length <= self.size - position - LENGTH_OVERHEAD:
+            return False
+        fitting: bool = (
+            self.base_offset <= base <= base + delta <= self.base_offset + relative_offset
+        )
+        return fitting
+
+    def walk(self, position: int) -> Iterator[tuple[int, int, int, int]]:
+        """Position, size, last offset and largest timestamp of each batch from `position` on."""
+        files, unpack = self._disk.files, HEADER.unpack_from
+        while position < self.size:
+            chunk = files.pread(self.log.use(), min(_WALK_BYTES, self.size - position), position)
+            here = 0
+            while len(chunk) - here >= HEADER_SIZE:
+                base, length, _, magic, _, _, delta, _, timestamp, _, _, _, _ = unpack(chunk, here)
+                size = length + LENGTH_OVERHEAD
+                if magic != MAGIC or length < MIN_LENGTH or position + here + size > self.size:
+                    raise self.corrupt(position + here, "no whole record batch")
+                yield position + here, size, base + delta, timestamp
+                here += size
+            if here == 0:
+                raise self.corrupt(position, "no whole record batch")
+            position += here
+
+    def cut_at(self, start: int, end: int, max_bytes: int) -> int:
+        """The last known end of a batch within `max_bytes` of `start`; at least one batch."""
+        if end - start <= max_bytes:
+            return end
+        entry = self.offsets.before_position(start + max_bytes)
+        if entry is not None and entry[1] > start:
+            if self.fits(entry):
+                return entry[1]
+            self.rebuild()
+            return self.cut_at(start, end, max_bytes)
+        cut = start
+        for place, size, _, _ in self.walk(start):
+            if place > start and place + size > start + max_bytes:
+                break
+            cut = place + size
+        return min(cut, end)
+
+    def corrupt(self, position: int, what: str) -> CorruptLogError:
+        return CorruptLogError(f"{self.log.path}: {what} at position {position} of {self.size}")
+
+    # -- changing ------------------------------------------------------------------------------
+
+    def take(self, scan: Scan) -> None:
+        """Become what a scan has found."""
+        self.size = scan.position
+        self.end_offset = scan.next_offset
+        self.first_timestamp = scan.first_timestamp
+        self.max_timestamp = scan.max_timestamp
+        self.max_timestamp_offset = scan.max_timestamp_offset
+        self.since_entry = scan.since_entry
+        self._offsets, self._times = scan.offsets, scan.times
+        self.has_index_files = False
+        self._marks, self._old_marks = {}, {}
+
+    def rebuild(self, interval_bytes: int = 4096) -> None:
+        """Make the indexes anew from the batches, as they turned out to be wrong."""
+        scan = Scan(self.base_offset, interval_bytes, with_crc=False)
+        size = self.size
+        for _ in scan_file(self._disk, self.log, size, scan):
+            pass
+        if scan.position != size:
+            raise self.corrupt(scan.position, scan.problem)
+        self.take(scan)
+        self.write_indexes()
+
+    def truncate(self, offset: int) -> None:
+        """Cut off everything from the batch that holds `offset` on."""
+        position = self.position_of(offset)
+        self._reopen()
+        self.remove_index_files()
+        self._disk.files.truncate(self.log.use(), position)
+        self.size, self.allocated = position, 0
+        self._marks, self._old_marks = {}, {}
+        self.offsets.truncate(position)
+        self._find_end()
+        if self.aborted is not None:
+            self.aborted = [entry for entry in self.aborted if entry.last_offset < self.end_offset]
+
+    def _find_end(self) -> None:
+        """End, largest timestamp and distance from the last entry, after a cut."""
+        base_offset, last = self.base_offset, self.offsets.last()
+        self.times.truncate(last[0] + 1 if last else 0)
+        newest = self.times.last() or (-1, -1)
+        self.max_timestamp, self.max_timestamp_offset = newest[0], newest[1] + base_offset
+        known = self.offsets.before_offset(newest[1])
+        last_entry = last[1] if last else 0
+        self.end_offset, self.since_entry = base_offset, 0
+        for place, size, last_offset, timestamp in self.walk(known[1] if known else 0):
+            if timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = timestamp, last_offset
+            self.end_offset = last_offset + 1
+            self.since_entry = place + size - last_entry
+        if not self.size:
+            self.first_timestamp = -1
+
+    def seal(self) -> None:
+        """Complete: write the indexes, give back blocks reserved ahead."""
+        if self.size:
+            self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
+        self.write_indexes()
+        if self.allocated > self.size:
+            self._disk.files.truncate(self.log.use(), self.size)
+            self.allocated = 0
+
+    def write_indexes(self) -> None:
+        """The indexes to their files; from now on they are searched there."""
+        from kraftlog.storage.transactions import encode_aborted
+
+        files = self._disk.files
+        for index, ending in ((self.offsets, INDEX), (self.times, TIME_INDEX)):
+            data = bytes(index.load())
+            write_whole(files, self.path(ending), data, sync=False)
+            index.attach(self._disk, self._disk.handle(self.path(ending)), index.count)
+        if self.aborted:
+            data = encode_aborted(self.aborted)
+            write_whole(files, self.path(TRANSACTION_INDEX), data, sync=False)
+        self.has_index_files = True
+
+    def aborted_transactions(self) -> list[AbortedTransaction]:
+        """The aborted transactions whose marker is in here."""
+        from kraftlog.storage.transactions import read_aborted
+
+        if self.aborted is None:
+            self.aborted = read_aborted(self._disk.files, self.path(TRANSACTION_INDEX))
+        return self.aborted
+
+    def index_paths(self) -> list[str]:
+        """The files that `write_indexes` has written."""
+        endings = [INDEX, TIME_INDEX]
+        if self.aborted:
+            endings.append(TRANSACTION_INDEX)
+        return [self.path(ending) for ending in endings]
+
+    def remove_index_files(self) -> None:
+        for ending in (INDEX, TIME_INDEX, TRANSACTION_INDEX):
+            unlink_if_there(self._disk.files, self.path(ending))
+        self.has_index_files = False
+
+    def release(self) -> None:
+        """Close the files."""
+        self.log.release()
+        for index in (self._offsets, self._times):
+            if index is not None:
+                index.detach()
+
+    def remove(self) -> str:
+        """Take the segment out of the log: its file gets another name, which is returned."""
+        self.release()
+        new_name = self.path(LOG + DELETED)
+        self._disk.files.rename(self.path(LOG), new_name)
+        self.remove_index_files()
+        return new_name
+
+
+def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_ms: int) -> bool:
+    """Whether these batches belong into a new segment."""
+    if segment.size == 0:
+        return batches.last_offset - segment.base_offset > 0x7FFFFFFF
+    if segment.size > config.segment_bytes - batches.size_bytes:
+        return True
+    if batches.last_offset - segment.base_offset > 0x7FFFFFFF:
+        return True
+    if segment.first_timestamp >= 0:
+        waited_ms = batches.max_timestamp - segment.first_timestamp
+    else:
+        waited_ms = now_ms - segment.created_ms
+    if waited_ms > config.segment_ms:
+        return True
+    # both indexes need room for the entries of this append and for the last one
+    room = config.segment_index_bytes - 12 * (2 + batches.size_bytes // config.index_interval_bytes)
+    offsets = segment.offsets
+    return offsets.count * 8 > room or segment.times.count * 12 > room

@@ -1,0 +1,73 @@
+"""Producer state at an offset, in Kafka's `.snapshot` files (version 1).
+
+Recovery starts from the newest one instead of reading the whole log again. Only the last batch
+of each producer is kept.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.logstate.producers import (
+    NO_OFFSET,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    ProducerEntry,
+    ProducerState,
+    RetainedBatch,
+)
+from kraftlog.records.crc import crc32c
+
+_VERSION = 1
+_HEAD = struct.Struct(">hI")
+_COUNT = struct.Struct(">i")
+#: producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch,
+#: first offset of the open transaction
+_ENTRY = struct.Struct(">qhiqiqiq")
+
+
+def encode_snapshot(state: ProducerState) -> bytes:
+    body = [_COUNT.pack(len(state.entries))]
+    for entry in state.entries.values():
+        last = entry.batches[-1] if entry.batches else _NOTHING
+        body.append(
+            _ENTRY.pack(
+                entry.producer_id,
+                entry.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.offset_delta,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_start,
+            )
+        )
+    data = b"".join(body)
+    return _HEAD.pack(_VERSION, crc32c(data)) + data
+
+
+def decode_snapshot(data: bytes, path: str) -> ProducerState:
+    if len(data) < _HEAD.size + _COUNT.size:
+        raise CorruptLogError(f"{path}: {len(data)} bytes are no producer snapshot")
+    version, checksum = _HEAD.unpack_from(data)
+    body = memoryview(data)[_HEAD.size :]
+    if version != _VERSION:
+        raise CorruptLogError(f"{path}: a snapshot of version {version}, not {_VERSION}")
+    if crc32c(body) != checksum:
+        raise CorruptLogError(f"{path}: the checksum is wrong")
+    (count,) = _COUNT.unpack_from(body)
+    if len(body) - _COUNT.size != count * _ENTRY.size:
+        raise CorruptLogError(f"{path}: {len(body)} bytes can't be {count} producers")
+    return ProducerState([_entry(f) for f in _ENTRY.iter_unpack(body[_COUNT.size :])])
+
+
+def _entry(fields: tuple[int, ...]) -> ProducerEntry:
+    producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator, start = fields
+    batches: tuple[RetainedBatch, ...] = ()
+    if last_offset >= 0:
+        batches = (RetainedBatch(last_sequence, last_offset, delta, timestamp),)
+    return ProducerEntry(producer_id, epoch, batches, timestamp, coordinator, start)
+
+
+_NOTHING = RetainedBatch(NO_SEQUENCE, NO_OFFSET, 0, NO_TIMESTAMP)

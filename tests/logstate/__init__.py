@@ -1,0 +1,1 @@
+"""Tests of pure values about a log."""

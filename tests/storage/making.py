@@ -1,0 +1,133 @@
+"""Batches and logs for tests of storage."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kraftlog.records.builder import BatchBuilder, build_batch
+from kraftlog.records.record import Record
+from kraftlog.records.walk import walk
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.storage.batches import describe, split_by_epoch
+from kraftlog.storage.config import LogConfig
+from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.recovery import open_log, run
+
+if TYPE_CHECKING:
+    from kraftlog.ports.files import Files
+    from kraftlog.storage.log import Log
+    from kraftlog.storage.recovery import RecoveryReport
+
+FOLDER = "/data/t-0"
+#: segments of a few batches, an index entry for nearly each
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1)
+T0 = 1_700_000_000_000
+
+
+def batch(
+    offset: int,
+    count: int = 1,
+    *,
+    epoch: int = 0,
+    size: int = 20,
+    timestamp_ms: int = T0,
+    producer_id: int = -1,
+    producer_epoch: int = 0,
+    sequence: int = 0,
+    transactional: bool = False,
+) -> bytes:
+    """A batch of `count` records from `offset`, a millisecond apart."""
+    records = [
+        Record(offset + i, timestamp_ms + i, b"k", bytes([offset % 251]) * size)
+        for i in range(count)
+    ]
+    if producer_id < 0:
+        return build_batch(records, leader_epoch=epoch)
+    return build_batch(
+        records,
+        leader_epoch=epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=sequence,
+        is_transactional=transactional,
+    )
+
+
+def marker(
+    offset: int, producer_id: int, *, commit: bool, epoch: int = 0, producer_epoch: int = 0
+) -> bytes:
+    """The control batch that ends a transaction."""
+    builder = BatchBuilder(
+        base_offset=offset,
+        leader_epoch=epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+    builder.append(T0, struct.pack(">hh", 0, int(commit)), struct.pack(">hi", 0, 7), ())
+    return builder.build()
+
+
+def new_disk(files: Files | None = None, limit: int = 64) -> Disk:
+    files = files if files is not None else memory()
+    return Disk(files, HandleCache(files, limit))
+
+
+def memory() -> MemoryFiles:
+    """A file system with an empty directory for a log, durable."""
+    files = MemoryFiles()
+    files.make_directory("/data")
+    files.make_directory(FOLDER)
+    files.write_back()
+    return files
+
+
+def opened(
+    disk: Disk,
+    config: LogConfig = SMALL,
+    *,
+    folder: str = FOLDER,
+    clean: bool = False,
+    recovery_point: int = 0,
+) -> tuple[Log, RecoveryReport]:
+    return run(open_log(disk, folder, config, clean=clean, recovery_point=recovery_point))
+
+
+def put(log: Log, *batches: bytes, now_ms: int = T0) -> None:
+    """Append, each batch as its own buffer."""
+    log.append(list(batches), describe(batches), now_ms)
+
+
+def fill(log: Log, count: int, *, epoch: int = 0, size: int = 20) -> list[bytes]:
+    """Append `count` batches, one at a time, of one to three records; what was written."""
+    written = []
+    for number in range(count):
+        data = batch(
+            log.end_offset,
+            1 + number % 3,
+            epoch=epoch,
+            size=size,
+            timestamp_ms=T0 + 10 * log.end_offset,
+        )
+        put(log, data)
+        written.append(data)
+    return written
+
+
+def read_all(log: Log, max_bytes: int = 1 << 20) -> list[bytes]:
+    """Every batch of a log, read as a consumer does."""
+    found: list[bytes] = []
+    offset = log.start_offset
+    while offset < log.end_offset:
+        place = log.locate(offset, max_bytes, log.end_offset)
+        if place is None:
+            break
+        data = log.read(place)
+        for part in split_by_epoch(data):
+            for position, fields in walk(part):
+                size = fields[1] + 12
+                found.append(bytes(part[position : position + size]))
+                offset = fields[0] + fields[6] + 1
+    return found

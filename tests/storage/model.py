@@ -1,0 +1,256 @@
+"""A log beside the plainest model of it: a list of batches. Crashes included.
+
+What the model demands after a crash:
+- what was durable is there (cut at the front where segments were dropped);
+- the whole is the front of some state that the log has been in since it was last durable;
+- epochs and producers are those of the batches that are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from kraftlog.errors import StorageError
+from kraftlog.logstate.producers import ProducerState
+from kraftlog.records.header import read_header
+from kraftlog.storage.batches import read_marker
+from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.recovery import open_log, run
+from tests.storage.making import FOLDER, SMALL, T0, batch, marker, memory, put, read_all
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.log import Log
+
+
+class Modelled:
+    """A log in memory and the list of what it should hold."""
+
+    def __init__(self, config: LogConfig = SMALL) -> None:
+        self.files: MemoryFiles = memory()
+        self.config = config
+        self.epoch = 0
+        self.next_sequence: dict[int, int] = {}
+        self.open_transactions: set[int] = set()
+        self.batches: list[bytes] = []
+        self.end = 0
+        self.start = 0
+        #: states since the log was last durable, any of which may be found after a crash
+        self.possible: list[list[bytes]] = [[]]
+        self.durable: list[bytes] = []
+        #: what the recovery-point checkpoint says
+        self.stored_point = 0
+        self.dropped = False
+        self.sync_failed = False
+        self.log: Log = self._open(clean=False)
+
+    def _open(self, *, clean: bool) -> Log:
+        self.disk = Disk(self.files, HandleCache(self.files, 4))
+        log, self.report = run(
+            open_log(
+                self.disk,
+                FOLDER,
+                self.config,
+                clean=clean,
+                recovery_point=self.stored_point,
+                distrust_cache=self.sync_failed,
+            )
+        )
+        log.before_truncation = self._store_lower
+        self.sync_failed = False
+        return log
+
+    def _store_lower(self, offset: int) -> None:
+        self.stored_point = min(self.stored_point, offset)
+
+    # -- doing ---------------------------------------------------------------------------------
+
+    def append(
+        self, counts: list[int], producer_id: int = -1, *, transactional: bool = False
+    ) -> None:
+        """Batches of so many records each."""
+        made, offset = [], self.end
+        for count in counts:
+            sequence = self.next_sequence.get(producer_id, 0)
+            made.append(
+                batch(
+                    offset,
+                    count,
+                    epoch=self.epoch,
+                    size=7 * count,
+                    timestamp_ms=T0 + offset,
+                    producer_id=producer_id,
+                    sequence=sequence,
+                    transactional=transactional,
+                )
+            )
+            self.next_sequence[producer_id] = sequence + count
+            offset += count
+        self._put(made, offset)
+
+    def end_transaction(self, producer_id: int, *, commit: bool) -> None:
+        made = [marker(self.end, producer_id, commit=commit, epoch=self.epoch)]
+        self._put(made, self.end + 1)
+
+    def _put(self, made: list[bytes], end: int) -> None:
+        self.possible.append([*self.batches, *made])
+        put(self.log, *made)
+        self.batches, self.end = self.possible[-1], end
+
+    def flush(self) -> None:
+        self.log.flush()
+        self._is_durable()
+        self.stored_point = self.log.recovery_point
+
+    def _is_durable(self) -> None:
+        self.durable = list(self.batches)
+        self.possible = [list(self.batches)]
+
+    def truncate(self, offset: int) -> None:
+        kept = [data for data in self.batches if read_header(data).last_offset < offset]
+        if offset < self.end:
+            self.possible.append(kept)
+            self.durable = [data for data in self.durable if data in kept]
+        self.start = min(self.start, offset)
+        end = self.log.truncate_to(offset)
+        self.batches, self.end = kept, end
+        self.epoch += 1
+        self.start = min(self.start, end)
+
+    def start_anew(self, offset: int) -> None:
+        self.possible.append([])
+        self.durable = []
+        self.start = 0  # until it is done, the old log may be found
+        self.log.truncate_fully_and_start_at(offset)
+        self.batches, self.start, self.end = [], offset, offset
+        self.possible = [[]]
+        self.dropped = False
+        self.epoch += 1
+
+    def move_start(self, offset: int) -> None:
+        offset = min(offset, self.end)
+        self.dropped = True
+        self.start = max(self.start, offset)
+        self.log.move_start(offset)
+        self._follow_start()
+
+    def retention(self, keep_bytes: int) -> None:
+        self.dropped = True
+        self.start = self.end  # anything may go, until it is known what went
+        self.log.config = self.config.replace(retention_bytes=keep_bytes)
+        before = self.log.start_offset
+        with contextlib.ExitStack() as stack:
+            stack.callback(lambda: None)
+            self.log.retention(T0, self.end)
+        self.start = max(before, self.log.start_offset)
+        self._follow_start()
+
+    def _follow_start(self) -> None:
+        for path in self.log.garbage:
+            self.files.unlink(path)
+        self.log.garbage.clear()
+        self.batches = self._from_start(self.batches)
+
+    def _from_start(self, batches: list[bytes]) -> list[bytes]:
+        return [data for data in batches if read_header(data).last_offset >= self.start]
+
+    def close_and_open(self) -> None:
+        self.log.close()
+        self._is_durable()
+        self.stored_point = self.log.recovery_point
+        start = self.log.start_offset
+        self.log = self._open(clean=True)
+        assert not self.report.is_noteworthy, self.report.line()
+        assert self.report.scanned_bytes == 0
+        self.log.move_start(start)  # which a checkpoint would tell
+        self.check()
+
+    # -- crashing ------------------------------------------------------------------------------
+
+    def fail_to_flush(self) -> None:
+        """A failed sync: the log must be offline from then on."""
+        job = self.log.flush_job()
+        if job is None:
+            return
+        job.run(self.files)
+        assert job.error is not None
+        for _ in range(2):
+            with contextlib.suppress(StorageError):
+                self.log.flushed(job) if self.log._flushing else self.log.flush()
+                raise AssertionError("a failed sync was called a success")
+        self.sync_failed = True
+
+    def crash(self, random: Random | None, *, power: bool) -> None:
+        """Kill the process or the machine, recover, and compare."""
+        if power:
+            self.files.power_loss(random)
+        else:
+            self.files.kill()
+        self.log = self._open(clean=False)
+        self._adopt(self.log)
+
+    def _adopt(self, log: Log) -> None:
+        found = read_all(log, 300)
+        first = log.start_offset
+        assert first <= self.start or not found or first == log.end_offset, (
+            f"the front is gone: {first}, {self.start}"
+        )
+        durable = [data for data in self.durable if read_header(data).last_offset >= self.start]
+        wanted = [data for data in found if read_header(data).last_offset >= self.start]
+        assert wanted[: len(durable)] == durable, "what was durable is gone"
+        fronts = [self._from_start(state) for state in self.possible]
+        assert any(front[: len(wanted)] == wanted for front in fronts), "never written like this"
+        self.batches, self.start, self.end = found, log.start_offset, log.end_offset
+        self.possible.append(list(found))
+        self.epoch += 1
+        self.next_sequence = {
+            producer_id: (entry.last_sequence + 1) & 0x7FFFFFFF
+            for producer_id, entry in log.producers.entries.items()
+        }
+        self.check()
+
+    # -- comparing -----------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """The log is what the model says."""
+        log = self.log
+        assert log.end_offset == self.end
+        found = read_all(log, 250)
+        assert self._from_start(found) == self.batches
+        epochs: list[tuple[int, int]] = []
+        for data in found:
+            header = read_header(data)
+            if not epochs or epochs[-1][0] != header.leader_epoch:
+                epochs.append((header.leader_epoch, max(header.base_offset, log.start_offset)))
+        if found:
+            assert log.epochs.entries() == epochs
+        for data in self.batches[:: max(1, len(self.batches) // 5)]:
+            header = read_header(data)
+            assert log.locate(header.last_offset, 1, log.end_offset) is not None
+        if not self.dropped:
+            state = ProducerState()
+            for data in found:
+                header = read_header(data)
+                if header.producer_id >= 0:
+                    state.apply(header, read_marker(data, 0) if header.is_control else None)
+            assert lasts(log.producers) == lasts(state)
+            assert log.producers.ongoing == state.ongoing
+
+
+def lasts(state: ProducerState) -> dict[int, tuple[int, ...]]:
+    """What a snapshot keeps of a state."""
+    return {
+        producer_id: (
+            entry.epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.last_timestamp,
+            entry.coordinator_epoch,
+            entry.transaction_start,
+        )
+        for producer_id, entry in sorted(state.entries.items())
+    }

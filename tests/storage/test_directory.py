@@ -1,0 +1,399 @@
+"""A directory of logs: lock, checkpoints (V15), clean shutdown, deletion."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import CorruptLogError, StorageError
+from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
+from kraftlog.storage.checkpoints import decode_offsets
+from kraftlog.storage.directory import LogDirectory, parse_folder, unlink_garbage
+from kraftlog.storage.disk import HandleCache, read_whole
+from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
+from kraftlog.storage.recovery import run
+from tests.storage.making import SMALL, batch, fill, marker, put, read_all
+from tests.storage.model import lasts
+
+if TYPE_CHECKING:
+    pass
+
+TOPIC_ID = bytes(range(16))
+
+
+def new_files() -> MemoryFiles:
+    files = MemoryFiles()
+    files.make_directory("/d")
+    files.write_back()
+    return files
+
+
+def directory(files: MemoryFiles) -> LogDirectory:
+    return LogDirectory(files, "/d", HandleCache(files, 8))
+
+
+def open_all(logs: LogDirectory) -> None:
+    for name in sorted(logs.unopened):
+        run(logs.open_log(name, SMALL))
+
+
+def test_only_one_process_has_the_directory() -> None:
+    files = new_files()
+    logs = directory(files)
+    with pytest.raises(BlockingIOError):
+        directory(files)
+    logs.release()
+    directory(files).release()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("t-0", ("t", 0)),
+        ("a-b.c_d-12", ("a-b.c_d", 12)),
+        ("__cluster_metadata-0", ("__cluster_metadata", 0)),
+        ("t-0.00ff-delete", None),
+        ("t-0.00ff-future", None),
+        ("meta.properties", None),
+        ("-1", None),
+        ("t-", None),
+    ],
+)
+def test_folder_names(name: str, expected: tuple[str, int] | None) -> None:
+    assert parse_folder(name) == expected
+
+
+def test_a_new_log_is_a_folder_with_one_file() -> None:
+    files = new_files()
+    logs = directory(files)
+    logs.create(("t", 3), TOPIC_ID)
+    assert files.list("/d/t-3") == ["partition.metadata"]
+    assert files.bytes_of("/d/t-3/partition.metadata") == (
+        b"version: 0\ntopic_id: AAECAwQFBgcICQoLDA0ODw"
+    )
+    assert logs.topic_id(("t", 3)) == TOPIC_ID
+    assert logs.names() == [("t", 3)]
+
+
+def test_a_clean_directory_opens_without_reading_logs() -> None:
+    files = new_files()
+    logs = directory(files)
+    for number in range(3):
+        fill(logs.create(("t", number), TOPIC_ID, SMALL), 10 * number)
+    log = logs.logs["t", 1]
+    put(
+        log,
+        batch(log.end_offset, producer_id=4),
+        batch(log.end_offset + 1, producer_id=4, sequence=1),
+    )
+    put(log, batch(log.end_offset, 2, producer_id=6, transactional=True))
+    logs.logs["t", 2].move_start(7)
+    before = {name: (log.start_offset, log.end_offset) for name, log in logs.logs.items()}
+    contents = {name: read_all(log) for name, log in logs.logs.items()}
+    producers, ongoing = lasts(log.producers), log.producers.ongoing
+    logs.close(broker_epoch=77)
+    assert files.open_handles() == 0
+    marker_text = json.loads(files.bytes_of(f"/d/{CLEAN_MARKER}"))
+    assert (marker_text["version"], marker_text["brokerEpoch"]) == (0, 77)
+
+    logs = directory(files)
+    assert (logs.was_clean, logs.broker_epoch) == (True, 77)
+    assert not files.exists(f"/d/{CLEAN_MARKER}")
+    assert not files.exists(f"/d/{MANIFEST}")
+    files.journal = []
+    open_all(logs)
+    assert not [line for line in files.journal if line.startswith(("pread", "open"))]
+    assert {n: (log.start_offset, log.end_offset) for n, log in logs.logs.items()} == before
+    assert lasts(logs.logs["t", 1].producers) == producers
+    assert logs.logs["t", 1].producers.ongoing == ongoing
+    assert {name: read_all(log) for name, log in logs.logs.items()} == contents
+    fill(logs.logs["t", 1], 5, epoch=2)
+    logs.close()
+    assert files.list("/d")[:3] == [CLEAN_MARKER, ".lock", MANIFEST]
+
+
+def test_logs_never_opened_stay_clean() -> None:
+    files = new_files()
+    logs = directory(files)
+    fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
+    logs.close()
+    directory(files).close()
+    logs = directory(files)
+    _, report = run(logs.open_log(("t", 0), SMALL))
+    assert (report.clean, report.end_offset, report.scanned_bytes) == (True, 19, 0)
+
+
+def test_a_log_that_is_not_as_the_manifest_says_is_checked() -> None:
+    files = new_files()
+    logs = directory(files)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    fill(log, 10)
+    logs.close()
+    path = log.segments[-1].log.path
+    files.make_file(path, files.bytes_of(path) + b"more")
+    logs = directory(files)
+    log, report = run(logs.open_log(("t", 0), SMALL))
+    assert (report.clean, report.cut_bytes, log.end_offset) == (False, 4, 19)
+
+
+@pytest.mark.parametrize("change", ["marker of another", "torn manifest", "no marker"])
+def test_a_manifest_counts_only_with_its_marker(change: str) -> None:
+    files = new_files()
+    logs = directory(files)
+    fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
+    logs.close()
+    if change == "marker of another":
+        files.make_file(f"/d/{CLEAN_MARKER}", b'{"version":0,"brokerEpoch":5}')
+    elif change == "torn manifest":
+        files.make_file(f"/d/{MANIFEST}", files.bytes_of(f"/d/{MANIFEST}")[:-10])
+    else:
+        files.unlink(f"/d/{CLEAN_MARKER}")
+    logs = directory(files)
+    assert logs.was_clean == (change != "no marker")
+    log, report = run(logs.open_log(("t", 0), SMALL))
+    assert report.clean == logs.was_clean
+    assert log.end_offset == 19
+    assert not report.problem
+
+
+def test_v15_checkpoints_hold_points_starts_and_high_watermarks() -> None:
+    files = new_files()
+    logs = directory(files)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    fill(log, 10)
+    log.flush()
+    log.move_start(3)
+    fill(log, 1)
+    logs.high_watermarks["t", 0] = 17
+    job = logs.checkpoint_job()
+    job.run(files)
+    assert logs.checkpointed(job)
+    assert files.bytes_of("/d/recovery-point-offset-checkpoint") == b"0\n1\nt 0 19\n"
+    assert files.bytes_of("/d/log-start-offset-checkpoint") == b"0\n1\nt 0 3\n"
+    assert files.bytes_of("/d/replication-offset-checkpoint") == b"0\n1\nt 0 17\n"
+    files.kill()
+    logs = directory(files)
+    assert logs.high_watermarks == {("t", 0): 17}
+    log, _ = run(logs.open_log(("t", 0), SMALL))
+    assert (log.recovery_point, log.start_offset, log.end_offset) == (19, 3, 20)
+
+
+def test_a_truncation_lowers_the_stored_recovery_point_first() -> None:
+    files = new_files()
+    logs = directory(files)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    fill(log, 10)
+    log.flush()
+    logs.close()
+    logs = directory(files)
+    log, _ = run(logs.open_log(("t", 0), SMALL))
+    job = logs.checkpoint_job()
+    job.run(files)
+    log.truncate_to(8)
+    stored = files.bytes_of("/d/recovery-point-offset-checkpoint")
+    assert decode_offsets(stored, "") == {("t", 0): log.end_offset}
+    assert not logs.checkpointed(job), "the older job must not raise it again"
+    assert files.bytes_of("/d/recovery-point-offset-checkpoint") == stored
+    files.power_loss()
+    run(directory(files).open_log(("t", 0), SMALL))
+
+
+def test_many_logs_are_lowered_by_one_write() -> None:
+    files = new_files()
+    logs = directory(files)
+    for number in range(5):
+        fill(logs.create(("t", number), TOPIC_ID, SMALL), 10)
+        logs.logs["t", number].flush()
+    job = logs.checkpoint_job()
+    job.run(files)
+    logs.checkpointed(job)
+    files.journal = []
+    logs.lower_recovery_points(dict.fromkeys(logs.logs, 1))
+    syncs = len([line for line in files.journal if line.startswith("sync")])
+    for log in logs.logs.values():
+        log.truncate_to(4)
+        log.truncate_to(1)
+    again = [line for line in files.journal if line.startswith("sync ")]
+    assert (syncs, len(again)) == (2, 1)
+
+
+def test_deleting_renames_now_and_unlinks_later() -> None:
+    files = new_files()
+    logs = directory(files)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    fill(log, 10)
+    job = log.flush_job()
+    assert job is not None
+    logs.delete(("t", 0))
+    assert [name for name in files.list("/d") if "delete" in name] == [
+        f"t-0.{TOPIC_ID.hex()}-delete"
+    ]
+    job.run(files)  # its files are gone: that is no failure of the disk
+    log.flushed(job)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    assert (log.start_offset, log.end_offset) == (0, 0)
+    fill(log, 3)
+    logs.delete(("t", 0))
+    unlink_garbage(files, logs.take_garbage())
+    assert logs.take_garbage() == []
+    assert [name for name in files.list("/d") if name.startswith("t")] == []
+    assert files.open_handles() == 1
+
+
+def test_what_a_crash_left_to_delete_is_deleted_later() -> None:
+    files = new_files()
+    logs = directory(files)
+    fill(logs.create(("t", 0), TOPIC_ID, SMALL), 10)
+    logs.delete(("t", 0))
+    files.kill()
+    logs = directory(files)
+    assert logs.names() == []
+    unlink_garbage(files, logs.take_garbage())
+    assert "delete" not in "".join(files.list("/d"))
+
+
+def test_a_log_made_again_is_not_held_to_the_old_ones_recovery_point() -> None:
+    files = new_files()
+    logs = directory(files)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    fill(log, 10)
+    log.flush()
+    job = logs.checkpoint_job()
+    job.run(files)
+    logs.checkpointed(job)
+    logs.delete(("t", 0))
+    logs.create(("t", 0), bytes(16), SMALL)
+    files.sync_directory("/d")
+    files.power_loss()
+    log, _ = run(directory(files).open_log(("t", 0), SMALL))
+    assert log.end_offset == 0
+
+
+def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
+    files = new_files()
+    logs = directory(files)
+    one, two = (logs.create(("t", number), TOPIC_ID, SMALL) for number in (0, 1))
+    fill(one, 3)
+    fill(two, 3)
+    two.flush()
+    files.sync_directory("/d/t-0")
+    files.faults = [Fault("sync", path="t-0")]
+    with pytest.raises(StorageError, match="durable"):
+        one.flush()
+    with pytest.raises(StorageError, match="offline"):
+        fill(two, 1)
+    logs.close()
+    assert not files.exists(f"/d/{CLEAN_MARKER}")
+    logs = directory(files)
+    one, _ = run(logs.open_log(("t", 0), SMALL))
+    assert one.end_offset == 0, "what could not be synced may not count, though the cache has it"
+    two, _ = run(logs.open_log(("t", 1), SMALL))
+    assert two.end_offset == 6
+    fill(one, 2)
+    logs.close()
+    assert "kraftlog-suspect" not in files.list("/d")
+
+
+def test_a_damaged_log_does_not_keep_the_others_from_opening() -> None:
+    files = new_files()
+    logs = directory(files)
+    for number in range(2):
+        fill(logs.create(("t", number), TOPIC_ID, SMALL), 3)
+        logs.logs["t", number].flush()
+    job = logs.checkpoint_job()
+    job.run(files)
+    logs.checkpointed(job)
+    files.corrupt(f"/d/t-0/{0:020d}.log", 70, b"\xff\xff")
+    files.kill()
+    logs = directory(files)
+    with pytest.raises(CorruptLogError, match="t-0"):
+        run(logs.open_log(("t", 0), SMALL))
+    run(logs.open_log(("t", 1), SMALL))
+    logs.close()
+    assert not files.exists(f"/d/{CLEAN_MARKER}"), "not all is well"
+    with pytest.raises(CorruptLogError, match="t-0"):
+        run(directory(files).open_log(("t", 0), SMALL))
+
+
+def test_a_crash_before_any_operation_of_a_directory() -> None:
+    """Checkpoints, manifest, marker, creation and deletion: each old or new, never between."""
+
+    class Progress:
+        durable: dict[tuple[str, int], int]
+        deleted: bool
+
+    def live(files: MemoryFiles, progress: Progress) -> None:
+        logs = directory(files)
+        for number in range(3):
+            log = logs.create(("t", number), TOPIC_ID, SMALL)
+            fill(log, 12)
+            log.flush()
+            progress.durable["t", number] = log.end_offset
+        job = logs.checkpoint_job()
+        job.run(files)
+        logs.checkpointed(job)
+        truncated = logs.logs["t", 0]
+        progress.durable["t", 0] = 0
+        truncated.truncate_to(11)
+        fill(truncated, 2, epoch=1)
+        del progress.durable["t", 2]
+        logs.delete(("t", 2))
+        unlink_garbage(files, logs.take_garbage())
+        logs.logs["t", 1].move_start(5)
+        logs.close(3)
+        progress.durable.update({name: log.end_offset for name, log in logs.logs.items()})
+        logs = directory(files)
+        open_all(logs)
+        logs.close(4)
+
+    for seed in range(3):
+        operation = 0
+        while True:
+            files, progress = new_files(), Progress()
+            progress.durable = {}
+            files.stop_before = files.operations + operation
+            try:
+                live(files, progress)
+            except PowerLost:
+                files.power_loss(Random(seed * 7919 + operation) if seed else None)
+            else:
+                break
+            logs = directory(files)
+            open_all(logs)
+            for name, end in progress.durable.items():
+                assert logs.logs[name].end_offset >= end
+                read_all(logs.logs[name])
+            operation += 1
+        assert operation > 100
+
+
+def test_markers_and_aborted_transactions_are_found_again() -> None:
+    files = new_files()
+    logs = directory(files)
+    log = logs.create(("t", 0), TOPIC_ID, SMALL)
+    put(log, batch(0, 2, producer_id=1, transactional=True))
+    put(log, batch(2, 2, producer_id=2, transactional=True))
+    put(log, marker(4, 1, commit=False))
+    put(log, marker(5, 2, commit=True))
+    aborted = [
+        (a.producer_id, a.first_offset, a.last_offset, a.stable_offset)
+        for a in log.aborted_transactions(0, 9)
+    ]
+    assert aborted == [(1, 0, 4, 2)]
+    fill(log, 20)
+    assert len(log.segments) > 2
+    for clean in (True, False):
+        if clean:
+            logs.close()
+        else:
+            files.kill()
+        logs = directory(files)
+        log, _ = run(logs.open_log(("t", 0), SMALL))
+        found = log.aborted_transactions(0, log.end_offset)
+        assert [(a.producer_id, a.last_offset) for a in found] == [(1, 4)]
+        assert log.aborted_transactions(6, log.end_offset) == []
+        assert log.producers.ongoing == {}
+    assert read_whole(files, log.segments[0].path(".txnindex"))

@@ -1,0 +1,225 @@
+"""A log on disk: what is appended is found, in order, across segments."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.storage.config import LogConfig
+from tests.storage.making import (
+    FOLDER,
+    SMALL,
+    T0,
+    batch,
+    fill,
+    memory,
+    new_disk,
+    opened,
+    put,
+    read_all,
+)
+
+
+def test_an_empty_log_has_no_files() -> None:
+    files = memory()
+    log, report = opened(new_disk(files))
+    assert (log.start_offset, log.end_offset) == (0, 0)
+    assert files.list(FOLDER) == []
+    assert not report.is_noteworthy
+    assert log.locate(0, 100, 100) is None
+
+
+def test_what_is_appended_is_read_again() -> None:
+    log, _ = opened(new_disk())
+    written = fill(log, 40)
+    assert len(log.segments) > 3
+    for max_bytes in (1, 100, 250, 1 << 20):
+        assert read_all(log, max_bytes) == written
+
+
+@pytest.mark.parametrize("limit", range(0, 60, 7))
+def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
+    log, _ = opened(new_disk(), LogConfig(index_interval_bytes=200))
+    fill(log, 30)
+    place = log.locate(0, 1 << 20, limit)
+    if limit == 0:
+        assert place is None
+        return
+    assert place is not None
+    from kraftlog.records.walk import walk
+
+    last = max(fields[0] + fields[6] for _, fields in walk(log.read(place)))
+    assert last < limit
+    assert last >= limit - 3
+
+
+def test_many_batches_are_one_write() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files), LogConfig())
+    put(log, batch(0))
+    files.journal = []
+    put(log, *[batch(offset) for offset in range(1, 900)])
+    assert [line for line in files.journal if line.startswith("pwritev")] == [
+        f"pwritev {FOLDER}/{0:020d}.log"
+    ]
+    put(log, *[batch(offset) for offset in range(900, 3000)])
+    assert len([line for line in files.journal if line.startswith("pwritev")]) == 4
+    assert len(read_all(log, 5000)) == 3000
+
+
+def test_an_append_larger_than_a_segment_is_parted() -> None:
+    log, _ = opened(new_disk(), SMALL)
+    put(log, *[batch(offset) for offset in range(50)])
+    assert len(log.segments) > 5
+    assert all(segment.size <= SMALL.segment_bytes for segment in log.segments)
+    assert len(read_all(log)) == 50
+
+
+def test_a_log_opens_again_after_a_clean_close() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 40, epoch=3)
+    log.close()
+    assert files.open_handles() == 0
+    again, report = opened(new_disk(files), clean=True)
+    assert not report.is_noteworthy
+    assert report.scanned_bytes == 0
+    assert (again.end_offset, again.recovery_point) == (log.end_offset, log.end_offset)
+    assert again.epochs.entries() == [(3, 0)]
+    assert read_all(again, 300) == written
+    written += fill(again, 10, epoch=4)
+    assert read_all(again, 300) == written
+
+
+def test_a_segment_rolls_by_time() -> None:
+    log, _ = opened(new_disk(), LogConfig(segment_ms=100))
+    put(log, batch(0, timestamp_ms=T0))
+    put(log, batch(1, timestamp_ms=T0 + 100))
+    assert len(log.segments) == 1
+    put(log, batch(2, timestamp_ms=T0 + 101))
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_a_segment_rolls_where_relative_offsets_end() -> None:
+    log, _ = opened(new_disk(), LogConfig())
+    put(log, batch(0))
+    put(log, batch(0x7FFFFFFF))
+    assert len(log.segments) == 1
+    put(log, batch(0x80000000))
+    assert [segment.base_offset for segment in log.segments] == [0, 0x80000000]
+    put(log, batch(0x1_8000_0000))
+    assert log.segments[-1].base_offset == 0x1_8000_0000
+    assert len(read_all(log)) == 4
+
+
+def test_a_segment_rolls_when_its_index_is_full() -> None:
+    log, _ = opened(new_disk(), LogConfig(segment_index_bytes=240, index_interval_bytes=100))
+    fill(log, 100)
+    assert len(log.segments) > 3
+    assert all(segment.offsets.count * 8 <= 240 for segment in log.segments)
+
+
+@pytest.mark.parametrize("cut", range(0, 80, 3))
+def test_truncating_leaves_the_front(cut: int) -> None:
+    log, _ = opened(new_disk())
+    written = fill(log, 40)
+    end = log.end_offset
+    new_end = log.truncate_to(cut)
+    assert new_end == log.end_offset <= min(cut, end)
+    kept = read_all(log)
+    assert kept == written[: len(kept)]
+    if cut < end:
+        assert cut - new_end < 3
+    more = fill(log, 10, epoch=1)
+    assert read_all(log, 200) == kept + more
+    assert log.epochs.end_offset_for(0, log.end_offset)[1] == new_end
+
+
+def test_starting_anew_forgets_everything() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    fill(log, 20)
+    log.truncate_fully_and_start_at(1000)
+    assert (log.start_offset, log.end_offset, log.epochs.entries()) == (1000, 1000, [])
+    written = fill(log, 3)
+    log.close()
+    again, _ = opened(new_disk(files), clean=True)
+    assert (again.start_offset, read_all(again)) == (1000, written)
+
+
+def test_moving_the_start_drops_whole_segments() -> None:
+    log, _ = opened(new_disk())
+    fill(log, 40)
+    third = log.segments[2].base_offset
+    assert log.move_start(third + 1) == 2
+    assert log.segments[0].base_offset == third
+    assert log.start_offset == third + 1
+    assert log.epochs.entries() == [(0, third + 1)]
+    assert len(log.garbage) == 2
+    log.move_start(log.end_offset)
+    assert (log.start_offset, log.size_bytes) == (log.end_offset, 0)
+    fill(log, 2)
+
+
+def test_retention_by_size_and_time() -> None:
+    log, _ = opened(new_disk(), SMALL.replace(retention_bytes=1300))
+    fill(log, 40)
+    sizes = [segment.size for segment in log.segments]
+    dropped = log.retention(T0, log.end_offset)
+    assert dropped > 0
+    assert sum(sizes[dropped:]) >= 1300 > sum(sizes[dropped + 1 :])
+    log.config = SMALL.replace(retention_ms=50)
+    second = log.segments[1]
+    assert log.retention(second.max_timestamp + 50, log.end_offset) == 1
+    assert log.retention(second.max_timestamp + 51, second.end_offset - 1) == 0
+    assert log.retention(second.max_timestamp + 51, log.end_offset) == 1
+    assert log.retention(T0 * 2, log.end_offset) > 0
+    assert (log.size_bytes, log.start_offset) == (0, log.end_offset)
+
+
+def test_offsets_by_timestamp() -> None:
+    log, _ = opened(new_disk())
+    fill(log, 40)
+    times: dict[int, int] = {}
+    from kraftlog.records.reader import read_records
+
+    for data in read_all(log):
+        for record in read_records(data):
+            times[record.offset] = record.timestamp_ms
+    for wanted in range(T0 - 5, max(times.values()) + 5, 3):
+        expected = next(((o, t) for o, t in sorted(times.items()) if t >= wanted), None)
+        assert log.offset_for_timestamp(wanted, log.end_offset) == expected
+    assert log.offset_for_timestamp(T0 + 100, 5) is None
+
+
+def test_a_wrong_index_is_made_anew_when_it_is_used() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 40)
+    sealed = log.segments[1]
+    files.corrupt(sealed.path(".index"), 0, (1).to_bytes(4, "big") + (7).to_bytes(4, "big"))
+    assert read_all(log, 150) == written
+
+
+def test_few_handles_do_for_many_segments() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files, limit=3))
+    written = fill(log, 60)
+    assert read_all(log, 100) == written
+    assert files.open_handles() <= 3
+
+
+def test_a_pinned_slice_outlives_its_segment() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files, limit=2))
+    written = fill(log, 40)
+    place = log.locate(0, 1, log.end_offset)
+    assert place is not None
+    fd = place.handle.pin()
+    log.move_start(log.end_offset)
+    for path in log.garbage:
+        files.unlink(path)
+    fill(log, 20)
+    assert files.pread(fd, place.length, place.position) == written[0]
+    place.handle.unpin()
+    log.release()
+    assert files.open_handles() == 0

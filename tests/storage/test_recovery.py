@@ -1,0 +1,407 @@
+"""Q8, V5, V18: what was flushed survives, the rest is cut at the last whole batch."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
+from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
+from tests.storage.making import (
+    FOLDER,
+    SMALL,
+    T0,
+    batch,
+    fill,
+    memory,
+    new_disk,
+    opened,
+    put,
+    read_all,
+)
+from tests.storage.model import Modelled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def appends(m: Modelled) -> None:
+    m.append([1, 2, 3])
+    m.append([2], producer_id=5)
+    m.flush()
+    m.append([2, 2], producer_id=5)
+    m.append([1])
+
+
+def rolls(m: Modelled) -> None:
+    for number in range(6):
+        m.append([3, 3], producer_id=number % 2)
+    m.flush()
+    m.append([5, 5, 5])
+    m.append([2], producer_id=9, transactional=True)
+    m.append([5, 5, 5])
+    m.end_transaction(9, commit=False)
+    m.log.roll(T0)
+    m.flush()
+
+
+def truncates(m: Modelled) -> None:
+    for _ in range(6):
+        m.append([2, 3, 2])
+    m.flush()
+    m.append([2], producer_id=3)
+    m.truncate(m.end - 3)
+    m.append([2, 1])
+    m.truncate(9)
+    m.append([2, 3], producer_id=3)
+    m.flush()
+    m.truncate(4)
+    m.append([1])
+
+
+def drops(m: Modelled) -> None:
+    for _ in range(8):
+        m.append([2, 3, 2])
+    m.flush()
+    m.move_start(20)
+    m.append([4])
+    m.retention(700)
+    m.append([4])
+    m.flush()
+    m.move_start(m.end)
+    m.append([1])
+
+
+def starts_anew(m: Modelled) -> None:
+    for _ in range(4):
+        m.append([2, 3, 2])
+    m.flush()
+    m.append([2])
+    m.start_anew(500)
+    m.append([2])
+    m.flush()
+
+
+def closes(m: Modelled) -> None:
+    m.append([2, 3, 2], producer_id=1)
+    m.append([5, 5])
+    m.close_and_open()
+    m.append([1])
+    m.close_and_open()
+
+
+SCRIPTS = [appends, rolls, truncates, drops, starts_anew, closes]
+ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
+    ("kill", lambda _: None, False),
+    ("power", lambda _: None, True),
+    *[(f"luck{i}", lambda n, i=i: Random(n * 31 + i), True) for i in range(4)],
+]
+
+
+@pytest.mark.parametrize("end", ENDS, ids=[end[0] for end in ENDS])
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_crash_before_any_operation_loses_nothing_durable(
+    script: Callable[[Modelled], None], end: tuple[str, Callable[[int], Random | None], bool]
+) -> None:
+    _, random, power = end
+    operation = 0
+    while True:
+        m = Modelled()
+        m.files.stop_before = m.files.operations + operation
+        try:
+            script(m)
+        except PowerLost:
+            m.crash(random(operation), power=power)
+            m.append([1, 1])
+            m.flush()
+            m.crash(random(operation + 1), power=True)
+            operation += 1
+        else:
+            break
+    assert operation > 20
+
+
+def test_a_recovery_that_crashes_is_done_again() -> None:
+    operation = 0
+    while True:
+        m = Modelled()
+        rolls(m)
+        m.append([5, 5, 5, 5])
+        m.files.power_loss(Random(operation))
+        m.files.stop_before = m.files.operations + operation
+        try:
+            m.crash(None, power=False)
+            m.files.stop_before = m.files.operations + operation
+            m.log = m._open(clean=False)
+        except PowerLost:
+            m.crash(Random(operation), power=True)
+            operation += 1
+        else:
+            break
+    assert operation > 10
+
+
+def test_a_torn_tail_is_cut_and_reported() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 2)
+    log.flush()
+    size = log.segments[0].size
+    put(log, batch(log.end_offset, 1, size=100))
+    fd = log.segments[0].log.use()
+    files.truncate(fd, size + 150)
+    files.kill()
+    again, report = opened(new_disk(files), recovery_point=log.recovery_point)
+    assert read_all(again) == written
+    assert report.cut_bytes == 150
+    assert "cut off after 150 bytes" in report.problem
+    assert f"position {size} of {FOLDER}" in report.problem
+    assert report.line().startswith(FOLDER)
+    assert files.size_of(again.segments[0].log.path) == size
+
+
+@pytest.mark.parametrize("damage", ["checksum", "magic", "gone", "zeros"])
+def test_damage_below_the_recovery_point_stops_the_log_and_changes_nothing(damage: str) -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    fill(log, 3)
+    log.flush()
+    path = log.segments[0].log.path
+    second = log.segments[0].position_of(1)
+    point = log.recovery_point
+    if damage == "checksum":
+        files.corrupt(path, second + 70, b"\xff")
+    elif damage == "magic":
+        files.corrupt(path, second + 16, b"\x01")
+    elif damage == "zeros":
+        files.corrupt(path, second, bytes(100))
+    else:
+        files.truncate(log.segments[0].log.use(), second)
+    files.kill()
+    before = files.bytes_of(path)
+    with pytest.raises(CorruptLogError, match="had been durable") as caught:
+        opened(new_disk(files), recovery_point=point)
+    assert path in str(caught.value)
+    if damage != "gone":
+        assert f"position {second}" in str(caught.value)
+    assert files.bytes_of(path) == before
+    assert files.list(FOLDER) == [f"{0:020d}.log", "leader-epoch-checkpoint"]
+
+
+def test_segments_below_the_recovery_point_are_not_read() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 40)
+    log.flush()
+    files.kill()
+    sizes = [segment.size for segment in log.segments]
+    again, report = opened(new_disk(files), recovery_point=log.recovery_point)
+    assert report.scanned_bytes == sizes[-1]
+    assert not report.is_noteworthy
+    assert read_all(again) == written
+
+
+@pytest.mark.parametrize("damage", ["missing", "odd", "wrong", "zeros", "times"])
+def test_bad_indexes_are_made_anew(damage: str) -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 40)
+    log.close()
+    index, times = log.segments[1].path(".index"), log.segments[1].path(".timeindex")
+    good = files.bytes_of(index), files.bytes_of(times)
+    if damage == "missing":
+        files.unlink(index)
+    elif damage == "odd":
+        files.corrupt(index, len(good[0]), b"abc")
+    elif damage == "wrong":
+        files.corrupt(index, len(good[0]) - 4, b"\x00\x00\x00\x09")
+    elif damage == "zeros":
+        files.corrupt(index, len(good[0]), bytes(80))
+    else:
+        files.corrupt(times, 0, b"\xff" * len(good[1]))
+    files.write_back()
+    again, report = opened(new_disk(files), clean=True)
+    assert report.rebuilt == (f"{again.segments[1].base_offset:020d}.log",)
+    assert (files.bytes_of(index), files.bytes_of(times)) == good
+    assert read_all(again, 150) == written
+
+
+def test_an_index_that_covers_too_little_is_made_anew() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    for _ in range(40):
+        put(log, batch(log.end_offset, 1, size=50_000))
+    log.close()
+    files.truncate(files.open(log.segments[0].path(".index")), 8)
+    _, report = opened(new_disk(files), clean=True)
+    assert report.rebuilt
+
+
+def test_an_old_batch_behind_newer_ones_is_cut() -> None:
+    """A truncation that never reached the disk, while what was appended after it did."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    put(log, batch(0, epoch=1), batch(1, epoch=1), batch(2, epoch=1))
+    size = log.segments[0].size // 3
+    files.corrupt(log.segments[0].log.path, size, batch(1, epoch=2))
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert read_all(again) == [batch(0, epoch=1), batch(1, epoch=2)]
+    assert "behind one of epoch 2" in report.problem
+
+
+def test_a_hole_between_segments_ends_the_log() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 40)
+    files.truncate(log.segments[1].log.use(), log.segments[1].size // 2 * 0)
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert again.end_offset == log.segments[1].base_offset
+    assert read_all(again) == written[: len(read_all(again))]
+    assert "is next" in report.problem
+    assert [name for name in files.list(FOLDER) if name.endswith(".deleted")]
+
+
+def test_a_compacted_log_may_have_holes() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files), SMALL.replace(compacted=True))
+    fill(log, 40)
+    end = log.end_offset
+    files.truncate(log.segments[1].log.use(), 0)
+    files.kill()
+    again, _ = opened(new_disk(files), SMALL.replace(compacted=True))
+    assert again.end_offset == end
+    assert read_all(again)
+
+
+@pytest.mark.parametrize("partial", [0, 50])
+def test_a_full_disk_leaves_the_log_as_it_was(partial: int) -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 3)
+    size = log.segments[0].size
+    files.capacity_bytes = files.used_bytes() + partial
+    with pytest.raises(DiskFullError, match="No space left"):
+        put(log, batch(log.end_offset))
+    assert files.size_of(log.segments[0].log.path) == size
+    files.capacity_bytes = None
+    put(log, batch(log.end_offset))
+    assert read_all(log)[:-1] == written
+
+
+def test_a_disk_that_is_full_when_a_segment_begins() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 5)
+    while log.segments[-1].size < 500:
+        written += fill(log, 1)
+    files.capacity_bytes = files.used_bytes()
+    for _ in range(3):
+        with pytest.raises(DiskFullError):
+            put(log, batch(log.end_offset, size=100))
+    files.capacity_bytes = None
+    written += fill(log, 10)
+    assert read_all(log) == written
+    log.close()
+    again, report = opened(new_disk(files), clean=True)
+    assert (read_all(again), report.is_noteworthy) == (written, False)
+
+
+def test_a_short_write_is_carried_on() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    files.faults = [Fault("pwritev", code=0, partial=n, times=1) for n in (1, 95, 170)]
+    put(log, *[batch(offset) for offset in range(4)])
+    assert len(read_all(log)) == 4
+
+
+def test_v18_an_io_error_takes_the_disk_offline() -> None:
+    files = memory()
+    disk = new_disk(files)
+    log, _ = opened(disk)
+    heard: list[StorageError] = []
+    disk.on_failure = heard.append
+    written = fill(log, 3)
+    files.faults = [Fault("pwritev", partial=40)]
+    with pytest.raises(StorageError, match="Input/output error"):
+        put(log, batch(log.end_offset))
+    for _ in range(2):
+        with pytest.raises(StorageError, match="offline"):
+            put(log, batch(log.end_offset))
+    assert len(heard) == 1
+    assert read_all(log) == written
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert (read_all(again), report.cut_bytes) == (written, 40)
+
+
+def test_a_failed_sync_is_never_a_success() -> None:
+    """Linux drops the dirty mark of pages that it could not write: a second sync would lie."""
+    m = Modelled()
+    m.append([1, 2])
+    m.flush()
+    m.append([3, 3])
+    m.files.faults = [Fault("sync", path=".log")]
+    m.fail_to_flush()
+    with pytest.raises(StorageError, match="offline"):
+        m.append([1])
+    m.crash(None, power=False)
+    assert len(m.batches) == 2  # the page cache still shows four; the disk has two
+    m.append([4])
+    m.flush()
+    m.crash(None, power=True)
+    assert len(m.batches) == 3
+
+
+def test_the_model_notices_what_is_lost() -> None:
+    """The checker fails where it should."""
+    m = Modelled()
+    m.append([1, 2])
+    m.flush()
+    m.files.truncate(m.files.open(m.log.segments[0].log.path), 0)
+    m.stored_point = 0
+    with pytest.raises(AssertionError, match="durable is gone"):
+        m.crash(None, power=False)
+    m = Modelled()
+    m.append([1])
+    m.files.kill()
+    path = m.log.segments[0].log.path
+    m.files.make_file(path, m.files.bytes_of(path) + batch(1, 1, size=99))
+    with pytest.raises(AssertionError, match="never written"):
+        m.crash(None, power=False)
+
+
+def test_flushing_while_appending_and_truncating() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    fill(log, 5)
+    job = log.flush_job()
+    assert job is not None
+    assert log.flush_job() is None
+    fill(log, 5)
+    job.run(files)
+    assert log.flushed(job) == job.end_offset < log.end_offset
+    job = log.flush_job()
+    assert job is not None
+    log.truncate_to(3)
+    fill(log, 30, epoch=1)
+    job.run(files)
+    assert log.flushed(job) <= 3
+    log.flush()
+    assert log.recovery_point == log.end_offset
+    assert log.flush_job() is None
+
+
+def test_errors_of_the_memory_disk_are_those_of_linux() -> None:
+    files = MemoryFiles()
+    with pytest.raises(FileNotFoundError):
+        files.open("/a")
+    fd = files.open("/a", create=True)
+    with pytest.raises(OSError, match="Invalid argument"):
+        files.pwritev(fd, [b"x"] * 1025, 0)
+    files.lock("/lock")
+    with pytest.raises(BlockingIOError):
+        files.lock("/lock")
