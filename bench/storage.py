@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -14,7 +15,9 @@ from kraftlog.records.header import stamp
 from kraftlog.records.record import Record
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.batches import Batches
+from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
 from kraftlog.storage.recovery import open_log, run
 
 if TYPE_CHECKING:
@@ -120,12 +123,100 @@ def recovering() -> Iterator[tuple[str, float, str]]:
         yield f"recovery of an unclean segment, batches of {name}", rate, "GB/s"
 
 
+def fill_directory(path: str, count: int) -> LogDirectory:
+    """Many logs of one batch each."""
+    os.makedirs(path)
+    files = OsFiles()
+    logs = LogDirectory(files, path, HandleCache(files, 500))
+    batch = template(200)
+    for number in range(count):
+        log = logs.create(("topic", number), bytes(16))
+        buffers, described = next(turns(batch, 200, 1))
+        log.append(buffers, described, T0)
+    return logs
+
+
+def opening(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
+    """Time and memory of opening every log of a directory, once closed and once killed."""
+    parent = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR"))
+    try:
+        start = time.perf_counter()
+        logs = fill_directory(f"{parent}/logs", count)
+        yield f"creating {count:,} logs with a batch each", time.perf_counter() - start, "s"
+        logs.release()
+        for name in ("recovery after a kill", "opening after a clean stop"):
+            seconds, growth_kb = [], []
+            for _ in range(3):
+                output = subprocess.run(
+                    [sys.executable, "-m", "bench.storage", "open", f"{parent}/logs"],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout.split()
+                seconds.append(float(output[0]))
+                growth_kb.append(float(output[1]))
+            yield f"{name} of {count:,} logs", min(seconds), "s"
+            yield f"{name} of {count:,} logs: memory", min(growth_kb) / 1024, "MB"
+            if "kill" in name:
+                files = OsFiles()
+                logs = LogDirectory(files, f"{parent}/logs", HandleCache(files, 500))
+                open_all(logs)
+                start = time.perf_counter()
+                logs.close()
+                yield f"clean stop of {count:,} logs to flush", time.perf_counter() - start, "s"
+    finally:
+        shutil.rmtree(parent)
+
+
+def open_all(logs: LogDirectory) -> None:
+    for name in list(logs.unopened):
+        run(logs.open_log(name))
+
+
+def resident_kb() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * 4
+
+
+def open_and_tell(path: str) -> None:
+    """In a process of its own: open everything, print seconds and kilobytes; touch nothing."""
+    import gc
+
+    from kraftlog.storage import manifest, recovery  # noqa: F401 - imports are not what is measured
+
+    keep = {name: read_file(f"{path}/{name}") for name in (MANIFEST, CLEAN_MARKER)}
+    gc.collect()
+    gc.freeze()
+    before = resident_kb()
+    files = OsFiles()
+    start = time.perf_counter()
+    logs = LogDirectory(files, path, HandleCache(files, 500))
+    open_all(logs)
+    spent = time.perf_counter() - start
+    sys.stdout.write(f"{spent} {resident_kb() - before}\n")
+    for name, content in keep.items():
+        if content is not None:
+            with open(f"{path}/{name}", "wb") as file:
+                file.write(content)
+
+
+def read_file(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
 def cases() -> Iterator[tuple[str, float, str]]:
     """Every figure: name, value, unit."""
     yield from appending()
     yield from recovering()
+    yield from opening()
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["open"]:
+    open_and_tell(sys.argv[2])
+elif __name__ == "__main__":
     for name, value, unit in cases():
         sys.stdout.write(f"{name:65} {value:10.3f} {unit}\n")

@@ -346,6 +346,10 @@ class MemoryFiles:
         self._operation("sync_directory", path)
         self._directory(path).write_back()
 
+    def sync_all(self, path: str) -> None:
+        self._operation("sync_all", path)
+        self.write_back()
+
     def lock(self, path: str) -> int:
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "held by another process", path)

@@ -35,6 +35,10 @@ _WALK_BYTES = 8192
 _MARKS = 1024
 
 
+#: shared by all segments that have none: idle ones are many
+_NO_MARKS: dict[int, int] = {}
+
+
 def file_name(offset: int, ending: str) -> str:
     """Kafka's name for a file of a log: twenty digits."""
     return f"{offset:020d}{ending}"
@@ -90,8 +94,8 @@ class Segment:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         # exact places of some batches: where appends ended, and where readers were told to stop
-        self._marks: dict[int, int] = {}
-        self._old_marks: dict[int, int] = {}
+        self._marks = _NO_MARKS
+        self._old_marks = _NO_MARKS
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}..{self.end_offset}, {self.size} bytes)"
@@ -171,7 +175,7 @@ class Segment:
 
     def mark(self, offset: int, position: int) -> None:
         """Remember that the batch with this offset begins at this position."""
-        if len(self._marks) >= _MARKS:
+        if len(self._marks) >= _MARKS or self._marks is _NO_MARKS:
             self._old_marks, self._marks = self._marks, {}
         self._marks[offset] = position
 
@@ -279,7 +283,7 @@ class Segment:
         self.since_entry = scan.since_entry
         self._offsets, self._times = scan.offsets, scan.times
         self.has_index_files = False
-        self._marks, self._old_marks = {}, {}
+        self._marks = self._old_marks = _NO_MARKS
 
     def rebuild(self, interval_bytes: int = 4096) -> None:
         """Make the indexes anew from the batches, as they turned out to be wrong."""
@@ -299,7 +303,7 @@ class Segment:
         self.remove_index_files()
         self._disk.files.truncate(self.log.use(), position)
         self.size, self.allocated = position, 0
-        self._marks, self._old_marks = {}, {}
+        self._marks = self._old_marks = _NO_MARKS
         self.offsets.truncate(position)
         self._find_end()
         if self.aborted is not None:
