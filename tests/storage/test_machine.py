@@ -127,4 +127,6 @@ class LogMachine(RuleBasedStateMachine):
 
 
 TestLogMachine = LogMachine.TestCase
-TestLogMachine.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestLogMachine.settings = settings(
+    max_examples=60, stateful_step_count=25, deadline=None, report_multiple_bugs=False
+)

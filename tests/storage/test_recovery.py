@@ -9,6 +9,7 @@ import pytest
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
+from kraftlog.storage.recovery import open_log, run
 from tests.storage.making import (
     FOLDER,
     SMALL,
@@ -250,6 +251,34 @@ def test_an_old_batch_behind_newer_ones_is_cut() -> None:
     again, report = opened(new_disk(files))
     assert read_all(again) == [batch(0, epoch=1), batch(1, epoch=2)]
     assert "behind one of epoch 2" in report.problem
+
+
+def test_a_log_that_lost_all_behind_its_start_goes_on_there() -> None:
+    """Records were deleted up to a point that the crash took away: they stay deleted."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    fill(log, 3)
+    files.kill()
+    again, report = run(open_log(new_disk(files), FOLDER, SMALL, start_offset=50))
+    assert (again.start_offset, again.end_offset, again.size_bytes) == (50, 50, 0)
+    assert "behind the start 50" in report.line()
+    fill(again, 2)
+
+
+def test_the_rest_of_a_write_that_was_taken_back_is_no_part_of_the_log() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 12)
+    log.flush()
+    sealed = log.segments[0]
+    files.make_file(sealed.log.path, files.bytes_of(sealed.log.path) + b"rest")
+    files.kill()
+    again, _ = opened(new_disk(files), recovery_point=log.recovery_point)
+    assert read_all(again) == written
+    files.make_file(sealed.log.path, files.bytes_of(sealed.log.path)[:-80])
+    files.kill()
+    with pytest.raises(CorruptLogError, match="no whole record batch"):
+        opened(new_disk(files), recovery_point=log.recovery_point)
 
 
 def test_a_hole_between_segments_ends_the_log() -> None:

@@ -170,8 +170,10 @@ class Log:
                 fd = segment.log.use()
                 if self.disk.files.size(fd) > segment.size:
                     self.disk.files.truncate(fd, segment.size)
+                    # at once: the next append of this epoch must not be followed by the rest
+                    self.disk.files.sync(fd)
             except OSError as second:
-                return self.disk.failed(where, second)
+                return self.disk.fail(where, second)
         return failure
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
