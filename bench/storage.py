@@ -105,6 +105,51 @@ def appending() -> Iterator[tuple[str, float, str]]:
         yield f"the same against a bare pwritev loop, {name}", bare / ours, "x"
 
 
+def small_steps() -> Iterator[tuple[str, float, str]]:
+    """What a turn with one small batch costs, and what finding it again does."""
+    batch, count = template(200), 50_000
+
+    def one_by_one(folder: str) -> float:
+        log = new_log(folder)
+        work = list(turns(batch, 200, 1))[0][0]
+        start = time.perf_counter()
+        for offset in range(count):
+            log.append(work, Batches(offset, offset, len(batch), T0, offset, 0), T0)
+        spent = time.perf_counter() - start
+        log.release()
+        return spent
+
+    def bare(folder: str) -> float:
+        os.makedirs(folder)
+        fd = os.open(f"{folder}/bare", os.O_RDWR | os.O_CREAT)
+        start = time.perf_counter()
+        for offset in range(count):
+            os.pwritev(fd, [batch], offset * len(batch))
+        spent = time.perf_counter() - start
+        os.close(fd)
+        return spent
+
+    def locate(folder: str, step: int) -> float:
+        log = new_log(folder)
+        offset = 0
+        for buffers, described in turns(batch, MB, 16):
+            log.append(buffers, described, T0)
+            offset = log.end_offset
+        start = time.perf_counter()
+        for number in range(20_000):
+            log.locate(offset - 1 - number * step, 1 << 16, offset)
+        spent = time.perf_counter() - start
+        log.release()
+        return spent
+
+    yield "append of one batch of 200 B", best(one_by_one, 3) / count * 1e6, "us"
+    yield "a bare pwritev of it", best(bare, 3) / count * 1e6, "us"
+    tail = best(lambda folder: locate(folder, 0), 3)
+    yield "locate at the end of the log", tail / 20_000 * 1e6, "us"
+    cold = best(lambda folder: locate(folder, 4), 3)
+    yield "locate anywhere, cut at 64 KB", cold / 20_000 * 1e6, "us"
+
+
 def recovering() -> Iterator[tuple[str, float, str]]:
     for size, name, total in ((16 << 10, "16 KB", 512), (200, "200 B", 64)):
         batch = template(size)
@@ -211,6 +256,7 @@ def read_file(path: str) -> bytes | None:
 def cases() -> Iterator[tuple[str, float, str]]:
     """Every figure: name, value, unit."""
     yield from appending()
+    yield from small_steps()
     yield from recovering()
     yield from opening()
 

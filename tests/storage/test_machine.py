@@ -128,5 +128,5 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, report_multiple_bugs=False
+    max_examples=150, stateful_step_count=25, deadline=None, report_multiple_bugs=False
 )

@@ -301,6 +301,7 @@ class Log:
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
+                self._unsynced.append(active.log.path)
             self.end_offset = end_offset
             self.start_offset = min(self.start_offset, end_offset)
             self.tracker.remove_above(end_offset)
@@ -433,9 +434,10 @@ class Log:
         self._unsynced.append(path)
 
     def nothing_is_durable_yet(self) -> None:
-        """After a crash: names and epochs were found, and may yet be only in memory."""
+        """After a crash: what was found may yet be only in memory, and what was cut on the disk."""
         self._epochs_changed = bool(self.epochs.epochs)
         self._names_changed = True
+        self._unsynced += [segment.log.path for segment in self.segments[-1:]]
 
     def flushed(self, job: FlushJob) -> int:
         """A job has ended; the recovery point. Raises when it has failed: never to be retried."""
