@@ -111,7 +111,7 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
 
     def one_by_one(folder: str) -> float:
         log = new_log(folder)
-        work = list(turns(batch, 200, 1))[0][0]
+        work = next(turns(batch, 200, 1))[0]
         start = time.perf_counter()
         for offset in range(count):
             log.append(work, Batches(offset, offset, len(batch), T0, offset, 0), T0)
@@ -132,12 +132,12 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
     def locate(folder: str, step: int) -> float:
         log = new_log(folder)
         offset = 0
-        for buffers, described in turns(batch, MB, 16):
-            log.append(buffers, described, T0)
+        for buffers, described in turns(batch, 64 << 10, 256):
             offset = log.end_offset
+            log.append(buffers, described, T0)
         start = time.perf_counter()
         for number in range(20_000):
-            log.locate(offset - 1 - number * step, 1 << 16, offset)
+            log.locate(offset - number * step, 64 << 10, log.end_offset)
         spent = time.perf_counter() - start
         log.release()
         return spent
@@ -145,7 +145,7 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
     yield "append of one batch of 200 B", best(one_by_one, 3) / count * 1e6, "us"
     yield "a bare pwritev of it", best(bare, 3) / count * 1e6, "us"
     tail = best(lambda folder: locate(folder, 0), 3)
-    yield "locate at the end of the log", tail / 20_000 * 1e6, "us"
+    yield "locate the last turn's batches", tail / 20_000 * 1e6, "us"
     cold = best(lambda folder: locate(folder, 4), 3)
     yield "locate anywhere, cut at 64 KB", cold / 20_000 * 1e6, "us"
 

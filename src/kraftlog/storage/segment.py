@@ -215,9 +215,24 @@ class Segment:
         if entry is not None and not self.fits(entry):
             self.rebuild()
             return self.position_of(offset)
-        for place, _, last_offset, _ in self.walk(entry[1] if entry else 0):
-            if last_offset >= offset:
-                return place
+        return self._walk_to(offset, entry[1] if entry else 0)
+
+    def _walk_to(self, offset: int, position: int) -> int:
+        """As `walk`, but only as far as the batch that holds `offset`; the way of every fetch."""
+        files, unpack = self._disk.files, PLACE.unpack_from
+        while position < self.size:
+            chunk = files.pread(self.log.use(), _WALK_BYTES, position)
+            here, end = 0, min(len(chunk), self.size - position) - HEADER_SIZE
+            while here <= end:
+                base, length, delta = unpack(chunk, here)
+                if base + delta >= offset:
+                    return position + here
+                if length < MIN_LENGTH:
+                    raise self.corrupt(position + here, "no whole record batch")
+                here += length + LENGTH_OVERHEAD
+            if here == 0:
+                raise self.corrupt(position, "no whole record batch")
+            position += here
         return self.size
 
     def fits(self, entry: tuple[int, int]) -> bool:
@@ -399,7 +414,9 @@ def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_m
         waited_ms = now_ms - segment.created_ms
     if waited_ms > config.segment_ms:
         return True
-    # both indexes need room for the entries of this append and for the last one
-    room = config.segment_index_bytes - 12 * (2 + batches.size_bytes // config.index_interval_bytes)
-    offsets = segment.offsets
-    return offsets.count * 8 > room or segment.times.count * 12 > room
+    # There is at most one entry, of at most twelve bytes, per interval: as a rule that settles it.
+    interval_bytes, limit = config.index_interval_bytes, config.segment_index_bytes
+    if 12 * (segment.size + batches.size_bytes) < (limit - 36) * interval_bytes:
+        return False
+    room = limit - 12 * (2 + batches.size_bytes // interval_bytes)
+    return segment.offsets.count * 8 > room or segment.times.count * 12 > room
