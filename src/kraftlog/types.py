@@ -53,3 +53,7 @@ class Now(Value):
 
     monotonic_ms: int
     wall_ms: int
+
+
+#: A log is named by topic and partition.
+LogName = tuple[str, int]

@@ -56,7 +56,7 @@ class ValueMeta(type):
         for field in own:
             if field in namespace:
                 defaults[field] = mcs.default_of(name, field, namespace.pop(field))
-        namespace["__slots__"] = own
+        namespace["__slots__"] = (*namespace.get("__slots__", ()), *own)
         namespace.setdefault("__init__", _compile_at_first_call)
         namespace["_fields"] = fields + tuple(own)
         namespace["_defaults"] = defaults

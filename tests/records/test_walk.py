@@ -5,10 +5,12 @@ from __future__ import annotations
 import struct
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kraftlog.errors import CorruptBatchError
 from kraftlog.records.builder import BatchBuilder, build_empty_batch
-from kraftlog.records.header import BatchHeader
+from kraftlog.records.header import HEADER, BatchHeader, check_header
 from kraftlog.records.walk import walk, walk_file
 
 TYPE_CHECKING = False
@@ -103,6 +105,35 @@ def test_a_part_of_a_buffer() -> None:
     buffer = memoryview(first + second + third)
     inner = walk(buffer, len(first), len(first) + len(second))
     assert [(position, fields[0]) for position, fields in inner] == [(len(first), 3)]
+
+
+numbers = st.sampled_from([0, 1, 2, 3, 48, 49, 2**31 - 1, -1, -(2**31)])
+offsets = st.sampled_from([0, 1, 2**63 - 1, 2**63 - 2**31, -1])
+
+
+@given(offsets, numbers, st.integers(0, 3), numbers, numbers)
+def test_the_rules_are_those_of_check_header(
+    base_offset: int, length: int, magic: int, last_delta: int, count: int
+) -> None:
+    fields = (base_offset, length, 0, magic, 0, 0, last_delta, 0, 0, 0, 0, 0, count)
+    try:
+        check_header(BatchHeader(*fields))
+    except CorruptBatchError as error:
+        expected = str(error)
+    else:
+        expected = f"a batch cut off after {61 + 40} bytes at byte 0" if length > 89 else ""
+    buffer = HEADER.pack(*fields) + bytes(40)
+    for steps in (walk(buffer), in_file(buffer)):
+        assert outcome_of(steps) == expected
+
+
+def outcome_of(steps: Iterator[object]) -> str:
+    """Why the first step fails, or nothing."""
+    try:
+        next(steps)
+    except CorruptBatchError as error:
+        return str(error)
+    return ""
 
 
 def test_a_file_shorter_than_it_said() -> None:

@@ -146,6 +146,8 @@ def _unsnappy(data: Buffer, max_size: int) -> bytes:
     view = memoryview(data)
     if view[:8] != _XERIAL_MAGIC:
         return _unsnappy_block(view, max_size, max_size)
+    if len(view) < len(_XERIAL_HEADER):
+        raise _corrupt(SNAPPY, "it is cut off")
     parts = []
     room = max_size
     cursor = len(_XERIAL_HEADER)
@@ -177,12 +179,29 @@ def _unsnappy_block(block: memoryview, room: int, max_size: int) -> bytes:
 # lz4 and zstd frames
 
 
+#: Version 1, independent blocks of at most 64 KiB, no sizes or checksums but the header's own.
+_LZ4_HEADER = bytes.fromhex("04224d18604082")
+_LZ4_BLOCK = 64 * 1024
+_LZ4_STORED = 1 << 31
+
+
 def _lz4_frame(data: bytes, level: int | None) -> bytes:
-    """Independent blocks without a content checksum, as Kafka's Java clients write."""
+    """The frame that Kafka's Java clients write; with a level, one with a checksum per block."""
     lz4: Any = _cramjam(LZ4).lz4
-    packer = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
-    packer.compress(data)
-    return bytes(packer.finish())
+    if level is not None:  # only the whole frame can be packed at a level
+        packer = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        packer.compress(data)
+        return bytes(packer.finish())
+    parts = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK):
+        plain = data[start : start + _LZ4_BLOCK]
+        block = bytes(lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            parts += (len(block).to_bytes(4, "little"), block)
+        else:
+            parts += ((len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain)
+    parts.append(bytes(4))
+    return b"".join(parts)
 
 
 def _unpack_frame(codec: int, module: Any, data: Buffer, bound: int, max_size: int) -> bytes:
@@ -214,9 +233,9 @@ def lz4_bound(data: Buffer) -> int:
         block_max = 1 << (8 + 2 * (block_flags >> 4 & 7))
         cursor += 7 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)
         while size := int.from_bytes(_bytes_at(LZ4, view, cursor, 4), "little"):
-            stored = size & 0x7FFF_FFFF
-            bound += min(block_max, stored if size != stored else stored * _LZ4_RATIO)
-            cursor += 4 + stored + (4 if flags & 0x10 else 0)
+            packed = size & ~_LZ4_STORED
+            bound += min(block_max, packed if size & _LZ4_STORED else packed * _LZ4_RATIO)
+            cursor += 4 + packed + (4 if flags & 0x10 else 0)
         cursor += 4 + (4 if flags & 0x04 else 0)
     return bound
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 
 from kraftlog.errors import CorruptBatchError
+from kraftlog.records.crc import crc32c
 from kraftlog.value import Value
 
 TYPE_CHECKING = False
@@ -26,6 +27,7 @@ MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 MAX_OFFSET = (1 << 63) - 1
 #: Where the CRC'd part begins.
 CRC_START = 21
+MAX_TIMESTAMP_START = 35
 MAGIC = 2
 
 CODEC_MASK = 0x07
@@ -87,6 +89,11 @@ class BatchHeader(Value):
         return bool(self.attributes & TIMESTAMP_TYPE_BIT)
 
     @property
+    def delete_horizon_ms(self) -> int | None:
+        """When tombstones and markers in the batch may go; it stands in for the base timestamp."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+    @property
     def last_sequence(self) -> int:
         """The sequence of the last record; sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
@@ -136,5 +143,17 @@ def stamp(buffer: bytearray | memoryview, position: int, base_offset: int, epoch
     _EPOCH.pack_into(buffer, position + LENGTH_OVERHEAD, epoch)
 
 
+def stamp_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
+    """Make `now_ms` the time of all records of a batch; this one needs a new checksum."""
+    view = memoryview(buffer)
+    header = read_header(buffer, position)
+    _ATTRIBUTES.pack_into(buffer, position + CRC_START, header.attributes | TIMESTAMP_TYPE_BIT)
+    _OFFSET.pack_into(buffer, position + MAX_TIMESTAMP_START, now_ms)
+    crc = crc32c(view[position + CRC_START : position + header.size])
+    _CRC.pack_into(buffer, position + CRC_START - _CRC.size, crc)
+
+
+_ATTRIBUTES = struct.Struct(">h")
+_CRC = struct.Struct(">I")
 _OFFSET = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")

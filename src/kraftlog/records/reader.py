@@ -42,12 +42,10 @@ def check_crc(buffer: Buffer, header: BatchHeader, position: int = 0) -> None:
 def records_payload(
     buffer: Buffer, header: BatchHeader, position: int = 0, *, max_size: int = MAX_RECORDS_SIZE
 ) -> bytes:
-    """The records' bytes, unpacked; refused when they would exceed `max_size`."""
+    """The records' bytes; refused when unpacking would make more than `max_size` of them."""
     packed = memoryview(buffer)[position + HEADER_SIZE : position + header.size]
     if header.codec and header.record_count:
         return decompress(header.codec, packed, max_size)
-    if len(packed) > max_size:
-        raise CorruptBatchError(f"{len(packed)} bytes of records, at most {max_size} are read")
     return bytes(packed)
 
 

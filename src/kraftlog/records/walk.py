@@ -74,17 +74,28 @@ def walk_file(pread: Pread, start: int, end: int) -> Iterator[tuple[int, Fields]
         if len(head) < HEADER_SIZE:
             break
         fields: Fields = HEADER.unpack(head)
-        header = BatchHeader(*fields)
-        check_header(header, position)
-        if header.base_offset < next_offset:
+        if not _is_sound(fields, next_offset):
             raise _error(fields, position, next_offset)
-        if position + header.size > end:
+        following = position + LENGTH_OVERHEAD + fields[1]
+        if following > end:
             break
         yield position, fields
-        next_offset = header.next_offset
-        position += header.size
+        next_offset = fields[0] + fields[6] + 1
+        position = following
     if position < end:
         raise CorruptBatchError(f"a batch cut off after {end - position} bytes", position=position)
+
+
+def _is_sound(fields: Fields, next_offset: int) -> bool:
+    """What `walk` asks as well, in place, as a call would cost it a third of its speed."""
+    base_offset, length, _, magic, _, _, last_delta, _, _, _, _, _, count = fields
+    return (
+        magic == MAGIC
+        and length >= MIN_LENGTH
+        and base_offset >= next_offset
+        and 0 <= last_delta <= MAX_OFFSET - base_offset
+        and 0 <= count <= last_delta + 1
+    )
 
 
 def _error(fields: Fields, position: int, next_offset: int) -> CorruptBatchError:

@@ -1,0 +1,84 @@
+"""`python -m bench [NAME …]`: measure, print, and write docs/performance.md.
+
+Each module here offers `cases()`, which yields (what, figure, unit). Without names all of them run
+and the page is written; with names only those are printed.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Modules, and what their part of the page is called.
+PARTS = {
+    "wire": "Messages to bytes and back",
+    "records": "Record batches",
+    "storage": "Logs on disk",
+    "node": "Requests",
+}
+PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")
+HEAD = """# Performance
+
+Printed by `make bench`; nothing here was written by hand. Machines differ and share their cores
+with others: compare figures of one run with each other, not with those of another day.
+"""
+
+
+def main(names: list[str]) -> int:
+    for name in names:
+        if name not in PARTS:
+            print(f"no bench {name!r}; there are {', '.join(PARTS)}", file=sys.stderr)
+            return 2
+    parts = [run(name) for name in names or PARTS]
+    if not names:
+        with open(PAGE, "w") as page:
+            page.write("\n".join([HEAD, machine(), *parts]))
+        print(f"written: {os.path.relpath(PAGE)}")
+    return 0
+
+
+def run(name: str) -> str:
+    """One part: printed as it is measured, and as a table for the page."""
+    print(f"== {PARTS[name]}", flush=True)
+    rows = []
+    for row in import_module(f"bench.{name}").cases():
+        what, figure, unit = row
+        print(f"{what:<72}{shown(figure):>12} {unit}", flush=True)
+        rows.append(row)
+    return table(f"{PARTS[name]} (`python -m bench {name}`)", rows)
+
+
+def table(title: str, rows: Iterable[tuple[str, float, str]]) -> str:
+    lines = [f"## {title}", "", "| what | figure | unit |", "|---|---:|---|"]
+    lines += [f"| {what} | {shown(figure)} | {unit} |" for what, figure, unit in rows]
+    return "\n".join([*lines, ""])
+
+
+def shown(figure: float) -> str:
+    """Three digits that mean something."""
+    if abs(figure) >= 1000:
+        return f"{figure:,.0f}"
+    return f"{figure:.3g}"
+
+
+def machine() -> str:
+    processor = platform.machine()
+    with open("/proc/cpuinfo") as info:
+        for line in info:
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    return (
+        f"This run: {processor}, {os.cpu_count()} cores, Linux {platform.release()}, "
+        f"Python {platform.python_version()}.\n"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

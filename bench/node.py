@@ -1,0 +1,177 @@
+"""What a request costs: in the node alone, on a virtual host, and in a server over a socket.
+
+The client sends frames made beforehand, so that it is not the client that is measured; "CPU" is
+the server's own processor time.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.metadata.preconfigured import preconfigured_records
+from kraftlog.node.node import NodeConfig
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.metadata import MetadataRequest
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.wire.schema import Message
+
+    Case = tuple[str, float, str]
+
+ROUNDS = 5
+
+
+def cases() -> Iterator[Case]:
+    yield from virtual_cases()
+    with tempfile.TemporaryDirectory() as data:
+        yield from server_cases(data)
+
+
+def batch(size: int) -> bytes:
+    builder = BatchBuilder()
+    builder.append(0, None, b"x" * size)
+    return builder.build()
+
+
+def produce(raw: bytes, acks: int = 1) -> ProduceRequest:
+    parts = [PartitionProduceData(index=0, records=raw)]
+    topics = [TopicProduceData(name="demo", partition_data=parts)]
+    return ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+
+
+def fetch(offset: int, max_bytes: int) -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+    topics = [FetchTopic(topic="demo", partitions=[part])]
+    return FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
+
+
+def frame(key: int, version: int, request: Message) -> bytes:
+    return b"".join(request_frame(APIS[key], version, 1, "bench", request))
+
+
+REQUESTS: dict[str, bytes] = {
+    "ApiVersions v3": frame(
+        ApiKey.API_VERSIONS,
+        3,
+        ApiVersionsRequest(client_software_name="bench", client_software_version="1"),
+    ),
+    "Metadata v12, all topics": frame(ApiKey.METADATA, 12, MetadataRequest(topics=None)),
+    "Produce v9, 170-byte batch": frame(ApiKey.PRODUCE, 9, produce(batch(100))),
+    "Fetch v12, one batch": frame(ApiKey.FETCH, 12, fetch(0, 1)),
+}
+
+
+def virtual_cases() -> Iterator[Case]:
+    """The pure path: frame in, answer out, on files in memory."""
+    for name, raw in REQUESTS.items():
+        best = min([virtual_round(raw) for _ in range(ROUNDS)])
+        yield f"{name}: virtual host, 100 requests a turn", best, "µs/request"
+
+
+def virtual_round(raw: bytes, turns: int = 20, a_turn: int = 100) -> float:
+    records = preconfigured_records(
+        cluster_id="bench", node_id=1, host="localhost", port=9092, topics={"demo": 1}
+    )
+    host = VirtualHost(NodeConfig(1, "bench"), records)
+    connection = host.connect()
+    host.ask(connection, REQUESTS["Produce v9, 170-byte batch"])
+    start = time.perf_counter()
+    for _ in range(turns):
+        for _ in range(a_turn):
+            host.send(connection, raw)
+        host.turn()
+        connection.take()
+    return (time.perf_counter() - start) / turns / a_turn * 1e6
+
+
+def server_cases(data: str) -> Iterator[Case]:
+    with Server(data) as server:
+        for name, raw in REQUESTS.items():
+            for in_flight in (1, 100):
+                rounds = [server.round(raw, in_flight) for _ in range(ROUNDS)]
+                wall = min([r[0] for r in rounds])
+                cpu = min([r[1] for r in rounds])
+                yield f"{name}: server, {in_flight} in flight", wall, "µs/request"
+                yield f"{name}: server, {in_flight} in flight, CPU", cpu, "µs/request"
+        yield "memory after that", server.rss_mb(), "MB"
+
+
+class Server:
+    """A server process, and one connection to it."""
+
+    def __init__(self, data: str) -> None:
+        command = [sys.executable, "-m", "kraftlog", "start", "--data", data, "--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
+        assert self.process.stdout is not None
+        with selectors.DefaultSelector() as ready:
+            ready.register(self.process.stdout, selectors.EVENT_READ)
+            if not ready.select(30):
+                raise TimeoutError("the server is not ready after 30 s")
+        port = int(os.read(self.process.stdout.fileno(), 200).decode().strip().rpartition(":")[2])
+        self.sock = socket.create_connection(("127.0.0.1", port), 30)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
+        self.process.send_signal(signal.SIGTERM)
+        self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+
+    def cpu_us(self) -> float:
+        with open(f"/proc/{self.process.pid}/schedstat") as stat:
+            return int(stat.read().split()[0]) / 1000
+
+    def rss_mb(self) -> float:
+        with open(f"/proc/{self.process.pid}/status") as status:
+            line = next(line for line in status if line.startswith("VmRSS"))
+        return int(line.split()[1]) / 1024
+
+    def round(self, raw: bytes, in_flight: int) -> tuple[float, float]:
+        """Wall and CPU microseconds a request."""
+        count = 20_000 if in_flight > 1 else 2_000
+        size = self.answer_size(raw)
+        block = raw * in_flight
+        cpu, start = self.cpu_us(), time.perf_counter()
+        for _ in range(count // in_flight):
+            self.sock.sendall(block)
+            self.read_exactly(size * in_flight)
+        wall = (time.perf_counter() - start) * 1e6
+        return wall / count, (self.cpu_us() - cpu) / count
+
+    def answer_size(self, raw: bytes) -> int:
+        """Answers to one request are all of one size: ask once, and once for warmth."""
+        self.sock.sendall(raw)
+        size: int = struct.unpack(">i", self.read_exactly(4))[0]
+        self.read_exactly(size)
+        return 4 + size
+
+    def read_exactly(self, size: int) -> bytes:
+        parts: list[Any] = []
+        while size:
+            part = self.sock.recv(min(size, 1 << 20))
+            if not part:
+                raise ConnectionError("the server has closed the connection")
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,60 @@
+"""Which requests are served, by whom, and what is advertised.
+
+A handler module is imported when its API is first asked for: start-up is a feature. What is not
+in this table is not advertised, and whoever asks all the same loses the connection, as with Kafka.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+    Handler = Callable[[Node, Slot, Any, Now], None]
+
+
+class Served(Value):
+    """`first` to `last` is what clients are told; a handler may refuse some of it."""
+
+    key: int
+    handler: str
+    first: int
+    last: int
+
+
+def _whole(key: int) -> Served:
+    api = APIS[key]
+    return Served(key, api.module, api.first, api.last)
+
+
+SERVED = {
+    served.key: served
+    for served in (
+        # Clients that are told of a minimum of 3 send their batches uncompressed; versions 0 to 2
+        # are refused when they come.
+        Served(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
+        _whole(ApiKey.FETCH),
+        _whole(ApiKey.LIST_OFFSETS),
+        _whole(ApiKey.METADATA),
+        _whole(ApiKey.API_VERSIONS),
+    )
+}
+
+_handlers: dict[int, Handler] = {}
+
+
+def handler(key: int) -> Handler:
+    found = _handlers.get(key)
+    if found is None:
+        module: Any = import_module(f"kraftlog.node.handlers.{SERVED[key].handler}")
+        found = _handlers[key] = module.handle
+    return found

@@ -1,0 +1,81 @@
+"""ListOffsets 1-11: the ends of a log, and where a moment in time lies in it.
+
+Timestamps below zero have meanings: -1 the end (high watermark), -2 the start, -3 the newest
+timestamp; -4 and -5 ask about tiered storage, of which there is none, so they are -2 and nothing.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+
+END = -1
+START = -2
+NEWEST = -3
+LOCAL_START = -4
+
+#: The first version that tells the leader epoch of what was found.
+EPOCH_SINCE = 4
+
+
+def handle(node: Node, slot: Slot, request: ListOffsetsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    slot.answer(
+        ListOffsetsResponse(
+            topics=[
+                ListOffsetsTopicResponse(
+                    name=topic.name,
+                    partitions=[
+                        _one(node, slot.version, topic.name, part) for part in topic.partitions
+                    ],
+                )
+                for topic in request.topics
+            ]
+        )
+    )
+
+
+def _one(
+    node: Node, version: int, topic: str, asked: ListOffsetsPartition
+) -> ListOffsetsPartitionResponse:
+    partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
+    code = (
+        partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
+    )
+    if code or isinstance(partition, int):
+        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+    offset, timestamp = _find(node, partition, asked.timestamp)
+    found = offset >= 0
+    return ListOffsetsPartitionResponse(
+        partition_index=asked.partition_index,
+        error_code=ErrorCode.NONE,
+        timestamp=timestamp,
+        offset=offset,
+        leader_epoch=partition.leader_epoch if found and version >= EPOCH_SINCE else -1,
+    )
+
+
+def _find(node: Node, partition: Partition, timestamp: int) -> tuple[int, int]:
+    """Offset and timestamp; both -1 where there is nothing to be found."""
+    limit = partition.high_watermark
+    if timestamp == END:
+        return limit, -1
+    if timestamp in {START, LOCAL_START}:
+        return partition.start, -1
+    if timestamp == NEWEST:
+        return node.logs.newest_timestamp(partition.log, limit) or (-1, -1)
+    if timestamp < 0:
+        return -1, -1
+    return node.logs.offset_for_timestamp(partition.log, timestamp, limit) or (-1, -1)

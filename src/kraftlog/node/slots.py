@@ -1,0 +1,60 @@
+"""`Slot`: one response that a connection owes.
+
+A connection answers in the order in which it was asked, so it keeps a queue of slots; a request
+that must wait fills its slot later, and the requests behind it are served meanwhile.
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.frames import response_frame
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.wire.apis import Api
+
+
+class Slot:
+    """Empty until `pieces` is set: the bytes and file slices of the answer, or none at all."""
+
+    __slots__ = (
+        "api",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "pieces",
+        "response",
+        "version",
+        "waiter",
+        "waits",
+    )
+
+    def __init__(self, connection: Any) -> None:
+        #: The host's connection; opaque to everybody else.
+        self.connection = connection
+        self.api: Api | None = None
+        self.version = 0
+        self.correlation_id = 0
+        self.client_id: str | None = None
+        self.pieces: list[Any] | None = None
+        #: How many partitions the answer still waits for, and the answer.
+        self.waits = 0
+        self.response: Any = None
+        #: What goes on for this slot and has no sense once nobody is there to be answered.
+        self.waiter: Any = None
+
+    def answer(self, response: Any) -> None:
+        assert self.api is not None
+        self.pieces = response_frame(self.api, self.version, self.correlation_id, response)
+        self.connection.ready(self)
+
+    def abandon(self) -> None:
+        """The connection is gone."""
+        if self.waiter is not None:
+            self.waiter.cancel()
+
+    def answer_nothing(self) -> None:
+        """A request that is not answered (Produce with acks 0) leaves no trace in the order."""
+        self.pieces = []
+        self.connection.ready(self)

@@ -1,0 +1,104 @@
+"""Record columns as Arrow arrays, without a Python object per record.
+
+Keys, values and the bytes between them follow each other in the payload, so the payload with the
+list of their edges *is* an Arrow array of binaries; the ones wanted are taken out of it in C++.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from kraftlog.records.columns import Numbers, RecordColumns
+
+#: Arrow's ordinary binary arrays count their bytes in 32 bits.
+MAX_PAYLOAD = (1 << 31) - 1
+
+
+def to_arrow(columns: RecordColumns, *, with_headers: bool = True) -> pa.RecordBatch:
+    """offset, timestamp, key, value and, if wanted, headers (a list of key and value)."""
+    import pyarrow as pa
+
+    keys, values = _binaries(
+        columns.payload,
+        columns.key_starts,
+        columns.key_lengths,
+        columns.value_starts,
+        columns.value_lengths,
+    )
+    arrays = {
+        "offset": pa.array(columns.offsets),
+        "timestamp": pa.array(columns.timestamps).cast(pa.timestamp("ms", tz="UTC")),
+        "key": keys,
+        "value": values,
+    }
+    if with_headers:
+        arrays["headers"] = _headers(columns)
+    return pa.RecordBatch.from_pydict(arrays)
+
+
+def _binaries(
+    payload: bytes,
+    first_starts: Numbers,
+    first_lengths: Numbers,
+    second_starts: Numbers,
+    second_lengths: Numbers,
+) -> tuple[pa.Array, pa.Array]:
+    """Two columns of byte strings that take turns in `payload`."""
+    import numpy as np
+    import pyarrow as pa
+
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"{len(payload)} bytes of records; decode fewer batches at a time")
+    count = len(first_starts)
+    edges = np.empty(4 * count + 1, dtype=np.int32)
+    edges[0:-1:4] = first_starts
+    edges[1::4] = first_starts + np.maximum(first_lengths, 0)
+    edges[2::4] = second_starts
+    edges[3::4] = second_starts + np.maximum(second_lengths, 0)
+    edges[-1] = len(payload)
+    pieces = pa.Array.from_buffers(
+        pa.binary(), 4 * count, [None, pa.py_buffer(edges), pa.py_buffer(payload)]
+    )
+    places = np.arange(0, 4 * count, 4, dtype=np.int32)
+    return (
+        pieces.take(_unless_null(places, first_lengths)),
+        pieces.take(_unless_null(places + 2, second_lengths)),
+    )
+
+
+def _unless_null(places: NDArray[np.int32], lengths: Numbers) -> pa.Array:
+    import pyarrow as pa
+
+    nulls = lengths < 0
+    return pa.array(places, mask=nulls) if nulls.any() else pa.array(places)
+
+
+def _headers(columns: RecordColumns) -> pa.ListArray:
+    import numpy as np
+    import pyarrow as pa
+
+    names, values = _binaries(
+        columns.payload,
+        columns.header_key_starts,
+        columns.header_key_lengths,
+        columns.header_value_starts,
+        columns.header_value_lengths,
+    )
+    ends = np.zeros(len(columns) + 1, dtype=np.int32)
+    columns.header_counts.cumsum(out=ends[1:])
+    pairs = pa.StructArray.from_arrays([_text(names), values], names=["key", "value"])
+    return pa.ListArray.from_arrays(pa.array(ends), pairs)
+
+
+def _text(names: pa.Array) -> pa.Array:
+    """As strings; bytes that are no UTF-8 become the replacement character, as in Java."""
+    import pyarrow as pa
+
+    try:
+        return names.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([name.decode("utf-8", "replace") for name in names.to_pylist()])

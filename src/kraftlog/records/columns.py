@@ -1,0 +1,268 @@
+"""Decoding the records of many batches at once, into columns.
+
+Only where each record starts must be found one after the other, as a record's length says where
+the next one is; that loop is as short as Python allows. All else is done by numpy for all records
+together: field by field, a varint of every record in a few operations.
+
+This is for analysis (numpy comes with the extra `arrow`); a broker never comes here. The rules are
+those of `reader`: what it accepts is accepted, what it refuses is refused.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptBatchError
+from kraftlog.records.header import TIMESTAMP_TYPE_BIT, BatchHeader
+from kraftlog.records.reader import (
+    MAX_RECORDS_SIZE,
+    MIN_RECORD_SIZE,
+    check_crc,
+    records_payload,
+)
+from kraftlog.records.varint import decode_varint
+from kraftlog.records.walk import walk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from kraftlog.types import Buffer
+
+    Numbers = NDArray[np.int64]
+    Octets = NDArray[np.uint8]
+
+
+class RecordColumns:
+    """Records as columns. Bytes are given by start and length in `payload`; length -1 is null.
+
+    Headers of all records stand in one list, in order: `header_counts` says how many each has.
+    """
+
+    __slots__ = (
+        "header_counts",
+        "header_key_lengths",
+        "header_key_starts",
+        "header_value_lengths",
+        "header_value_starts",
+        "key_lengths",
+        "key_starts",
+        "offsets",
+        "payload",
+        "timestamps",
+        "value_lengths",
+        "value_starts",
+    )
+
+    payload: bytes
+    offsets: Numbers
+    timestamps: Numbers
+    key_starts: Numbers
+    key_lengths: Numbers
+    value_starts: Numbers
+    value_lengths: Numbers
+    header_counts: Numbers
+    header_key_starts: Numbers
+    header_key_lengths: Numbers
+    header_value_starts: Numbers
+    header_value_lengths: Numbers
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+def decode_batches(
+    buffer: Buffer,
+    *,
+    with_crc: bool = True,
+    with_control: bool = False,
+    max_size: int = MAX_RECORDS_SIZE,
+) -> RecordColumns:
+    """The records of the batches in `buffer`; a batch cut off by its end is left out.
+
+    `max_size` bounds the unpacked bytes of all batches together.
+    """
+    headers = []
+    payloads = []
+    room = max_size
+    for position, fields in walk(buffer, may_end_in_batch=True):
+        header = BatchHeader(*fields)
+        if with_crc:
+            check_crc(buffer, header, position)
+        if header.is_control and not with_control:
+            continue
+        payload = records_payload(buffer, header, position, max_size=room)
+        room -= len(payload) if header.codec else 0
+        headers.append(header)
+        payloads.append(payload)
+    return decode_payloads(headers, payloads)
+
+
+def decode_payloads(headers: Sequence[BatchHeader], payloads: Sequence[bytes]) -> RecordColumns:
+    """The records of batches whose payloads are unpacked already."""
+    import numpy as np
+
+    whole = b"".join(payloads) if len(payloads) != 1 else payloads[0]
+    starts: list[int] = []
+    batch_ends = []
+    end = 0
+    for header, payload in zip(headers, payloads, strict=True):
+        start, end = end, end + len(payload)
+        find_records(whole, start, end, header.record_count, starts)
+        batch_ends.append(end)
+    counts = np.array([header.record_count for header in headers], dtype=np.int64)
+
+    def of_batch(numbers: list[int]) -> Numbers:
+        """A number of each batch, for each of its records."""
+        return np.array(numbers, dtype=np.int64).repeat(counts)
+
+    columns = RecordColumns()
+    columns.payload = whole
+    cursor = _Cursor(np.frombuffer(whole, dtype=np.uint8), np.array(starts, dtype=np.int64))
+    sizes = cursor.take_varint()
+    ends = cursor.at + sizes
+    cursor.ends = ends
+    cursor.at = cursor.at + 1  # attributes of a record are not in use
+    timestamp_deltas = cursor.take_varint(bits=64)
+    offset_deltas = cursor.take_varint()
+    columns.key_starts, columns.key_lengths = cursor.take_bytes()
+    columns.value_starts, columns.value_lengths = cursor.take_bytes()
+    _take_headers(cursor, columns)
+
+    _require(cursor.at == ends, "a record does not end where its length says")
+    _require(ends <= of_batch(batch_ends), "a record's size")
+    _require(
+        (offset_deltas >= 0) & (offset_deltas <= of_batch([h.last_offset_delta for h in headers])),
+        "an offset outside of its batch",
+    )
+    columns.offsets = of_batch([header.base_offset for header in headers]) + offset_deltas
+    columns.timestamps = of_batch([header.base_timestamp for header in headers]) + timestamp_deltas
+    if any(header.attributes & TIMESTAMP_TYPE_BIT for header in headers):
+        append_time = of_batch([header.attributes & TIMESTAMP_TYPE_BIT for header in headers]) != 0
+        columns.timestamps[append_time] = of_batch([h.max_timestamp for h in headers])[append_time]
+    return columns
+
+
+def find_records(payload: bytes, start: int, end: int, count: int, starts: list[int]) -> None:
+    """Append to `starts` where the records of `payload[start:end]` start; they must fill it."""
+    if count * MIN_RECORD_SIZE > end - start:
+        raise CorruptBatchError(f"{count} records in {end - start} bytes")
+    position = start
+    try:
+        for _ in range(count):
+            starts.append(position)
+            low = payload[position]
+            if low < 0x80:
+                position += 1 + (low >> 1)
+                continue
+            high = payload[position + 1]
+            if high < 0x80:
+                position += 2 + ((high << 7 | low & 0x7F) >> 1)
+                continue
+            size, position = decode_varint(payload, position, max_bits=32)
+            position += max(size, 0)
+    except IndexError:
+        raise CorruptBatchError("a record is cut off", position=starts[-1]) from None
+    except ValueError as error:
+        raise CorruptBatchError(f"a record's size: {error}", position=starts[-1]) from None
+    if position != end:
+        raise CorruptBatchError(f"the records end {end - position} bytes before their batch")
+
+
+class _Cursor:
+    """A place in each of many records, which moves through all of them field by field.
+
+    Places may run past a record's end, never past 2^63: fields are at most 2^31 long. Reading
+    there gives some byte or other; the caller finds out in the end, as places only grow.
+    """
+
+    __slots__ = ("at", "ends", "octets")
+
+    def __init__(self, octets: Octets, at: Numbers) -> None:
+        self.octets = octets
+        self.at = at
+        self.ends = at
+
+    def take_varint(self, *, bits: int = 32) -> Numbers:
+        """The next field of every record, a zigzag varint."""
+        import numpy as np
+
+        octet = self.octets.take(self.at, mode="clip")
+        number = (octet & 0x7F).astype(np.uint64)
+        at = self.at + 1
+        longer = np.flatnonzero(octet & 0x80)
+        shift = 7
+        while len(longer):
+            if shift >= bits:
+                raise CorruptBatchError(f"a number of more than {bits} bits")
+            octet = self.octets.take(at[longer], mode="clip")
+            part = (octet & 0x7F).astype(np.uint64)
+            if bits - shift < 7:
+                _require(part >> np.uint64(bits - shift) == 0, f"a number of more than {bits} bits")
+            number[longer] |= part << np.uint64(shift)
+            at[longer] += 1
+            longer = longer[octet >= 0x80]
+            shift += 7
+        self.at = at
+        sign = -(number & np.uint64(1)).astype(np.int64)
+        return (number >> np.uint64(1)).astype(np.int64) ^ sign
+
+    def take_bytes(self) -> tuple[Numbers, Numbers]:
+        """Start and length of the next field of every record, which may be null."""
+        import numpy as np
+
+        lengths = self.take_varint()
+        starts = self.at
+        self.at = starts + np.maximum(lengths, 0)
+        return starts, np.maximum(lengths, -1)
+
+
+#: For fewer records than this, numpy's cost per call is more than that of one by one.
+_FEW = 16
+
+
+def _take_headers(cursor: _Cursor, columns: RecordColumns) -> None:
+    """The headers of all records: the first of each, then the second of those that have one ..."""
+    import numpy as np
+
+    counts = cursor.take_varint()
+    room = np.maximum(cursor.ends - cursor.at, 0)
+    _require((counts >= 0) & (counts <= room // 2), "a count of headers")
+    found = np.empty((4, int(counts.sum())), dtype=np.int64)
+    places = counts.cumsum() - counts
+    records = np.flatnonzero(counts)
+    number = 0
+    while len(records) >= _FEW:
+        inner = _Cursor(cursor.octets, cursor.at[records])
+        name_starts, name_lengths = inner.take_bytes()
+        _require(name_lengths >= 0, "a header without a name")
+        value_starts, value_lengths = inner.take_bytes()
+        found[:, places[records] + number] = name_starts, name_lengths, value_starts, value_lengths
+        cursor.at[records] = inner.at
+        number += 1
+        records = records[counts[records] > number]
+    for record in records.tolist():
+        for place in range(places[record] + number, places[record] + counts[record]):
+            cursor.at[record] = _take_header(columns.payload, int(cursor.at[record]), found, place)
+    columns.header_counts = counts
+    columns.header_key_starts, columns.header_key_lengths = found[0], found[1]
+    columns.header_value_starts, columns.header_value_lengths = found[2], found[3]
+
+
+def _take_header(payload: bytes, position: int, found: Numbers, place: int) -> int:
+    """One header by itself; the position behind it."""
+    try:
+        name_length, name_start = decode_varint(payload, position, max_bits=32)
+        if name_length < 0:
+            raise ValueError("it has no name")
+        value_length, value_start = decode_varint(payload, name_start + name_length, max_bits=32)
+    except (IndexError, ValueError) as error:
+        raise CorruptBatchError(f"a header: {error}", position=position) from None
+    found[:, place] = name_start, name_length, value_start, max(value_length, -1)
+    return value_start + max(value_length, 0)
+
+
+def _require(fine: NDArray[np.bool_], what: str) -> None:
+    if not fine.all():
+        raise CorruptBatchError(f"{what} is wrong (record {int(fine.argmin())} of those decoded)")

@@ -1,0 +1,109 @@
+"""Control batches: what brokers tell each other inside a log, unseen by applications.
+
+A control record's key is (version, type). The values of LEADER_CHANGE and above are messages of
+the wire format and live with the other messages; only the end of a transaction has a plain one.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import CorruptBatchError
+from kraftlog.records.builder import NO_LEADER_EPOCH, BatchBuilder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ABORT = 0
+COMMIT = 1
+LEADER_CHANGE = 2
+SNAPSHOT_HEADER = 3
+SNAPSHOT_FOOTER = 4
+KRAFT_VERSION = 5
+KRAFT_VOTERS = 6
+#: As Kafka's tools print them.
+NAMES = (
+    "ABORT",
+    "COMMIT",
+    "LEADER_CHANGE",
+    "SNAPSHOT_HEADER",
+    "SNAPSHOT_FOOTER",
+    "KRAFT_VERSION",
+    "KRAFT_VOTERS",
+)
+
+_KEY = struct.Struct(">hh")
+_MARKER = struct.Struct(">hi")
+
+
+def control_name(control_type: int) -> str:
+    """The type's name. A type of a later Kafka is no error: readers pass over it."""
+    return NAMES[control_type] if 0 <= control_type < len(NAMES) else "UNKNOWN"
+
+
+def encode_control_key(control_type: int) -> bytes:
+    return _KEY.pack(0, control_type)
+
+
+def decode_control_key(key: bytes | None) -> int:
+    """The type. Later versions may add fields behind it, so a rest is no error."""
+    if key is None or len(key) < _KEY.size:
+        raise CorruptBatchError(f"{key!r} is no key of a control record")
+    version, control_type = _KEY.unpack_from(key)
+    if version < 0:
+        raise CorruptBatchError(f"version {version} of a control record's key")
+    return int(control_type)
+
+
+def encode_end_marker(coordinator_epoch: int) -> bytes:
+    """The value of ABORT and COMMIT."""
+    return _MARKER.pack(0, coordinator_epoch)
+
+
+def decode_end_marker(value: bytes | None) -> int:
+    """The epoch of the coordinator that ended the transaction."""
+    if value is None or len(value) < _MARKER.size:
+        raise CorruptBatchError(f"{value!r} is no value of an end-of-transaction record")
+    version, coordinator_epoch = _MARKER.unpack_from(value)
+    if version < 0:
+        raise CorruptBatchError(f"version {version} of an end-of-transaction record")
+    return int(coordinator_epoch)
+
+
+def build_control_batch(
+    records: Iterable[tuple[int, bytes]],
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    timestamp_ms: int,
+) -> bytes:
+    """A batch of (type, value) pairs from the leader of a quorum."""
+    builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, is_control=True)
+    for control_type, value in records:
+        builder.append(timestamp_ms, encode_control_key(control_type), value)
+    return builder.build()
+
+
+def build_end_marker(
+    *,
+    commit: bool,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    timestamp_ms: int,
+    base_offset: int = 0,
+    leader_epoch: int = NO_LEADER_EPOCH,
+) -> bytes:
+    """The batch that ends a producer's transaction in one partition."""
+    builder = BatchBuilder(
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=True,
+        is_control=True,
+    )
+    key = encode_control_key(COMMIT if commit else ABORT)
+    builder.append(timestamp_ms, key, encode_end_marker(coordinator_epoch))
+    return builder.build()

@@ -1,0 +1,87 @@
+"""What waits for a log to be durable, and the flushes that make it so: group commit.
+
+One flush of a log is under way at a time. Whatever begins to wait meanwhile is covered by the next
+one, so under load one `fdatasync` carries many answers.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import StorageError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.effects import FlushedTo
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.lane import Lane
+    from kraftlog.runner.logs import Logs
+    from kraftlog.storage.flush import FlushJob
+    from kraftlog.types import LogName, Now
+
+
+class Flushes:
+    """Holds effects until their point is durable; `flushed` and `failed` tell the node."""
+
+    def __init__(
+        self,
+        files: Files,
+        logs: Logs,
+        lane: Lane,
+        flushed: Callable[[LogName, int, Now], None],
+        failed: Callable[[LogName, StorageError, Now], None],
+    ) -> None:
+        self._files = files
+        self._logs = logs
+        self._lane = lane
+        self._flushed = flushed
+        self._failed = failed
+        self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
+
+    def hold(self, point: FlushedTo, release: Callable[[], None]) -> None:
+        """Call `release` once the point is durable; at once if it is."""
+        if self._logs[point.log].recovery_point >= point.offset:
+            release()
+        else:
+            self._held.setdefault(point.log, []).append((point.offset, release))
+
+    def start(self, now: Now) -> None:
+        """At the end of a turn: flush what is waited for and not under way."""
+        for name in list(self._held):
+            log = self._logs[name]
+            try:
+                job = log.flush_job()
+            except StorageError as error:
+                self._drop(name, error, now)
+                continue
+            if job is not None:
+                self._submit(name, job)
+
+    def _submit(self, name: LogName, job: FlushJob) -> None:
+        def ended(_: Any, error: BaseException | None, now: Now) -> None:
+            self._ended(name, job, error, now)
+
+        self._lane.submit(lambda: job.run(self._files), ended)
+
+    def _ended(self, name: LogName, job: FlushJob, error: BaseException | None, now: Now) -> None:
+        if error is not None:
+            raise error  # a job keeps the disk's errors to itself: this one is a bug
+        try:
+            durable = self._logs[name].flushed(job)
+        except StorageError as failure:
+            self._drop(name, failure, now)
+            return
+        waiting = self._held.pop(name, [])
+        still = [held for held in waiting if held[0] > durable]
+        if still:
+            self._held[name] = still
+        for needed, release in waiting:
+            if needed <= durable:
+                release()
+        self._flushed(name, durable, now)
+
+    def _drop(self, name: LogName, error: StorageError, now: Now) -> None:
+        """What waited was never durable, so it does not happen."""
+        self._held.pop(name, None)
+        self._failed(name, error, now)

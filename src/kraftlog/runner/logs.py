@@ -1,0 +1,95 @@
+"""A node's logs: opened, written, found by name; and what the node may ask of them."""
+
+from __future__ import annotations
+
+from kraftlog.storage.batches import Batches, ProducerBatch
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.ports.files import Files
+    from kraftlog.records.header import BatchHeader
+    from kraftlog.replication.partition import Append
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.disk import Handle
+    from kraftlog.storage.log import Log
+    from kraftlog.types import LogName
+
+
+class FileSlice:
+    """Whole batches in a file. Pinned while it is part of an answer, so that the file stays."""
+
+    __slots__ = ("_files", "_handle", "_size", "fd", "position")
+
+    def __init__(self, files: Files, handle: Handle, position: int, size: int) -> None:
+        self._files = files
+        self._handle = handle
+        self._size = size
+        self.position = position
+        self.fd = -1
+
+    def __len__(self) -> int:
+        return self._size
+
+    def pin(self) -> None:
+        self.fd = self._handle.pin()
+
+    def release(self) -> None:
+        self._handle.unpin()
+
+    def read(self) -> bytes:
+        """The bytes, while pinned. Fewer than promised when the file was cut meanwhile."""
+        return self._files.pread(self.fd, self._size, self.position)
+
+
+class Logs:
+    """All open logs by name; the `LogReader` of the node."""
+
+    def __init__(self, files: Files, directory: LogDirectory) -> None:
+        self._files = files
+        self._logs = directory.logs
+
+    def __getitem__(self, name: LogName) -> Log:
+        return self._logs[name]
+
+    def locate(
+        self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool
+    ) -> FileSlice | None:
+        place = self._logs[log].locate(offset, max_bytes, limit)
+        if place is None or (place.length > max_bytes and not at_least_one):
+            return None
+        return FileSlice(self._files, place.handle, place.position, place.length)
+
+    def offset_for_timestamp(
+        self, log: LogName, timestamp: int, limit: int
+    ) -> tuple[int, int] | None:
+        return self._logs[log].offset_for_timestamp(timestamp, limit)
+
+    def newest_timestamp(self, log: LogName, limit: int) -> tuple[int, int] | None:
+        segments = self._logs[log].segments
+        newest = max([segment.max_timestamp for segment in segments], default=-1)
+        return self._logs[log].offset_for_timestamp(newest, limit) if newest >= 0 else None
+
+    def append(self, append: Append, now_ms: int) -> int:
+        """Write a turn's batches of one partition; the new end."""
+        log = self._logs[append.partition.log]
+        log.append(append.buffers, describe(append.headers), now_ms)
+        return log.end_offset
+
+
+def describe(headers: list[BatchHeader]) -> Batches:
+    """What the log is told of batches whose headers have been read already."""
+    first, last = headers[0], headers[-1]
+    newest = max(headers, key=_max_timestamp)
+    return Batches(
+        first.base_offset,
+        last.base_offset + last.last_offset_delta,
+        sum([header.batch_length + 12 for header in headers]),
+        newest.max_timestamp,
+        newest.base_offset + newest.last_offset_delta,
+        first.leader_epoch,
+        tuple([ProducerBatch(header) for header in headers if header.producer_id >= 0]),
+    )
+
+
+def _max_timestamp(header: BatchHeader) -> int:
+    return header.max_timestamp

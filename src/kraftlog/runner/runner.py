@@ -1,0 +1,140 @@
+"""Carries out what a node wants done: the same for the server and the simulator.
+
+The order of a turn: what requests appended is written, a call per partition, and reported to the
+node, which fills answers; then effects are carried out, in order, until there are no more; then
+what waits for the disk is flushed in a lane. The host sends after that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
+from kraftlog.errors import StorageError
+from kraftlog.runner.flushes import Flushes
+from kraftlog.runner.logs import Logs
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.lane import Lane
+    from kraftlog.replication.partition import Append
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.recovery import Opening
+    from kraftlog.types import LogName, Now
+
+#: How much of a turn goes into opening logs: so many bytes checked, a step counting as some more.
+OPENING_BYTES_A_TURN = 2 << 20
+OPENING_BYTES_A_STEP = 64 << 10
+
+
+class Runner:
+    """One node's hands. `say` gets a line for people."""
+
+    def __init__(
+        self, files: Files, directory: LogDirectory, lane: Lane, say: Callable[[str], None]
+    ) -> None:
+        self.directory = directory
+        self.logs = Logs(files, directory)
+        self._say = say
+        self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
+        self._node: Node | None = None
+        #: Logs on their way, opened in slices: what a turn has left of its time goes there.
+        self._openings: deque[tuple[OpenLog, Opening]] = deque()
+        self._carry_out: dict[type, Callable[[Any, Now], None]] = {
+            OpenLog: self._open,
+            Reply: self._reply,
+        }
+
+    @property
+    def node(self) -> Node:
+        assert self._node is not None, "a runner is given its node before it runs"
+        return self._node
+
+    def carry(self, node: Node) -> None:
+        self._node = node
+
+    def finish_turn(self, now: Now) -> None:
+        """Do everything that the turn's requests and messages have left to do."""
+        for append in self.node.take_turn():
+            self._write(append, now)
+        while effects := self.node.take_effects():
+            for effect in effects:
+                self._carry_out[type(effect)](effect, now)
+        self._go_on_opening(now)
+        self._flushes.start(now)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn has something to do even if nobody asks for anything."""
+        return bool(self._openings)
+
+    def close(self) -> None:
+        """A clean stop: everything durable, and noted as such."""
+        self.directory.close()
+
+    # What requests appended ----------------------------------------------------------------------
+
+    def _write(self, append: Append, now: Now) -> None:
+        try:
+            end = self.logs.append(append, now.wall_ms)
+        except StorageError as error:
+            self._say(str(error))
+            self.node.write_failed(append.partition)
+            return
+        self.node.written(append.partition, end)
+
+    # Effects -------------------------------------------------------------------------------------
+
+    def _open(self, effect: OpenLog, now: Now) -> None:
+        directory, name = self.directory, effect.log
+        try:
+            if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
+                # A topic of this name that was deleted while this node was away.
+                directory.delete(name)
+            if name in directory.unopened:
+                self._openings.append((effect, directory.open_log(name)))
+                return
+            log = directory.create(name, effect.topic_id)
+        except StorageError as error:
+            self._opening_failed(effect, error, now)
+            return
+        self.node.handle(LogOpened(name, log.start_offset, log.end_offset), now)
+
+    def _go_on_opening(self, now: Now) -> None:
+        """A slice of the work on logs that are being opened."""
+        read_bytes = 0
+        while self._openings and read_bytes < OPENING_BYTES_A_TURN:
+            effect, opening = self._openings[0]
+            try:
+                read_bytes += next(opening) + OPENING_BYTES_A_STEP
+                continue
+            except StopIteration as end:
+                log, report = end.value
+                if report.is_noteworthy:
+                    self._say(report.line())
+                self.node.handle(LogOpened(effect.log, log.start_offset, log.end_offset), now)
+            except StorageError as error:
+                self._opening_failed(effect, error, now)
+            self._openings.popleft()
+
+    def _opening_failed(self, effect: OpenLog, error: StorageError, now: Now) -> None:
+        self._say(str(error))
+        self.node.handle(LogFailed(effect.log, str(error)), now)
+
+    def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+        if effect.after is None:
+            effect.slot.answer(effect.response)
+        else:
+            self._flushes.hold(effect.after, lambda: effect.slot.answer(effect.response))
+
+    def _flushed(self, log: LogName, offset: int, now: Now) -> None:
+        self.node.handle(LogFlushed(log, offset), now)
+
+    def _flush_failed(self, log: LogName, error: StorageError, now: Now) -> None:
+        self._say(str(error))
+        self.node.handle(LogFailed(log, str(error)), now)

@@ -1,0 +1,205 @@
+"""The server's loop: one thread, one epoll, one turn after the other.
+
+A turn: every ready socket is read once, its requests are decided; then the turn's appends are
+written, a call per partition; then the answers leave, a call per connection. Threads exist only
+for what blocks in the kernel, and report through an eventfd (see `lane`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import sys
+import time
+
+from kraftlog.errors import ProtocolError
+from kraftlog.server.connections import Arena, Connection
+from kraftlog.types import Now
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.node.node import Node
+    from kraftlog.runner.runner import Runner
+    from kraftlog.server.lane import Lane
+
+EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
+BROKEN = select.EPOLLERR | select.EPOLLHUP
+ACCEPTED_AT_ONCE = 64
+#: A step that takes longer than this is named in the log.
+SLOW_TURN_MS = 5
+
+
+def say(what: str) -> None:
+    """A line for whoever looks after the node."""
+    print(what, file=sys.stderr, flush=True)
+
+
+def read_clock() -> Now:
+    return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
+
+
+class Server:
+    """Carries one node: its sockets, its clock, its turns."""
+
+    def __init__(self, node: Node, runner: Runner, lane: Lane, max_frame: int) -> None:
+        self.node = node
+        self.runner = runner
+        self.lane = lane
+        self.max_frame = max_frame
+        self.arena = Arena()
+        self.epoll = select.epoll()
+        self.connections: dict[int, Connection] = {}
+        self.listeners: dict[int, socket.socket] = {}
+        #: Connections with something to send; each knows this list, so it stays the same one.
+        self.stirred: list[Connection] = []
+        self.stopping = False
+        #: Sockets that were ready when the arena was full: first in the next turn.
+        self.delayed: list[int] = []
+        self.epoll.register(lane.ready_fd, EPOLLIN)
+
+    def listen(self, host: str, port: int) -> int:
+        """Open a listening socket; the port it got."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        sock.bind((host, port))
+        sock.listen(1024)
+        self.listeners[sock.fileno()] = sock
+        self.epoll.register(sock.fileno(), EPOLLIN)
+        bound: int = sock.getsockname()[1]
+        return bound
+
+    def stop_on_signals(self) -> None:
+        """SIGTERM and Ctrl-C end the loop after the turn they come in."""
+        reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._signal_pipe = reader, writer
+        signal.set_wakeup_fd(writer)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        self.epoll.register(reader, EPOLLIN)
+
+    def _stop(self, *_: object) -> None:
+        self.stopping = True
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Turn after turn, until stopped; then everything is put away."""
+        try:
+            self.runner.finish_turn(read_clock())
+            while self.runner.has_work:
+                self.runner.finish_turn(read_clock())
+            on_ready()
+            while not self.stopping:
+                self.turn()
+        finally:
+            self._close()
+
+    def turn(self) -> None:
+        events = self._wait()
+        now = read_clock()
+        for fd, event in events:
+            self._event(fd, event, now)
+        self.node.poll(now)
+        self.runner.finish_turn(now)
+        self.arena.used = 0
+        self._send()
+
+    def _wait(self) -> list[tuple[int, int]]:
+        if self.delayed:
+            delayed, self.delayed = self.delayed, []
+            return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
+        if self.runner.has_work:
+            return self.epoll.poll(0)
+        deadline = self.node.deadline()
+        if deadline is None:
+            return self.epoll.poll()
+        return self.epoll.poll(max(deadline - read_clock().monotonic_ms, 0) / 1000)
+
+    def _event(self, fd: int, event: int, now: Now) -> None:
+        connection = self.connections.get(fd)
+        if connection is not None:
+            self._serve(connection, event, now)
+        elif fd in self.listeners:
+            self._accept(self.listeners[fd])
+        elif fd == self.lane.ready_fd:
+            self.lane.deliver(now)
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(ACCEPTED_AT_ONCE):
+            try:
+                sock, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:  # out of descriptors: those who are here go on
+                say(f"a connection could not be taken: {error}")
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection = Connection(sock, f"{address[0]}:{address[1]}", self.max_frame)
+            connection.stirred = self.stirred
+            connection.events = EPOLLIN
+            self.connections[connection.fd] = connection
+            self.epoll.register(connection.fd, EPOLLIN)
+
+    def _serve(self, connection: Connection, event: int, now: Now) -> None:
+        try:
+            if event & EPOLLOUT:
+                connection.ready(None)  # type: ignore[arg-type]  # nothing new, but room to send
+            if event & EPOLLIN:
+                if not self.arena.has_room():
+                    self.delayed.append(connection.fd)
+                    return
+                connection.receive(self.arena, self.node, now)
+            elif event & BROKEN:
+                self._drop(connection)
+        except BlockingIOError:
+            return
+        except ProtocolError as error:
+            say(f"{connection.peer} sent what is no request: {error}")
+            self._drop(connection)
+        except ConnectionError:
+            self._drop(connection)
+
+    def _send(self) -> None:
+        """One go at sending for every connection that has something new to say."""
+        stirred = self.stirred[:]
+        self.stirred.clear()
+        for connection in stirred:
+            if connection.closed:
+                continue
+            connection.stirred = self.stirred
+            try:
+                connection.send()
+            except OSError:
+                self._drop(connection)
+                continue
+            self._watch(connection)
+
+    def _watch(self, connection: Connection) -> None:
+        """Ask to hear of what the connection waits for: room to send, and more to read or not."""
+        wanted = 0 if connection.overdue() else EPOLLIN
+        if connection.out:
+            wanted |= EPOLLOUT
+        if wanted != connection.events:
+            connection.events = wanted
+            self.epoll.modify(connection.fd, wanted)
+
+    def _drop(self, connection: Connection) -> None:
+        if self.connections.pop(connection.fd, None) is not None:
+            with contextlib.suppress(OSError):
+                self.epoll.unregister(connection.fd)
+            connection.close()
+
+    def _close(self) -> None:
+        for listener in self.listeners.values():
+            listener.close()
+        for connection in list(self.connections.values()):
+            self._drop(connection)
+        self.lane.close()
+        self.runner.close()
+        self.epoll.close()

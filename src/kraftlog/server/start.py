@@ -1,0 +1,70 @@
+"""Puts a server together: directory, node, runner, sockets."""
+
+from __future__ import annotations
+
+import os
+
+from kraftlog.metadata.preconfigured import preconfigured_records
+from kraftlog.node.node import Node, NodeConfig
+from kraftlog.runner.runner import Runner
+from kraftlog.server.files import OsFiles
+from kraftlog.server.lane import Lane
+from kraftlog.server.loop import Server, say
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.meta import MetaProperties, load_or_make
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: Kafka's default for socket.request.max.bytes.
+MAX_FRAME = 104_857_600
+
+
+class Settings(Value):
+    data: str
+    host: str
+    port: int
+    node_id: int
+    topics: dict[str, int]
+
+
+def serve(settings: Settings, ready: Callable[[str], None]) -> None:
+    """Run a node until it is told to stop; `ready` gets one line when clients may come."""
+    _raise_file_limit()
+    files = OsFiles()
+    lane = Lane("flush")
+    meta = load_or_make(
+        files,
+        settings.data,
+        MetaProperties(
+            cluster_id=uuid_text(os.urandom(16)),  # noqa: TID251 - this is the host
+            node_id=settings.node_id,
+            directory_id=os.urandom(16),  # noqa: TID251 - this is the host
+        ),
+    )
+    runner = Runner(files, LogDirectory(files, settings.data), lane, say)
+    node = Node(NodeConfig(settings.node_id, meta.cluster_id), runner.logs)
+    runner.carry(node)
+    server = Server(node, runner, lane, MAX_FRAME)
+    port = server.listen(settings.host, settings.port)
+    server.stop_on_signals()
+    node.replay(
+        preconfigured_records(
+            cluster_id=meta.cluster_id,
+            node_id=settings.node_id,
+            host=settings.host,
+            port=port,
+            topics=settings.topics,
+        )
+    )
+    server.run(on_ready=lambda: ready(f"kraftlog ready on {settings.host}:{port}"))
+
+
+def _raise_file_limit() -> None:
+    """As many open files as the system lets this process have."""
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

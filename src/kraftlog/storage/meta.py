@@ -1,0 +1,68 @@
+"""`meta.properties`: whose directory this is (Q5). Kafka's file and keys."""
+
+from __future__ import annotations
+
+from kraftlog.errors import StorageError
+from kraftlog.storage.disk import read_whole, write_atomically
+from kraftlog.types import uuid_from_text, uuid_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from kraftlog.ports.files import Files
+    from kraftlog.types import Uuid
+
+NAME = "meta.properties"
+VERSION = "1"
+
+
+class MetaProperties(Value):
+    cluster_id: str
+    node_id: int
+    directory_id: Uuid
+
+
+def load_or_make(files: Files, directory: str, fresh: MetaProperties) -> MetaProperties:
+    """What the directory says of itself; a directory that says nothing becomes `fresh`.
+
+    A directory of another node is refused: two nodes with one id would lose each other's data.
+    """
+    path = f"{directory}/{NAME}"
+    if not files.exists(path):
+        if not files.exists(directory):
+            files.make_directory(directory)
+        write_atomically(files, path, _text(fresh).encode())
+        return fresh
+    found = parse(read_whole(files, path), path)
+    if found.node_id != fresh.node_id:
+        raise StorageError(
+            f"{path} says node.id={found.node_id}, but this node is {fresh.node_id}: start it "
+            f"with node id {found.node_id}, or give it a directory of its own"
+        )
+    return found
+
+
+def _text(meta: MetaProperties) -> str:
+    return (
+        f"version={VERSION}\n"
+        f"cluster.id={meta.cluster_id}\n"
+        f"node.id={meta.node_id}\n"
+        f"directory.id={uuid_text(meta.directory_id)}\n"
+    )
+
+
+def parse(raw: bytes, path: str) -> MetaProperties:
+    """Read the file, or say what is wrong with it; it is never overwritten."""
+    try:
+        lines = [line.strip() for line in raw.decode().splitlines()]
+        pairs = dict([line.split("=", 1) for line in lines if line and line[0] != "#"])
+        if pairs["version"] != VERSION:
+            raise StorageError(f"{path}: version {pairs['version']}, only {VERSION} is known")
+        return MetaProperties(
+            cluster_id=pairs["cluster.id"],
+            node_id=int(pairs["node.id"]),
+            directory_id=uuid_from_text(pairs["directory.id"]),
+        )
+    except KeyError as missing:
+        raise StorageError(f"{path}: no line for {missing.args[0]}") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise StorageError(f"{path} can't be read: {error}") from None

@@ -1,0 +1,132 @@
+"""Messages to bytes and back: the door of the wire package.
+
+Readers and writers are compiled when a message is first read or written in a version, and kept.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import ProtocolError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire import compiler
+from kraftlog.wire.primitives import Malformed
+
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from kraftlog.types import Buffer
+    from kraftlog.wire.compiler import Reader, Writer
+    from kraftlog.wire.schema import Message
+
+    M = TypeVar("M", bound=Message)
+
+_readers: dict[tuple[type[Message], int], Reader] = {}
+_writers: dict[tuple[type[Message], int], Writer] = {}
+_tag_readers: dict[tuple[type[Message], int], Reader] = {}
+_tag_writers: dict[tuple[type[Message], int], Writer] = {}
+
+_WHAT_READERS_RAISE = (struct.error, IndexError, UnicodeDecodeError, Malformed)
+
+
+def reader(cls: type[Message], version: int) -> Reader:
+    """`read(buf, pos, end) -> (message, pos)`; see `decode` for what it expects and raises."""
+    found = _readers.get((cls, version))
+    if found is None:
+        found = _readers[cls, version] = compiler.compile_reader(cls, version)
+    return found
+
+
+def writer(cls: type[Message], version: int) -> Writer:
+    """`write(message, put)`: hands the pieces of the message to `put`, one after the other."""
+    found = _writers.get((cls, version))
+    if found is None:
+        found = _writers[cls, version] = compiler.compile_writer(cls, version)
+    return found
+
+
+def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None) -> M:
+    """The message that fills `buffer[pos:end]` to the last byte, or a ProtocolError.
+
+    Record batches in it are views of `buffer`, everything else is copied.
+    """
+    return _decode(cls, version, buffer, pos, end, reader(cls, version), False)
+
+
+def decode_part(
+    cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
+) -> tuple[M, int]:
+    """The message at the beginning of `buffer[pos:end]`, and the position behind it."""
+    stop = len(buffer) if end is None else end
+    source: Any = buffer if type(buffer) is bytes else bytes(memoryview(buffer)[:stop])
+    try:
+        message, after = reader(cls, version)(source, pos, stop)
+        if after <= stop:
+            return message, after
+    except _WHAT_READERS_RAISE:
+        pass
+    raise explain(cls, version, source, pos, stop)
+
+
+def decode_with_tags(cls: type[M], version: int, buffer: Buffer) -> M:
+    """As `decode`, but tagged fields that the schema does not know stay in `unknown_tags`."""
+    found = _tag_readers.get((cls, version))
+    if found is None:
+        found = _tag_readers[cls, version] = compiler.compile_reader(cls, version, keep_tags=True)
+    return _decode(cls, version, buffer, 0, None, found, True)
+
+
+def _decode(
+    cls: type[M],
+    version: int,
+    buffer: Buffer,
+    pos: int,
+    end: int | None,
+    read: Reader,
+    keep_tags: bool,
+) -> M:
+    stop = len(buffer) if end is None else end
+    source: Any = buffer
+    if type(buffer) is not bytes and not compiler.has_batches(cls):
+        # What is no batch is short-lived and small: bytes are the quickest thing to read from.
+        source, pos, stop = bytes(memoryview(buffer)[pos:stop]), 0, stop - pos
+    try:
+        message, after = read(source, pos, stop)
+        if after == stop:
+            return message  # type: ignore[no-any-return]  # the reader was compiled for this class
+    except _WHAT_READERS_RAISE:
+        pass
+    raise explain(cls, version, source, pos, stop, keep_tags)
+
+
+def explain(
+    cls: type[Message], version: int, buffer: Buffer, pos: int, end: int, keep_tags: bool = False
+) -> ProtocolError:
+    """Why these bytes are no such message."""
+    from kraftlog.wire.explain import read_slowly
+
+    name = f"{cls.__name__} v{version}"
+    try:
+        _, after = read_slowly(cls, version, buffer, pos, end, keep_tags)
+    except ProtocolError as error:
+        where = f"{name}: {error.field}" if error.field else name
+        return ProtocolError(error.what, field=where, position=error.position - pos)
+    return ProtocolError(f"{end - after} bytes too many", field=name, position=after - pos)
+
+
+def encode(message: Message, version: int) -> bytes:
+    """The bytes of a message, without a header."""
+    pieces: list[Any] = []
+    writer(type(message), version)(message, pieces.append)
+    return b"".join(pieces)
+
+
+def encode_with_tags(message: Message, version: int) -> bytes:
+    """As `encode`, with the message's `unknown_tags` written back."""
+    cls = type(message)
+    found = _tag_writers.get((cls, version))
+    if found is None:
+        found = _tag_writers[cls, version] = compiler.compile_writer(cls, version, keep_tags=True)
+    pieces: list[Any] = []
+    found(message, pieces.append)
+    return b"".join(pieces)

@@ -1,0 +1,165 @@
+"""Reads a message the slow way, to say what is wrong with it.
+
+The compiled readers are fast because they do not keep track of where they are. When one gives up,
+the same bytes are read again here, field by field along the schema, and the first thing that does
+not fit is reported with its field and position. This is also the readable twin of the compiler:
+tests hold the two against each other.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import ProtocolError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.compiler import Form
+from kraftlog.wire.primitives import FIXED
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from kraftlog.types import Buffer
+    from kraftlog.wire.schema import Field, Message
+
+
+def read_slowly(
+    cls: type[Message],
+    version: int,
+    buffer: Buffer,
+    pos: int = 0,
+    end: int | None = None,
+    keep_tags: bool = False,
+) -> tuple[Message, int]:
+    """The message at `pos` and the position behind it, or a ProtocolError that says where."""
+    cursor = Cursor(Form(cls, version, keep_tags), memoryview(buffer)[:end], pos)
+    message = cursor.struct(cls, "")
+    return message, cursor.pos
+
+
+class Cursor:
+    """A place in the bytes of a message, and how to read on from there."""
+
+    def __init__(self, form: Form, view: memoryview, pos: int) -> None:
+        self.form = form
+        self.view = view
+        self.pos = pos
+
+    def left(self) -> int:
+        return len(self.view) - self.pos
+
+    def fail(self, what: str, path: str) -> NoReturn:
+        raise ProtocolError(what, field=path, position=self.pos)
+
+    def take(self, size: int, path: str) -> memoryview:
+        if size > self.left():
+            self.fail(f"{size} bytes wanted, {self.left()} left", path)
+        self.pos += size
+        return self.view[self.pos - size : self.pos]
+
+    def fixed(self, code: str, path: str) -> Any:
+        form = struct.Struct(">" + code)
+        return form.unpack(self.take(form.size, path))[0]
+
+    def uvarint(self, path: str) -> int:
+        value = 0
+        for shift in (0, 7, 14, 21, 28):
+            byte = self.fixed("B", path)
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                if value > 0xFFFFFFFF:
+                    self.fail("varint beyond 32 bits", path)
+                return value  # type: ignore[no-any-return]  # struct gives an int
+        return self.fail("varint longer than five bytes", path)
+
+    def struct(self, cls: type[Message], path: str) -> Message:
+        message = object.__new__(cls)
+        for field in cls._schema:
+            setattr(message, field.name, field.default)
+        for field in self.form.plain(cls):
+            where = f"{path}.{field.name}" if path else field.name
+            setattr(message, field.name, self.field(field, where))
+        if self.form.flexible:
+            self.tags(message, path)
+        return message
+
+    def field(self, field: Field, path: str) -> Any:
+        if field.is_array:
+            return self.array(field, path)
+        return self.single(field, path)
+
+    def length(self, field: Field, wide: str, path: str) -> int:
+        start = self.pos
+        count = self.uvarint(path) - 1 if self.form.compact(field) else self.fixed(wide, path)
+        if count < -1 or (count == -1 and not field.nullable_in(self.form.version)):
+            self.pos = start
+            self.fail("null where none may be" if count == -1 else "negative length", path)
+        return count
+
+    def array(self, field: Field, path: str) -> Any:
+        count = self.length(field, "i", path)
+        if count < 0:
+            return None
+        if count * self.form.smallest_item(field) > self.left():
+            self.fail(f"array of {count} items, {self.left()} bytes left", path)
+        item = field if field.struct is not None else _plain(field)
+        return tuple([self.item(item, f"{path}[{index}]") for index in range(count)])
+
+    def item(self, field: Field, path: str) -> Any:
+        if field.struct is not None:
+            return self.struct(field.struct, path)
+        return self.single(field, path)
+
+    def single(self, field: Field, path: str) -> Any:
+        if field.kind in FIXED:
+            return self.fixed(FIXED[field.kind][0], path)
+        if field.struct is not None:
+            if field.nullable_in(self.form.version) and self.fixed("b", path) < 0:
+                return None
+            return self.struct(field.struct, path)
+        count = self.length(field, "h" if field.kind == "string" else "i", path)
+        if count < 0:
+            return None
+        start = self.pos
+        raw = self.take(count, path)
+        if field.kind != "string":
+            return raw if field.kind == "batches" else bytes(raw)
+        try:
+            return str(raw, "utf-8")
+        except UnicodeDecodeError as error:
+            self.pos = start + error.start
+            self.fail("not UTF-8", path)
+
+    def tags(self, message: Message, path: str) -> None:
+        known = {field.tag: field for field in self.form.tagged(type(message))}
+        where = f"{path}.tags" if path else "tags"
+        last, unknown = -1, []
+        for _ in range(self.uvarint(where)):
+            start = self.pos
+            tag = self.uvarint(where)
+            if tag <= last:
+                self.pos = start
+                self.fail("tags out of order", where)
+            last = tag
+            size = self.uvarint(where)
+            if size > self.left():
+                self.fail(f"tagged field of {size} bytes, {self.left()} left", where)
+            if tag in known:
+                self.known_tag(message, known[tag], size, path)
+            else:
+                unknown.append((tag, bytes(self.take(size, where))))
+        if self.form.keep_tags and last >= 0:
+            message.unknown_tags = tuple(unknown)
+
+    def known_tag(self, message: Message, field: Field, size: int, path: str) -> None:
+        where = f"{path}.{field.name}" if path else field.name
+        stop = self.pos + size
+        setattr(message, field.name, self.field(field, where))
+        if self.pos != stop:
+            self.fail(f"tagged field of another size than the {size} bytes it says", where)
+
+
+def _plain(field: Field) -> Field:
+    """The field that one element of an array of primitives would be: never null."""
+    from kraftlog.wire.schema import Field
+
+    return Field(field.kind, None, {"flexible": field.flexible})

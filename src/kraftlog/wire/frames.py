@@ -1,0 +1,83 @@
+"""Frames: the headers in front of requests and responses, and the length in front of both."""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import ProtocolError
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import APIS
+from kraftlog.wire.codec import writer
+from kraftlog.wire.primitives import Malformed, skip_tags
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.types import Buffer
+    from kraftlog.wire.apis import Api
+    from kraftlog.wire.schema import Message
+
+#: Bytes of the length in front of a frame.
+LENGTH_SIZE = 4
+
+_REQUEST = struct.Struct(">hhih")
+_KEY_AND_VERSION = struct.Struct(">hhi")
+_LENGTH_AND_CORRELATION = struct.Struct(">ii")
+
+
+class RequestHead(Value):
+    """What stands in front of a request. `body` is where the request itself begins."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
+    """The header of the request in `buffer[pos:end]` (without the length)."""
+    try:
+        key, version, correlation_id, size = _REQUEST.unpack_from(buffer, pos)
+        body = pos + _REQUEST.size
+        client_id = None
+        if size >= 0:
+            client_id = str(buffer[body : body + size], "utf-8")
+            body += size
+        api = APIS.get(key)
+        if api is not None and api.flexible <= version <= api.last:
+            count = buffer[body]
+            body = skip_tags(buffer, body + 1, end, count) if count else body + 1
+        if body > end:
+            raise Malformed("the header is longer than the frame")
+    except (struct.error, IndexError, UnicodeDecodeError, Malformed) as error:
+        raise ProtocolError(f"no request header: {error}", position=0) from None
+    return RequestHead(key, version, correlation_id, client_id, body)
+
+
+def response_frame(api: Api, version: int, correlation_id: int, response: Message) -> list[Any]:
+    """The pieces of a whole response: length, header, body; slices of files stay what they are."""
+    pieces: list[Any] = [b""]
+    if api.response_header_version(version) == 1:
+        pieces.append(b"\0")
+    writer(type(response), version)(response, pieces.append)
+    size = 4 + sum(map(len, pieces))
+    pieces[0] = _LENGTH_AND_CORRELATION.pack(size, correlation_id)
+    return pieces
+
+
+def request_frame(
+    api: Api, version: int, correlation_id: int, client_id: str | None, request: Message
+) -> list[Any]:
+    """The pieces of a whole request."""
+    raw_id = b"\xff\xff" if client_id is None else client_id.encode()
+    head = _KEY_AND_VERSION.pack(api.key, version, correlation_id)
+    if client_id is not None:
+        head += struct.pack(">h", len(raw_id))
+    head += raw_id
+    if api.request_header_version(version) == 2:
+        head += b"\0"
+    pieces: list[Any] = [b"", head]
+    writer(type(request), version)(request, pieces.append)
+    pieces[0] = struct.pack(">i", sum(map(len, pieces)))
+    return pieces

@@ -1,0 +1,36 @@
+"""DiscoverBrokers, an API of our own: nodes tell each other where the voters are."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.schema import Message, array, int16, int32, int64, string, uint16
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class DiscoverBrokersRequest(Message, versions=(0, 0), flexible=0):
+    """A `broker_id` of -1 only asks; a sender with an id also says where it listens."""
+
+    cluster_id: str | None = string(nullable=True)
+    broker_id: int = int32(default=-1)
+    host: str = string(default="")
+    port: int = uint16(default=0)
+    boot_timestamp_ms: int = int64(default=-1)
+
+
+class DiscoveredBroker(Message):
+    """A voter or target voter; `boot_timestamp_ms` is -1 where no node has told it itself."""
+
+    broker_id: int = int32()
+    host: str = string()
+    port: int = uint16()
+    boot_timestamp_ms: int = int64()
+
+
+class DiscoverBrokersResponse(Message, versions=(0, 0), flexible=0):
+    error_code: int = int16(default=0)
+    cluster_id: str | None = string(nullable=True)
+    leader_id: int = int32(default=-1)
+    leader_epoch: int = int32()
+    brokers: Sequence[DiscoveredBroker] = array(DiscoveredBroker)

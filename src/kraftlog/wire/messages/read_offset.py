@@ -1,0 +1,43 @@
+"""ReadOffset, an API of our own: up to which offset a replica must have applied to read."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.schema import Message, array, int16, int32, int64, string
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class ReadOffsetPartition(Message):
+    partition_index: int = int32()
+
+
+class ReadOffsetTopic(Message):
+    topic_name: str = string()
+    partitions: Sequence[ReadOffsetPartition] = array(ReadOffsetPartition)
+
+
+class ReadOffsetRequest(Message, versions=(0, 0), flexible=0):
+    cluster_id: str | None = string(nullable=True)
+    read_timestamp_ms: int = int64()
+    topics: Sequence[ReadOffsetTopic] = array(ReadOffsetTopic)
+
+
+class ReadOffsetPartitionResult(Message):
+    partition_index: int = int32()
+    error_code: int = int16(default=0)
+    leader_id: int = int32(default=-1)
+    leader_epoch: int = int32()
+    offset: int = int64(default=-1)
+
+
+class ReadOffsetTopicResult(Message):
+    topic_name: str = string()
+    partitions: Sequence[ReadOffsetPartitionResult] = array(ReadOffsetPartitionResult)
+
+
+class ReadOffsetResponse(Message, versions=(0, 0), flexible=0):
+    error_code: int = int16(default=0)
+    cluster_id: str | None = string(nullable=True)
+    topics: Sequence[ReadOffsetTopicResult] = array(ReadOffsetTopicResult)

@@ -1,0 +1,191 @@
+"""The few pieces of the wire format that are functions at run time.
+
+Everything else is written out by the compiler. Reading functions raise `IndexError`,
+`struct.error`, `UnicodeDecodeError` or `Malformed` on bytes that are no message; the codec turns
+all of them into one `ProtocolError` (see `explain`).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+class Malformed(Exception):  # noqa: N818 - not an error that anyone but the codec sees
+    """Bytes that no writer produces. Never leaves the codec."""
+
+
+#: The unsigned varints of one and two bytes that occur most.
+UVARINT = [bytes((n,)) for n in range(128)] + [
+    bytes((n & 0x7F | 0x80, n >> 7)) for n in range(128, 256)
+]
+
+
+def uvarint(value: int) -> bytes:
+    if value < len(UVARINT):
+        return UVARINT[value]
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
+    """Finish a varint of 32 bits whose first byte, already read, announced more."""
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buf[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0xFFFFFFFF:
+                raise Malformed("varint beyond 32 bits")
+            return value, pos
+    raise Malformed("varint longer than five bytes")
+
+
+def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:
+    """Step over `count` tagged fields that nobody asked for."""
+    return each_tag(buf, pos, end, count, None)
+
+
+def each_tag(buf: Any, pos: int, end: int, count: int, found: list[Any] | None) -> int:
+    """Walk a tagged section, noting (tag, position, end) of each field; tags must ascend."""
+    if count > 0x7F:
+        count, pos = rest_of_uvarint(buf, pos, count)
+    last = -1
+    for _ in range(count):
+        tag = buf[pos]
+        pos += 1
+        if tag > 0x7F:
+            tag, pos = rest_of_uvarint(buf, pos, tag)
+        if tag <= last:
+            raise Malformed("tags out of order")
+        last = tag
+        size = buf[pos]
+        pos += 1
+        if size > 0x7F:
+            size, pos = rest_of_uvarint(buf, pos, size)
+        if size > end - pos:
+            raise Malformed("tagged field longer than the message")
+        if found is not None:
+            found.append((tag, pos, pos + size))
+        pos += size
+    return pos
+
+
+class Memo(dict["Any", "Any"]):
+    """Remembers encodings of values that come again and again; empties itself when full."""
+
+    LIMIT = 4096
+
+    def keep(self, key: Any, value: Any) -> Any:
+        if len(self) >= self.LIMIT:
+            self.clear()
+        self[key] = value
+        return value
+
+
+_STRING_MEMO_SIZE = 255  # longer ones are not names and do not repeat
+_strings = Memo()
+_compact_strings = Memo()
+
+
+def put_string(text: str) -> bytes:
+    """Two bytes of length and the text."""
+    known = _strings.get(text)
+    if known is not None:
+        return known  # type: ignore[no-any-return]  # a Memo holds anything
+    raw = text.encode()
+    out = struct.pack(">h", len(raw)) + raw
+    return _strings.keep(text, out) if len(raw) <= _STRING_MEMO_SIZE else out
+
+
+def put_compact_string(text: str) -> bytes:
+    """A varint of length + 1 and the text."""
+    known = _compact_strings.get(text)
+    if known is not None:
+        return known  # type: ignore[no-any-return]  # a Memo holds anything
+    raw = text.encode()
+    out = uvarint(len(raw) + 1) + raw
+    return _compact_strings.keep(text, out) if len(raw) <= _STRING_MEMO_SIZE else out
+
+
+class Numbers:
+    """Arrays of one kind of number (or of UUIDs), with and without compact length.
+
+    Replica lists repeat endlessly, so short arrays are remembered in both directions: reading
+    gives the same tuple for the same bytes, writing the same bytes for the same tuple.
+    """
+
+    LONGEST_REMEMBERED = 16
+
+    def __init__(self, code: str, size: int) -> None:
+        self.code = code
+        self.size = size
+        self.readers: dict[int, Any] = {}
+        self.known = Memo()
+        self.known_compact = Memo()
+        self.read_known = Memo()
+
+    def unpacker(self, count: int) -> Any:
+        """A precompiled reader of `count` items; only short ones are kept."""
+        form = self.code * count if self.code == "16s" else f"{count}{self.code}"
+        made = struct.Struct(">" + form)
+        if count <= self.LONGEST_REMEMBERED:
+            self.readers[count] = made
+        return made
+
+    def read(self, buf: Any, pos: int, end: int, count: int) -> tuple[Any, ...]:
+        """`count` items at `pos`; the caller goes on behind `count * size` bytes."""
+        if count * self.size > end - pos:
+            raise Malformed("array longer than the message")
+        reader = self.readers.get(count) or self.unpacker(count)
+        return reader.unpack_from(buf, pos)  # type: ignore[no-any-return]  # struct gives tuples
+
+    def _items(self, values: Sequence[Any]) -> bytes:
+        return (self.readers.get(len(values)) or self.unpacker(len(values))).pack(*values)  # type: ignore[no-any-return]  # struct gives bytes
+
+    def put(self, values: Sequence[Any]) -> bytes:
+        """Four bytes of length and the items. `values` may be a tuple or, slower, a list."""
+        if type(values) is not tuple:
+            values = tuple(values)
+        known = self.known.get(values)
+        if known is not None:
+            return known  # type: ignore[no-any-return]  # a Memo holds anything
+        out = struct.pack(">i", len(values)) + self._items(values)
+        return self.known.keep(values, out) if len(values) <= self.LONGEST_REMEMBERED else out
+
+    def put_compact(self, values: Sequence[Any]) -> bytes:
+        """A varint of length + 1 and the items."""
+        if type(values) is not tuple:
+            values = tuple(values)
+        known = self.known_compact.get(values)
+        if known is not None:
+            return known  # type: ignore[no-any-return]  # a Memo holds anything
+        out = uvarint(len(values) + 1) + self._items(values)
+        if len(values) > self.LONGEST_REMEMBERED:
+            return out
+        return self.known_compact.keep(values, out)  # type: ignore[no-any-return]  # as above
+
+
+#: struct code and size of every fixed-width kind.
+FIXED = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "uint16": ("H", 2),
+    "int32": ("i", 4),
+    "uint32": ("I", 4),
+    "int64": ("q", 8),
+    "float64": ("d", 8),
+    "uuid": ("16s", 16),
+}
+NUMBERS = {kind: Numbers(code, size) for kind, (code, size) in FIXED.items()}

@@ -1,0 +1,273 @@
+"""Which record it is: what Kafka puts around the messages that are stored in logs.
+
+Metadata records: frame version, type and version as unsigned varints, then the message.
+Records of `__consumer_offsets` and `__transaction_state`: the key is a type (int16) and a
+message, the value a version (int16) and a message; null takes back what was said under the key.
+What consumers send each other: a version (int16) and a message.
+Control records: the key is a version and a type (both int16), the value a version and a message.
+
+What is of an unknown type or version raises `UnknownRecordError`, so that a reader may choose
+to step over it.
+"""
+
+from __future__ import annotations
+
+import struct
+from importlib import import_module
+
+from kraftlog.errors import ProtocolError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import decode, decode_part, encode
+from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
+
+if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
+    from kraftlog.types import Buffer
+    from kraftlog.wire.schema import Message
+
+    M = TypeVar("M", bound=Message)
+
+METADATA_FRAME_VERSION = 1
+
+#: Names of the classes in `messages.metadata_records`, by type number.
+METADATA_TYPES = {
+    0: "RegisterBrokerRecord",
+    1: "UnregisterBrokerRecord",
+    2: "TopicRecord",
+    3: "PartitionRecord",
+    4: "ConfigRecord",
+    5: "PartitionChangeRecord",
+    7: "FenceBrokerRecord",
+    8: "UnfenceBrokerRecord",
+    9: "RemoveTopicRecord",
+    10: "DelegationTokenRecord",
+    11: "UserScramCredentialRecord",
+    12: "FeatureLevelRecord",
+    14: "ClientQuotaRecord",
+    15: "ProducerIdsRecord",
+    17: "BrokerRegistrationChangeRecord",
+    18: "AccessControlEntryRecord",
+    19: "RemoveAccessControlEntryRecord",
+    20: "NoOpRecord",
+    21: "ZkMigrationStateRecord",
+    22: "RemoveUserScramCredentialRecord",
+    23: "BeginTransactionRecord",
+    24: "EndTransactionRecord",
+    25: "AbortTransactionRecord",
+    26: "RemoveDelegationTokenRecord",
+    27: "RegisterControllerRecord",
+    28: "ClearElrRecord",
+}
+
+#: Module and stem of the classes `<stem>Key` and `<stem>Value`, by type number.
+OFFSETS_TYPES = {
+    0: ("group_records", "LegacyOffsetCommit"),
+    1: ("group_records", "OffsetCommit"),
+    2: ("group_records", "GroupMetadata"),
+    3: ("consumer_group_records", "ConsumerGroupMetadata"),
+    4: ("consumer_group_records", "ConsumerGroupPartitionMetadata"),
+    5: ("consumer_group_records", "ConsumerGroupMemberMetadata"),
+    6: ("consumer_group_records", "ConsumerGroupTargetAssignmentMetadata"),
+    7: ("consumer_group_records", "ConsumerGroupTargetAssignmentMember"),
+    8: ("consumer_group_records", "ConsumerGroupCurrentMemberAssignment"),
+    10: ("share_group_records", "ShareGroupMemberMetadata"),
+    11: ("share_group_records", "ShareGroupMetadata"),
+    12: ("share_group_records", "ShareGroupTargetAssignmentMetadata"),
+    13: ("share_group_records", "ShareGroupTargetAssignmentMember"),
+    14: ("share_group_records", "ShareGroupCurrentMemberAssignment"),
+    15: ("share_group_records", "ShareGroupStatePartitionMetadata"),
+    16: ("consumer_group_records", "ConsumerGroupRegularExpression"),
+    17: ("streams_group_records", "StreamsGroupMetadata"),
+    19: ("streams_group_records", "StreamsGroupMemberMetadata"),
+    20: ("streams_group_records", "StreamsGroupTargetAssignmentMetadata"),
+    21: ("streams_group_records", "StreamsGroupTargetAssignmentMember"),
+    22: ("streams_group_records", "StreamsGroupCurrentMemberAssignment"),
+    23: ("streams_group_records", "StreamsGroupTopology"),
+}
+TRANSACTION_TYPES = {0: ("transaction_records", "TransactionLog")}
+
+
+class ControlType:
+    """Types of control records. From LEADER_CHANGE on the value begins with its own version."""
+
+    ABORT = 0
+    COMMIT = 1
+    LEADER_CHANGE = 2
+    SNAPSHOT_HEADER = 3
+    SNAPSHOT_FOOTER = 4
+    KRAFT_VERSION = 5
+    KRAFT_VOTERS = 6
+
+
+CONTROL_TYPES = {
+    ControlType.ABORT: "EndTxnMarker",
+    ControlType.COMMIT: "EndTxnMarker",
+    ControlType.LEADER_CHANGE: "LeaderChangeMessage",
+    ControlType.SNAPSHOT_HEADER: "SnapshotHeaderRecord",
+    ControlType.SNAPSHOT_FOOTER: "SnapshotFooterRecord",
+    ControlType.KRAFT_VERSION: "KRaftVersionRecord",
+    ControlType.KRAFT_VOTERS: "VotersRecord",
+}
+
+
+class UnknownRecordError(ProtocolError):
+    """A record of a type, or a version of it, that is not ours to understand."""
+
+
+def message_class(module: str, name: str) -> type[Message]:
+    """A class of `wire.messages`; the module is imported when the first record needs it."""
+    holder: Any = import_module(f"kraftlog.wire.messages.{module}")
+    found: type[Message] = getattr(holder, name)
+    return found
+
+
+# The metadata log --------------------------------------------------------------------------------
+
+_metadata_classes: dict[int, type[Message]] = {}
+_metadata_numbers: dict[type[Message], int] = {}
+
+
+def metadata_class(number: int) -> type[Message]:
+    """The class of a type number; all of them are looked up when the first one is wanted."""
+    if not _metadata_classes:
+        for known, name in METADATA_TYPES.items():
+            cls = message_class("metadata_records", name)
+            _metadata_classes[known] = cls
+            _metadata_numbers[cls] = known
+    found = _metadata_classes.get(number)
+    if found is None:
+        raise UnknownRecordError(f"no metadata record has type {number}", field="type", position=1)
+    return found
+
+
+def metadata_type(cls: type[Message]) -> int:
+    """The type number of a metadata record's class."""
+    if not _metadata_numbers:
+        metadata_class(0)
+    return _metadata_numbers[cls]
+
+
+def encode_metadata(record: Message, version: int) -> bytes:
+    """A metadata record in its frame: what a log stores as the value of a record."""
+    number = metadata_type(type(record))
+    head = bytes((METADATA_FRAME_VERSION, number)) + uvarint(version)
+    return head + encode(record, version)
+
+
+def decode_metadata(value: Buffer) -> tuple[Message, int]:
+    """The record and its version."""
+    raw = bytes(value)
+    frame, pos = _uvarint(raw, 0, "frame version")
+    if frame != METADATA_FRAME_VERSION:
+        raise UnknownRecordError(f"frame version {frame}", field="frame version", position=0)
+    number, pos = _uvarint(raw, pos, "type")
+    version, pos = _uvarint(raw, pos, "version")
+    cls = metadata_class(number)
+    _check_version(cls, version, pos)
+    return decode(cls, version, raw, pos), version
+
+
+def _uvarint(raw: bytes, pos: int, field: str) -> tuple[int, int]:
+    try:
+        value = raw[pos]
+        return (value, pos + 1) if value < 0x80 else rest_of_uvarint(raw, pos + 1, value)
+    except (IndexError, Malformed) as error:
+        raise ProtocolError(str(error), field=field, position=pos) from None
+
+
+def _check_version(cls: type[Message], version: int, pos: int) -> None:
+    first, last = cls._versions
+    if not first <= version <= last:
+        raise UnknownRecordError(
+            f"{cls.__name__} has versions {first} to {last}, not {version}",
+            field="version",
+            position=pos,
+        )
+
+
+# Coordinators' records ---------------------------------------------------------------------------
+
+
+class CoordinatorLog:
+    """Keys and values of one of the two topics in which coordinators keep their state."""
+
+    def __init__(self, types: dict[int, tuple[str, str]]) -> None:
+        self.types = types
+        self._numbers = {f"{stem}Key": number for number, (_, stem) in types.items()}
+
+    def key_class(self, number: int) -> type[Message]:
+        return self._class(number, "Key")
+
+    def value_class(self, number: int) -> type[Message]:
+        return self._class(number, "Value")
+
+    def _class(self, number: int, which: str) -> type[Message]:
+        if number not in self.types:
+            raise UnknownRecordError(f"no record has type {number}", field="type", position=0)
+        module, stem = self.types[number]
+        return message_class(module, stem + which)
+
+    def encode_key(self, key: Message) -> bytes:
+        return struct.pack(">h", self._numbers[type(key).__name__]) + encode(key, 0)
+
+    def decode_key(self, raw: Buffer) -> tuple[int, Message]:
+        """The type number and the key."""
+        number = _int16(raw, 0, "type")
+        return number, decode(self.key_class(number), 0, raw, 2)
+
+    def decode_value(self, number: int, raw: Buffer | None) -> Message | None:
+        """The value that stands under a key of this type; None is the end of what it said."""
+        return None if raw is None else decode_versioned(self.value_class(number), raw)
+
+
+OFFSETS_LOG = CoordinatorLog(OFFSETS_TYPES)
+TRANSACTION_LOG = CoordinatorLog(TRANSACTION_TYPES)
+
+
+def encode_versioned(message: Message, version: int) -> bytes:
+    """A version and the message: coordinators' values, and what consumers send each other."""
+    return struct.pack(">h", version) + encode(message, version)
+
+
+def decode_versioned(cls: type[M], raw: Buffer) -> M:
+    version = _int16(raw, 0, "version")
+    _check_version(cls, version, 0)
+    return decode(cls, version, raw, 2)
+
+
+def decode_consumer_protocol(cls: type[M], raw: Buffer) -> M:
+    """As consumers read each other: of a later version, what our latest one knows of it."""
+    version = _int16(raw, 0, "version")
+    if version < 0:
+        _check_version(cls, version, 0)
+    return decode_part(cls, min(version, cls._versions[1]), raw, 2)[0]
+
+
+def _int16(raw: Buffer, pos: int, field: str) -> int:
+    if len(raw) < pos + 2:
+        left = max(len(raw) - pos, 0)
+        raise ProtocolError(f"2 bytes wanted, {left} left", field=field, position=pos)
+    number: int = struct.unpack_from(">h", raw, pos)[0]
+    return number
+
+
+# Control records ---------------------------------------------------------------------------------
+
+
+def encode_control(kind: int, message: Message) -> tuple[bytes, bytes]:
+    """Key and value of a control record; what names its version itself is written in that one."""
+    key = struct.pack(">hh", 0, kind)
+    version: int = getattr(message, "version", -1)
+    return key, encode_versioned(message, 0) if version < 0 else encode(message, version)
+
+
+def decode_control(key: Buffer, value: Buffer) -> tuple[int, Message]:
+    """The type of a control record and what it says."""
+    kind = _int16(key, 2, "type")
+    if kind not in CONTROL_TYPES:
+        raise UnknownRecordError(f"no control record has type {kind}", field="type", position=2)
+    cls = message_class("control_records", CONTROL_TYPES[kind])
+    version = _int16(value, 0, "version")
+    _check_version(cls, version, 0)
+    return kind, decode(cls, version, value, 2 if kind <= ControlType.COMMIT else 0)

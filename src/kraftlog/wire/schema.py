@@ -1,0 +1,239 @@
+"""The language in which messages are written down.
+
+A message is one class for all of its versions, and the class is the schema:
+
+    class FetchPartition(Message):
+        partition: int = int32()
+        current_leader_epoch: int = int32(since=9, default=-1, ignorable=True)
+        fetch_offset: int = int64()
+
+    class FetchRequest(Message, versions=(4, 18), flexible=12):
+        ...
+
+The words a field takes:
+
+`since`, `until`   the first and last version that has the field (both default to the message's)
+`default`          what a reader puts in when the version lacks the field; a field that gives no
+                   default must be given by whoever makes the message
+`nullable`         True, or the first version in which null may be sent
+`tag`              the field rides in the tagged section under this number, only when it differs
+                   from its default
+`ignorable`        the field may be dropped when the version lacks it; otherwise writing a value
+                   other than the default into such a version is an error
+`flexible=False`   the field keeps the old string form in flexible versions (the header's client id)
+
+`flexible` on a class is its first version with compact lengths and tagged sections; None: none.
+How the bytes are made is the business of `compiler`; what a broken message was about is told by
+`explain`.
+"""
+
+from __future__ import annotations
+
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING, Value, ValueMeta
+
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, dataclass_transform
+else:
+
+    def dataclass_transform(**_: object) -> Any:
+        return lambda cls: cls
+
+
+#: A version no message has: stands for "to the end" and "never".
+FOREVER = 0x7FFF
+
+
+class Field:
+    """One field of a message. `kind` is its wire type; `struct` the class of a (nested) struct."""
+
+    __slots__ = (
+        "default",
+        "flexible",
+        "ignorable",
+        "is_array",
+        "kind",
+        "name",
+        "null_since",
+        "required",
+        "since",
+        "struct",
+        "tag",
+        "until",
+    )
+
+    def __init__(
+        self,
+        kind: str,
+        zero: Any,
+        words: dict[str, Any],
+        struct: type[Message] | None = None,
+        is_array: bool = False,
+    ) -> None:
+        self.name = ""
+        self.kind = kind
+        self.struct = struct
+        self.is_array = is_array
+        self.since: int = words.pop("since", 0)
+        self.until: int = words.pop("until", FOREVER)
+        nullable = words.pop("nullable", FOREVER)
+        self.null_since: int = 0 if nullable is True else nullable
+        self.tag: int = words.pop("tag", -1)
+        self.ignorable: bool = words.pop("ignorable", False)
+        self.flexible: bool = words.pop("flexible", True)
+        self.required = "default" not in words
+        self.default = words.pop("default", zero)
+        if words:
+            raise TypeError(f"no such word for a field: {', '.join(words)}")
+
+    def in_version(self, version: int) -> bool:
+        return self.since <= version <= self.until
+
+    def nullable_in(self, version: int) -> bool:
+        return version >= self.null_since
+
+    def __repr__(self) -> str:
+        kind = self.struct.__name__ if self.struct else self.kind
+        return f"Field({self.name}: {'[]' if self.is_array else ''}{kind})"
+
+
+def boolean(**words: Any) -> Any:
+    return Field("bool", False, words)
+
+
+def int8(**words: Any) -> Any:
+    return Field("int8", 0, words)
+
+
+def int16(**words: Any) -> Any:
+    return Field("int16", 0, words)
+
+
+def uint16(**words: Any) -> Any:
+    return Field("uint16", 0, words)
+
+
+def int32(**words: Any) -> Any:
+    return Field("int32", 0, words)
+
+
+def uint32(**words: Any) -> Any:
+    return Field("uint32", 0, words)
+
+
+def int64(**words: Any) -> Any:
+    return Field("int64", 0, words)
+
+
+def float64(**words: Any) -> Any:
+    return Field("float64", 0.0, words)
+
+
+def uuid(**words: Any) -> Any:
+    return Field("uuid", NULL_UUID, words)
+
+
+def string(**words: Any) -> Any:
+    return Field("string", "", words)
+
+
+def binary(**words: Any) -> Any:
+    return Field("bytes", b"", words)
+
+
+def batches(**words: Any) -> Any:
+    """Record batches: read as a view of the frame, written as the buffers they are."""
+    return Field("batches", None, words)
+
+
+def array(of: type[Message] | str, **words: Any) -> Any:
+    """An array of structs or of a primitive named by its kind; read as a tuple."""
+    if isinstance(of, str):
+        return Field(of, (), words, is_array=True)
+    return Field("struct", (), words, struct=of, is_array=True)
+
+
+def struct(of: type[Message], **words: Any) -> Any:
+    """A nested struct; `default=EMPTY` is one whose fields are all at their defaults."""
+    if words.get("default") is EMPTY:
+        words["default"] = blank(of)
+    return Field("struct", None, words, struct=of)
+
+
+#: Stands for "a struct with every field at its default".
+EMPTY: Any = object()
+
+
+@dataclass_transform(
+    kw_only_default=True,
+    field_specifiers=(
+        boolean,
+        int8,
+        int16,
+        uint16,
+        int32,
+        uint32,
+        int64,
+        float64,
+        uuid,
+        string,
+        binary,
+        batches,
+        array,
+        struct,
+    ),
+)
+class MessageMeta(ValueMeta):
+    """Takes the fields out of a class body: their names become slots, their words the schema."""
+
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        versions: tuple[int, int] | None = None,
+        flexible: int | None = None,
+    ) -> MessageMeta:
+        schema = []
+        for key in namespace.get("__annotations__", ()):
+            field = namespace.get(key)
+            if isinstance(field, Field):
+                field.name = key
+                schema.append(field)
+                if field.required:
+                    del namespace[key]
+                else:
+                    namespace[key] = field.default
+        namespace["_schema"] = tuple(schema)
+        if versions is not None:
+            namespace["_versions"] = versions
+            namespace["_flexible"] = FOREVER if flexible is None else flexible
+        made: Any = super().__new__(mcs, name, bases, namespace)
+        return made  # type: ignore[no-any-return]  # made by this metaclass
+
+    @staticmethod
+    def default_of(name: str, field: str, default: Any) -> Any:  # noqa: ARG004 - as the parent has it
+        # A message is not changed once it is handed over, so default structs may be shared.
+        return default
+
+
+class Message(Value, metaclass=MessageMeta):
+    """The parent of all messages and of the structs in them.
+
+    `unknown_tags` holds what a reader that was told to keep them found under tags the schema
+    does not know, as (tag, bytes) in order; otherwise it is not there at all.
+    """
+
+    __slots__ = ("unknown_tags",)
+
+    _schema: ClassVar[tuple[Field, ...]]
+    _versions: ClassVar[tuple[int, int]]
+    _flexible: ClassVar[int]
+
+    if TYPE_CHECKING:
+        unknown_tags: tuple[tuple[int, bytes], ...] = binary(init=False)
+
+
+def blank(cls: type[Message]) -> Any:
+    """A struct whose fields are all at the values a reader puts in for what is absent."""
+    return cls(**{field.name: field.default for field in cls._schema})

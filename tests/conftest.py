@@ -1,0 +1,5 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+pytest_plugins = ("pytester", "tests.interop.fixtures", "tests.interop.skips")

@@ -1,0 +1,110 @@
+"""Writes the tables in the Markdown files that are made from the code.
+
+    python -m tests.docs            write them
+    python -m tests.docs --check    write nothing; fail when one is out of date
+
+A table stands between `<!-- made by make docs: NAME -->` and `<!-- end -->`; TABLES says who
+makes it.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+from tests.tidy import ROOT, repository
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PLACE = re.compile(
+    r"(<!-- made by make docs: (?P<name>[\w-]+) -->\n)(?P<table>.*?)(<!-- end -->)", re.DOTALL
+)
+
+#: The rules of each family: Q the quorum, P pre-vote and reads, R reassignment, D describing it,
+#: V replicated partitions. docs/rules.md introduces them.
+RULE_COUNTS = {"Q": 38, "P": 8, "R": 14, "D": 7, "V": 18}
+CITATION = re.compile(r"\b([QPRDV])(\d+)[a-z]?\b")
+#: In a function's name V is left out, as `v2` there is a version.
+CITATION_IN_NAME = re.compile(r"test_([qprd])(\d+)[a-z]?_")
+
+
+def cited_rules(source: str) -> dict[str, list[str]]:
+    """Rule -> names of the tests that cite it, in their name or docstring.
+
+    What the docstring of a module or class cites is cited as "": by all of it.
+    """
+    cited: dict[str, list[str]] = {}
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            continue
+        name = node.name if isinstance(node, ast.FunctionDef) else ""
+        found = CITATION.findall(ast.get_docstring(node) or "")
+        found += [(family.upper(), n) for family, n in CITATION_IN_NAME.findall(name)]
+        for family, number in found:
+            names = cited.setdefault(f"{family}{number}", [])
+            if name not in names:
+                names.append(name)
+    return cited
+
+
+def rules_table(files: dict[str, str]) -> str:
+    """Every rule and the tests that cite it."""
+    cells: dict[str, list[str]] = {
+        f"{family}{n}": [] for family, count in RULE_COUNTS.items() for n in range(1, count + 1)
+    }
+    for path, text in files.items():
+        if not (path.startswith("tests/") and os.path.basename(path).startswith("test_")):
+            continue
+        if path.endswith(".py"):
+            for rule, names in cited_rules(text).items():
+                if rule not in cells:
+                    raise ValueError(f"{path} cites {rule}, which is no rule")
+                tests = ", ".join(f"`{name}`" for name in names if name)
+                link = f"[{path.removeprefix('tests/')}](../{path})"
+                cells[rule].append(f"{link}: {tests}" if tests else link)
+    covered = sum(1 for where in cells.values() if where)
+    lines = [f"{covered} of {len(cells)} rules are cited by tests.", "", "| rule | tests |"]
+    lines += ["|---|---|"]
+    lines += [f"| {rule} | {'<br>'.join(where) or 'none yet'} |" for rule, where in cells.items()]
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[dict[str, str]], str]] = {"rules": rules_table}
+
+
+def renewed(text: str, files: dict[str, str]) -> str:
+    """The text with its tables made anew."""
+
+    def make(place: re.Match[str]) -> str:
+        if place["name"] not in TABLES:
+            raise ValueError(f"nobody makes a table named {place['name']!r}")
+        return f"{place[1]}\n{TABLES[place['name']](files)}\n\n{place[4]}"
+
+    return PLACE.sub(make, text)
+
+
+def outdated(files: dict[str, str]) -> Iterator[tuple[str, str]]:
+    """Files whose tables are not as they should be, with what should stand there."""
+    for path, text in files.items():
+        if path.endswith(".md") and (new := renewed(text, files)) != text:
+            yield path, new
+
+
+def main(arguments: list[str]) -> int:
+    old = list(outdated(repository()))
+    for path, new in old:
+        if arguments == ["--check"]:
+            print(f"{path} is out of date: make docs", file=sys.stderr)
+        else:
+            with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
+                file.write(new)
+            print(f"wrote {path}")
+    return 1 if old and arguments == ["--check"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

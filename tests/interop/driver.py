@@ -1,0 +1,303 @@
+"""Kafka's own code at hand in a test: its tools, its message classes, its record batches.
+
+All of it runs in one JVM (`jvm/Driver.java`), which a test gets as the fixture `jvm`:
+
+    jvm.tool("org.apache.kafka.tools.TopicCommand", "--list", "--bootstrap-server", address)
+    jvm.decode([("TopicRecord", 0, data), ("request:18", 3, data), ("metadata", 0, data)])
+    jvm.encode([("request:18", 3, {"clientSoftwareName": "a", ...})])
+    jvm.build([Batch(records=[Record(value=b"a")], codec="zstd")])
+    jvm.parse([data])
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import threading
+from base64 import b64decode, b64encode
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tests.interop.kafka_jars import SOURCES, driver_classes, kafka_libs, require_java
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+JAVA_OPTIONS = (
+    "-Xmx1g",
+    "-XX:+UseSerialGC",  # two cores: more collector threads would only compete with the tests
+    "-XX:TieredStopAtLevel=1",  # most of the code runs once; what is hot is hot enough
+    "-Djava.awt.headless=true",
+    "-Djava.security.manager=allow",  # how a tool's System.exit is held
+    "-Dfile.encoding=UTF-8",
+    "-Duser.language=en",
+    "-Duser.country=US",
+    f"-Dlog4j2.configurationFile={os.path.join(SOURCES, 'log4j2.xml')}",
+)
+START_SECONDS = 60
+CALL_SECONDS = 60
+#: What the driver may take beyond a tool's own time limit: it ends the tool's threads.
+GRACE_SECONDS = 30
+
+
+class DriverError(Exception):
+    """The driver refused a request, or is gone."""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a process would have left behind."""
+
+    exit_code: int
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    timed_out: bool
+    leaked: tuple[str, ...]  # threads that did not end
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+    def ok(self) -> ToolResult:
+        """Itself; a tool that failed is a failed assertion that shows its words."""
+        assert not self.timed_out, f"timed out\n{self.stdout}\n{self.stderr}"
+        assert self.exit_code == 0, f"exit {self.exit_code}\n{self.stdout}\n{self.stderr}"
+        return self
+
+
+class RunningTool:
+    """A tool that runs while the test goes on."""
+
+    def __init__(self, driver: Driver, call: int, answer: Future[Any], limit: float) -> None:
+        self._driver = driver
+        self._call = call
+        self._answer = answer
+        self._limit = limit
+
+    def stop(self) -> ToolResult:
+        """End it as Ctrl-C would, and wait until it has ended; its exit code is 130."""
+        self._driver.call("stop", call=self._call)
+        return self.wait()
+
+    def wait(self) -> ToolResult:
+        """What it left behind, once it has ended."""
+        answer = self._driver.wait(self._answer, self._limit)
+        return ToolResult(
+            exit_code=answer["exit_code"],
+            stdout_bytes=b64decode(answer["stdout"]),
+            stderr_bytes=b64decode(answer["stderr"]),
+            timed_out=answer["timed_out"],
+            leaked=tuple(answer["leaked"]),
+        )
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """A message as Kafka understood it, or `error` when it refused the bytes."""
+
+    json: Any = None
+    again: bytes = b""  # what Kafka writes for it
+    left: int = 0  # bytes that were not read
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record for `Driver.build`; without an offset it follows the one before it."""
+
+    value: bytes | None
+    key: bytes | None = None
+    timestamp: int = 0
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    offset: int | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A record batch for `Driver.build`. In a control batch the keys say the control type."""
+
+    records: Sequence[Record]
+    codec: str = "none"
+    base_offset: int = 0
+    leader_epoch: int = 0
+    timestamp_type: int = 0  # 1: append_time stands for all
+    append_time: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+    control: bool = False
+
+
+@dataclass
+class Driver:
+    """The JVM. Its methods may be called from several threads at once."""
+
+    process: subprocess.Popen[bytes]
+    _waiting: dict[int, Future[Any]] = field(default_factory=dict)
+    _ids: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def start(cls, log_path: str) -> Driver:
+        """A driver that is ready; what the JVM says about itself goes to `log_path`.
+
+        Raises UnavailableError where Java or the jars can't be had.
+        """
+        require_java()
+        libs = kafka_libs()
+        class_path = f"{driver_classes(libs)}:{os.path.join(libs, '*')}"
+        with open(log_path, "wb") as log:
+            process = subprocess.Popen(
+                ["java", *JAVA_OPTIONS, "-cp", class_path, "Driver"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        driver = cls(process)
+        ready = driver._expect(0)
+        driver._reader = threading.Thread(target=driver._read_answers, daemon=True)
+        driver._reader.start()
+        driver.wait(ready, START_SECONDS)
+        return driver
+
+    def close(self) -> None:
+        """End the JVM and wait until it is gone."""
+        assert self.process.stdin
+        assert self.process.stdout
+        try:
+            self.process.stdin.close()  # the end of its input is the end of the driver
+            self.process.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            self.process.kill()
+            self.process.wait()
+        self._reader.join()
+        self.process.stdout.close()
+
+    def tool(
+        self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = CALL_SECONDS
+    ) -> ToolResult:
+        """Run a tool by its class, as if in a process of its own."""
+        return self.start_tool(class_name, *args, stdin=stdin, seconds=seconds).wait()
+
+    def start_tool(
+        self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = CALL_SECONDS
+    ) -> RunningTool:
+        """The same without waiting for its end."""
+        call, answer = self._send(
+            "tool",
+            {
+                "class": class_name,
+                "args": args,
+                "stdin": b64encode(stdin).decode(),
+                "timeout_ms": int(seconds * 1000),
+            },
+        )
+        return RunningTool(self, call, answer, seconds + GRACE_SECONDS)
+
+    def decode(self, items: Iterable[tuple[str, int, bytes]]) -> list[Decoded]:
+        """Messages of (class, version, bytes); thousands a call are fine.
+
+        A class is a name such as TopicRecord or FetchResponse, "request:18", "response:18", or
+        "metadata": a record of the metadata log in its frame, whose version is in the frame.
+        In JSON, bytes are base 64, and record sets always look empty: compare `again` instead.
+        """
+        wire = [(name, version, b64encode(data).decode()) for name, version, data in items]
+        return [
+            Decoded(error=a["error"])
+            if "error" in a
+            else Decoded(a["json"], b64decode(a["bytes"]), a["left"])
+            for a in self.call("decode", items=wire)
+        ]
+
+    def encode(self, items: Iterable[tuple[str, int, Any]]) -> list[bytes]:
+        """Bytes of (class, version, JSON) messages. Kafka reads no record sets from JSON."""
+        answers = self.call("encode", items=list(items))
+        errors = [a["error"] for a in answers if "error" in a]
+        if errors:
+            raise DriverError(f"{len(errors)} of {len(answers)} not encoded; first: {errors[0]}")
+        return [b64decode(a["bytes"]) for a in answers]
+
+    def build(self, batches: Iterable[Batch]) -> list[bytes]:
+        """Record batches as Kafka's MemoryRecordsBuilder writes them."""
+        answers = self.call("build", items=[asdict(batch) for batch in batches])
+        return [b64decode(answer) for answer in answers]
+
+    def parse(self, chunks: Iterable[bytes]) -> list[dict[str, Any]]:
+        """The batches in each chunk as Kafka reads and checks them.
+
+        An answer has "batches" (keys, values and header values are bytes) and "left", the size
+        of a last, partial batch; or "error".
+        """
+        answers: list[dict[str, Any]] = self.call(
+            "parse", items=[b64encode(chunk).decode() for chunk in chunks]
+        )
+        for answer in answers:
+            for batch in answer.get("batches", ()):
+                for record in batch["records"]:
+                    record["key"] = _from_base64(record["key"])
+                    record["value"] = _from_base64(record["value"])
+                    record["headers"] = [(k, _from_base64(v)) for k, v in record["headers"]]
+        return answers
+
+    def call(self, command: str, **arguments: Any) -> Any:
+        """One request, and its answer."""
+        return self.wait(self._send(command, arguments)[1], CALL_SECONDS)
+
+    def wait(self, answer: Future[Any], seconds: float) -> Any:
+        """What came back; a driver that says nothing is ended, as no later answer would count."""
+        try:
+            return answer.result(seconds)
+        except TimeoutError:
+            self.process.kill()
+            raise DriverError(f"no answer after {seconds} s; the JVM is ended") from None
+
+    def _expect(self, number: int) -> Future[Any]:
+        answer: Future[Any] = Future()
+        self._waiting[number] = answer
+        return answer
+
+    def _send(self, command: str, arguments: dict[str, Any]) -> tuple[int, Future[Any]]:
+        assert self.process.stdin
+        number = next(self._ids)
+        answer = self._expect(number)
+        request = {"id": number, "command": command, **arguments}
+        line = json.dumps(request, default=_to_base64).encode() + b"\n"
+        try:
+            with self._lock:
+                self.process.stdin.write(line)
+                self.process.stdin.flush()
+        except OSError as e:
+            raise DriverError("the JVM is gone") from e
+        return number, answer
+
+    def _read_answers(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            waiting = self._waiting.pop(answer["id"])
+            if "error" in answer:
+                waiting.set_exception(DriverError(answer["error"]))
+            else:
+                waiting.set_result(answer["ok"])
+        for waiting in list(self._waiting.values()):
+            waiting.set_exception(DriverError("the JVM is gone"))
+
+    _reader: threading.Thread = field(init=False)
+
+
+def _to_base64(data: object) -> str:
+    if not isinstance(data, bytes):
+        raise TypeError(f"{data!r} has no form in JSON")
+    return b64encode(data).decode()
+
+
+def _from_base64(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text)

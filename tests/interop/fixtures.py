@@ -1,0 +1,46 @@
+"""Fixtures for other people's software. What a machine lacks is skipped, in one line a reason."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop.driver import Driver
+from tests.interop.kafka_jars import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Kafka's tools and classes, in one JVM for the whole run."""
+    log = tmp_path_factory.mktemp("jvm") / "stderr.txt"
+    try:
+        driver = Driver.start(str(log))
+    except UnavailableError as e:
+        pytest.skip(f"Kafka's own code: {e}")
+    yield driver
+    driver.close()
+
+
+@pytest.fixture(scope="session")
+def kcat() -> str:
+    """The path of kcat, librdkafka's command-line client."""
+    path = shutil.which("kcat")
+    if not path:
+        pytest.skip("kcat: not on PATH (apt-get install kcat, or tests/interop/setup.sh)")
+    return path
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses these fixtures; tests of the JVM stay on one worker, so there is one JVM."""
+    for item in items:
+        used = getattr(item, "fixturenames", ())
+        if "jvm" in used or "kcat" in used:
+            item.add_marker(pytest.mark.interop)
+        if "jvm" in used:
+            item.add_marker(pytest.mark.xdist_group("jvm"))

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Installs the other software that tests are held against, where it may (Debian, as root), and
+# says in one line each what is missing. Never fails: the tests say what they skip.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+
+declare -A packages=([javac]=default-jdk-headless [mvn]=maven [kcat]=kcat)
+
+install() {
+  export DEBIAN_FRONTEND=noninteractive
+  [ "$(id -u)" = 0 ] && command -v apt-get && apt-get -qq update &&
+    apt-get -qq install -y --no-install-recommends "$1"
+}
+
+for tool in "${!packages[@]}"; do
+  command -v "$tool" >/dev/null || install "${packages[$tool]}" >/dev/null 2>&1 </dev/null
+  command -v "$tool" >/dev/null || echo "interop: no $tool, and it can't be installed here"
+done
+.venv/bin/python -m tests.interop.kafka_jars >/dev/null || echo "interop: no jars of Kafka"

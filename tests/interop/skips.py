@@ -1,0 +1,67 @@
+"""Skipped interop tests: told in one line a reason, and refused where nothing may be missing.
+
+With CI=true a skip of a test marked `interop` is a failure, unless `allowed-skips.txt` names the
+test (a pattern of node ids) and the reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ALLOWED = os.path.join(os.path.dirname(__file__), "allowed-skips.txt")
+
+
+def allowed_skips(text: str) -> list[str]:
+    """The patterns of lines `pattern  # reason`; a line without a reason is an error."""
+    patterns = []
+    for line in text.splitlines():
+        pattern, _, reason = line.partition("#")
+        if pattern.strip():
+            if not reason.strip():
+                raise ValueError(f"a skip is allowed only with a reason behind '#': {line!r}")
+            patterns.append(pattern.strip())
+    return patterns
+
+
+def refusal(node_id: str, reason: str, allowed: list[str]) -> str | None:
+    """Why this skip is a failure; None when it is allowed."""
+    test = node_id.rpartition("@")[0] or node_id  # xdist writes the group behind an @
+    if any(fnmatchcase(test, pattern) for pattern in allowed):
+        return None
+    return f"{test} must not be skipped here ({reason}); install it, or see allowed-skips.txt"
+
+
+def skip_reason(report: pytest.TestReport) -> str:
+    text = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return text.removeprefix("Skipped: ")
+
+
+def is_skipped_interop(report: Any) -> bool:
+    is_skip = getattr(report, "skipped", False) and not hasattr(report, "wasxfail")
+    return bool(is_skip and "interop" in getattr(report, "keywords", ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if os.environ.get("CI") == "true" and is_skipped_interop(report):
+        with open(ALLOWED) as file:
+            refused = refusal(report.nodeid, skip_reason(report), allowed_skips(file.read()))
+        if refused:
+            report.outcome = "failed"
+            report.longrepr = refused
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    skipped = [r for r in terminalreporter.stats.get("skipped", ()) if is_skipped_interop(r)]
+    for reason, count in sorted(Counter(map(skip_reason, skipped)).items()):
+        terminalreporter.write_line(f"{count} interop tests skipped: {reason}")

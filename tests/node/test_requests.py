@@ -1,0 +1,280 @@
+"""The node, asked as clients ask it, on a virtual host: no socket, no clock, no disk."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.simulator.files import Fault
+from kraftlog.types import NULL_UUID
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.node.talk import CLUSTER_ID, Talker, make_host
+
+
+def batch(*values: bytes, timestamp: int = 1000) -> bytes:
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(timestamp, None, value)
+    return builder.build()
+
+
+def produce(
+    raw: bytes | None,
+    acks: int = 1,
+    topic: str = "demo",
+    index: int = 0,
+    topic_id: bytes = NULL_UUID,
+) -> ProduceRequest:
+    part = PartitionProduceData(index=index, records=raw)
+    return ProduceRequest(
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[part])],
+    )
+
+
+def fetch(offset: int, max_wait_ms: int = 0, min_bytes: int = 1, **words: Any) -> FetchRequest:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, **words)
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        topics=[FetchTopic(topic="demo", partitions=[part])],
+    )
+
+
+def told_of(response: Any) -> Any:
+    return response.responses[0].partition_responses[0]
+
+
+def found_in(response: Any) -> Any:
+    return response.responses[0].partitions[0]
+
+
+def values_in(response: Any) -> list[bytes | None]:
+    raw = bytes(found_in(response).records)
+    return [r.value for position, _ in walk(raw) for r in read_records(raw, position)]
+
+
+def test_what_is_produced_is_fetched_with_the_offsets_that_were_told() -> None:
+    talker = Talker(make_host())
+    first = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))))
+    second = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"), acks=-1)))
+    assert (first.error_code, first.base_offset) == (ErrorCode.NONE, 0)
+    assert (second.error_code, second.base_offset) == (ErrorCode.NONE, 2)
+    response = talker.ask(ApiKey.FETCH, 12, fetch(0))
+    assert values_in(response) == [b"a", b"b", b"c"]
+    assert found_in(response).high_watermark == 3
+    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(2))) == [b"c"]
+
+
+def test_topics_go_by_id_from_version_13_on() -> None:
+    talker = Talker(make_host())
+    topic_id = talker.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None)).topics[0].topic_id
+    request = produce(batch(b"a"), topic="", topic_id=topic_id)
+    assert told_of(talker.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
+    stranger = produce(batch(b"a"), topic="", topic_id=b"x" * 16)
+    answer = told_of(talker.ask(ApiKey.PRODUCE, 13, stranger))
+    assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_acks_0_is_written_and_not_answered() -> None:
+    talker = Talker(make_host())
+    assert talker.ask(ApiKey.PRODUCE, 7, produce(batch(b"a"), acks=0)) is None
+    assert values_in(talker.ask(ApiKey.FETCH, 4, fetch(0))) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        (produce(batch(b"a"), topic="nobody"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce(batch(b"a"), index=7), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (produce(batch(b"a"), acks=3), ErrorCode.INVALID_REQUIRED_ACKS),
+        (produce(batch(b"a")[:-1] + b"?"), ErrorCode.CORRUPT_MESSAGE),
+        (produce(None), ErrorCode.INVALID_RECORD),
+    ],
+    ids=["topic", "partition", "acks", "checksum", "null"],
+)
+def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -> None:
+    talker = Talker(make_host())
+    answer = told_of(talker.ask(ApiKey.PRODUCE, 9, request_))
+    assert (answer.error_code, answer.base_offset) == (code, -1)
+    assert found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+
+
+def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> None:
+    talker = Talker(make_host(demo=2))
+    raw = batch(b"a")
+    parts = [PartitionProduceData(index=index, records=raw) for index in (0, 9, 1)]
+    request = ProduceRequest(
+        acks=1, timeout_ms=0, topic_data=[TopicProduceData(name="demo", partition_data=parts)]
+    )
+    told = talker.ask(ApiKey.PRODUCE, 9, request).responses[0].partition_responses
+    assert [(p.index, p.error_code, p.base_offset) for p in told] == [
+        (0, ErrorCode.NONE, 0),
+        (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        (1, ErrorCode.NONE, 0),
+    ]
+
+
+def test_a_fetch_waits_for_data_and_requests_behind_it_are_answered_behind_it() -> None:
+    host = make_host()
+    reader, writer = Talker(host), Talker(host)
+    assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
+    assert reader.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None)) is None
+    assert told_of(writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"late")))).base_offset == 0
+    answers = reader.take()
+    assert [number for number, _ in answers] == [1, 2]
+    assert values_in(answers[0][1]) == [b"late"]
+
+
+def test_a_fetch_waits_for_as_much_as_it_asked_for() -> None:
+    host = make_host()
+    reader, writer = Talker(host), Talker(host)
+    enough = 2 * len(batch(b"0123456789"))
+    assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500, min_bytes=enough)) is None
+    writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"0123456789")))
+    assert reader.take() == []
+    writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"0123456789")))
+    assert len(values_in(reader.take()[0][1])) == 2
+
+
+def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is() -> None:
+    host = make_host()
+    reader = Talker(host)
+    assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
+    assert host.node.deadline() == 500
+    host.pass_time(499)
+    assert reader.take() == []
+    host.pass_time(1)
+    assert values_in(reader.take()[0][1]) == []
+    assert host.node.deadline() is None
+
+
+def test_an_offset_outside_the_log_is_refused_at_once() -> None:
+    talker = Talker(make_host())
+    answer = found_in(talker.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
+    assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
+)
+def test_a_fetch_in_another_epoch_is_refused(epoch: int, code: int) -> None:
+    talker = Talker(make_host())
+    answer = talker.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
+    assert found_in(answer).error_code == code
+
+
+def test_a_write_that_fails_is_acknowledged_to_nobody() -> None:
+    host = make_host()
+    talker, reader = Talker(host), Talker(host)
+    talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
+    reader.send(ApiKey.FETCH, 12, fetch(1, max_wait_ms=1000))
+    host.files.faults.append(Fault("pwritev"))
+    answer = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    refused = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
+    assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert found_in(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert any("Input/output error" in line for line in host.said)
+
+
+def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
+    first = make_host()
+    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
+    first.runner.close()
+    talker = Talker(make_host(first.files))
+    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
+    assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
+
+
+def test_metadata_names_broker_and_topic() -> None:
+    talker = Talker(make_host(demo=2))
+    answer = talker.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    assert answer.cluster_id == CLUSTER_ID
+    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "127.0.0.1", 9092)]
+    assert [(p.partition_index, p.leader_id) for p in answer.topics[0].partitions] == [
+        (0, 1),
+        (1, 1),
+    ]
+    asked = [
+        MetadataRequestTopic(name="nobody"),
+        MetadataRequestTopic(name=None, topic_id=b"x" * 16),
+    ]
+    codes = [
+        t.error_code for t in talker.ask(ApiKey.METADATA, 13, MetadataRequest(topics=asked)).topics
+    ]
+    assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+@pytest.mark.parametrize("version", [1, 4, 11])
+def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
+    talker = Talker(make_host())
+    for timestamp in (1000, 3000, 2000):
+        talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x", timestamp=timestamp)))
+
+    def ask(timestamp: int) -> tuple[int, int]:
+        part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topics = [ListOffsetsTopic(name="demo", partitions=[part])]
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
+        answer = talker.ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions[0]
+        assert answer.error_code == ErrorCode.NONE
+        return answer.offset, answer.timestamp
+
+    assert ask(-1) == (3, -1)
+    assert ask(-2) == (0, -1)
+    assert ask(-3) == (1, 3000)
+    assert ask(1001) == (1, 3000)
+    assert ask(9999) == (-1, -1)
+
+
+def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
+    host = make_host()
+    talker = Talker(host)
+    future = struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 99, 77, -1)
+    host.send(talker.connection, future)
+    host.turn()
+    raw = talker.connection.take()
+    assert raw == struct.pack(">iihihhh", 16, 77, 35, 1, ApiKey.API_VERSIONS, 0, 4)
+
+
+def test_api_versions_tell_what_is_served() -> None:
+    talker = Talker(make_host())
+    for version in range(5):
+        request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+        if version < 3:
+            request = ApiVersionsRequest()
+        keys = talker.ask(ApiKey.API_VERSIONS, version, request).api_keys
+        assert (keys[0].api_key, keys[0].min_version, keys[0].max_version) == (0, 0, 13)
+
+
+@pytest.mark.parametrize(
+    ("frame", "what"),
+    [
+        (struct.pack(">ihhih", 10, 4, 0, 1, -1), "API 4 is not served"),
+        (struct.pack(">ihhih", 10, ApiKey.PRODUCE, 2, 1, -1), "Produce version 2 is not served"),
+        (struct.pack(">ihh", 4, 18, 0), "no request header"),
+        (struct.pack(">ihhih", 10, 18, 0, 1, 500), "no request header"),
+        (struct.pack(">ihhihB", 11, ApiKey.METADATA, 1, 1, -1, 0), "MetadataRequest v1"),
+    ],
+)
+def test_what_is_no_request_costs_the_connection(frame: bytes, what: str) -> None:
+    host = make_host()
+    with pytest.raises(ProtocolError, match=what):
+        host.send(host.connect(), frame)

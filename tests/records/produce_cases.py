@@ -1,0 +1,212 @@
+"""Record sets of produce requests, and what Apache Kafka 4.3.1 answered to each.
+
+Every one of them was sent to a broker of that version (Produce version 8, acks=all, to a topic
+with the settings of `TOPICS`); the code in `kafka` is what came back. `ours` stands where we answer
+something else; docs/records.md says why.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from typing import Any, NamedTuple
+
+import cramjam
+
+from kraftlog.errors import ErrorCode
+from kraftlog.records import compression
+from kraftlog.records.builder import BatchBuilder, encode_record
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import HEADER
+from kraftlog.records.validate import ProduceRules
+
+NOW_MS = 1_760_000_000_000
+
+OK = ErrorCode.NONE
+CORRUPT = ErrorCode.CORRUPT_MESSAGE
+INVALID = ErrorCode.INVALID_RECORD
+TIMESTAMP = ErrorCode.INVALID_TIMESTAMP
+UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
+
+TOPICS = {
+    "plain": ProduceRules(),
+    "compacted": ProduceRules(needs_keys=True),
+    "appendtime": ProduceRules(has_log_append_time=True),
+    "small": ProduceRules(max_batch_size=500),
+    "smallseg": ProduceRules(max_batch_size=5_000_000, segment_size=1_048_576),
+    "bounded": ProduceRules(before_max_ms=1_000_000, after_max_ms=1_000_000),
+}
+
+
+class Case(NamedTuple):
+    name: str
+    topic: str
+    records: bytes
+    kafka: int
+    ours: int
+
+
+def made(count: int = 3, time_ms: int = NOW_MS, key: bytes | None = b"k", **fields: Any) -> bytes:
+    """A batch as a client would build it."""
+    builder = BatchBuilder(**fields)
+    for number in range(count):
+        builder.append(time_ms + number, key, b"v%d" % number)
+    return builder.build()
+
+
+def with_crc(batch: bytes) -> bytes:
+    return batch[:17] + struct.pack(">I", crc32c(batch[21:])) + batch[21:]
+
+
+def put(batch: bytes, place: int, kind: str, number: int) -> bytes:
+    """The batch with one number replaced, and a checksum that is right again."""
+    changed = bytearray(batch)
+    struct.pack_into(kind, changed, place, number)
+    return with_crc(bytes(changed))
+
+
+def raw(payload: bytes, count: int, last_delta: int, attributes: int = 0) -> bytes:
+    """A batch of any payload."""
+    head = HEADER.pack(
+        0, 49 + len(payload), -1, 2, 0, attributes, last_delta, NOW_MS, NOW_MS, -1, -1, -1, count
+    )
+    return with_crc(head + payload)
+
+
+def record(offset_delta: int) -> bytes:
+    return encode_record(offset_delta, 0, b"k", b"v")
+
+
+def cases() -> list[Case]:
+    """All of them."""
+    found = []
+
+    def case(
+        name: str, records: bytes, kafka: int, *, topic: str = "plain", ours: int | None = None
+    ) -> None:
+        found.append(Case(name, topic, records, kafka, kafka if ours is None else ours))
+
+    _bytes_of_batches(case)
+    _numbers(case)
+    _producers(case)
+    _payloads(case)
+    _times_and_sizes(case)
+    return found
+
+
+def _bytes_of_batches(case: Any) -> None:
+    good = made()
+    case("good", good, OK)
+    case("nothing", b"", INVALID)
+    case("shorter than a length", good[:11], INVALID)
+    case("cut in the header", good[:40], INVALID)
+    case("cut in the records", good[:-1], INVALID)
+    case("5 bytes behind", good + bytes(5), OK, ours=INVALID)
+    case("half a batch behind", good + good[:40], OK, ours=INVALID)
+    case("61 zeros behind", good + bytes(61), CORRUPT, ours=INVALID)
+    case("two batches", good + good, INVALID)
+    case("length 13", put(good, 8, ">i", 13), CORRUPT)
+    case("length 14", put(good, 8, ">i", 14), CORRUPT)
+    case("length 48", put(good, 8, ">i", 48), CORRUPT)
+    case("length 14, and no more bytes", put(good, 8, ">i", 14)[:26], UNKNOWN, ours=CORRUPT)
+    short = put(raw(b"", 1, 0), 8, ">i", 14)
+    short = short[:17] + struct.pack(">I", crc32c(short[21:26])) + short[21:]
+    case("length 14 with its checksum", short, CORRUPT)
+    case("length -1", put(good, 8, ">i", -1), CORRUPT)
+    case("length 1 more", put(good, 8, ">i", len(good) - 11), INVALID)
+    case("length 1 less", put(good, 8, ">i", len(good) - 13), CORRUPT)
+    shorter = with_crc(put(good, 8, ">i", len(good) - 13)[:-1])
+    case("length 1 less with its checksum", shorter + good[-1:], INVALID)
+    case("format 0", put(good, 16, ">b", 0), INVALID)
+    case("format 1", put(good, 16, ">b", 1), INVALID)
+    case("format 3", put(good, 16, ">b", 3), CORRUPT)
+    case("format -1", put(good, 16, ">b", -1), CORRUPT)
+    case("wrong checksum", good[:-1] + b"X", CORRUPT)
+    case("wrong checksum of a control batch", made(is_control=True)[:-1] + b"X", CORRUPT)
+    case("wrong checksum and base offset", put(good, 0, ">q", 5)[:-1] + b"X", INVALID)
+
+
+def _numbers(case: Any) -> None:
+    good = made()
+    case("base offset 5", put(good, 0, ">q", 5), INVALID)
+    case("base offset -1", put(good, 0, ">q", -1), INVALID)
+    case("leader epoch 7", put(good, 12, ">i", 7), OK)
+    case("no records", raw(b"", 0, 0), INVALID)
+    case("no records and no offsets", raw(b"", 0, -1), INVALID)
+    case("count -1", put(good, 57, ">i", -1), INVALID)
+    case("count too small", put(good, 57, ">i", 2), INVALID)
+    case("count too large", put(good, 57, ">i", 4), INVALID)
+    case("last delta too small", put(good, 23, ">i", 1), INVALID)
+    case("last delta too large", put(good, 23, ">i", 3), INVALID)
+    case("last delta -1", put(good, 23, ">i", -1), INVALID)
+    case("last delta lowest", put(good, 23, ">i", -(2**31)), INVALID)
+    case("attribute bit 7", put(good, 21, ">h", 0x80), OK)
+    case("attribute bit 15", put(good, 21, ">h", -0x8000), OK)
+    case("delete horizon", put(good, 21, ">h", 0x40), OK)
+    for codec in (5, 6, 7):
+        code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        case(f"codec {codec}", put(good, 21, ">h", codec), UNKNOWN, ours=code)
+
+
+def _producers(case: Any) -> None:
+    case("control batch", made(1, is_control=True), INVALID)
+    case("no sequence", made(producer_id=5, producer_epoch=0), INVALID)
+    case("no producer epoch", made(producer_id=5, base_sequence=0), OK)
+    case("producer", made(producer_id=900, producer_epoch=0, base_sequence=0), OK)
+    case("sequence without producer", made(base_sequence=3), OK)
+    case("epoch without producer", made(producer_epoch=3), OK)
+    case("producer -2", made(producer_id=-2, producer_epoch=0, base_sequence=0), OK)
+
+
+def _payloads(case: Any) -> None:
+    """What only opening the batch shows."""
+    case("a record too few", raw(record(0) + record(1), 3, 2), INVALID)
+    case("a record too many", raw(record(0) + record(1) + record(2), 2, 1), INVALID)
+    case("a byte behind the record", raw(record(0) + b"\0", 1, 0), INVALID)
+    case("a record cut off", raw(record(0)[:-1], 1, 0), INVALID)
+    case("offsets swapped", raw(record(1) + record(0), 2, 1), OK, ours=INVALID)
+    case("offsets all 0", raw(record(0) + record(0), 2, 1), OK, ours=INVALID)
+    case("offset outside", raw(record(7), 1, 0), OK, ours=INVALID)
+    swapped = gzip.compress(record(1) + record(0))
+    case("offsets swapped in gzip", raw(swapped, 2, 1, 1), UNKNOWN, ours=INVALID)
+    two = gzip.compress(record(0) + record(1))
+    case("a record too many in gzip", raw(two, 1, 0, 1), INVALID)
+    case("a record too few in gzip", raw(two, 3, 2, 1), INVALID)
+    one = record(0)
+    case("snappy in one block", raw(bytes(cramjam.snappy.compress_raw(one)), 1, 0, 2), OK)
+    case("bytes behind gzip", raw(gzip.compress(one) + b"xx", 1, 0, 1), OK, ours=INVALID)
+    lz4 = bytes(cramjam.lz4.compress(one)) + b"xx"
+    case("bytes behind lz4", raw(lz4, 1, 0, 3), UNKNOWN, ours=INVALID)
+    for codec, name in enumerate(compression.CODEC_NAMES):
+        case(f"packed by {name}", made(codec=codec), OK)
+        if codec:
+            plain = put(made(), 21, ">h", codec)
+            case(f"not packed by {name}", plain, UNKNOWN, ours=INVALID)
+
+
+def _times_and_sizes(case: Any) -> None:
+    append_time = put(made(), 21, ">h", 8)
+    case("append time", append_time, OK, ours=TIMESTAMP)
+    case("append time from the producer", append_time, TIMESTAMP, topic="appendtime")
+    case("no timestamp", made(1, -1), OK)
+    case("timestamp -2", made(1, -2), OK)
+    case("greatest timestamp 5", put(made(), 35, ">q", 5), OK)
+    case("future", made(3, NOW_MS + 2_000_000), TIMESTAMP, topic="bounded")
+    case("past", made(3, NOW_MS - 2_000_000), TIMESTAMP, topic="bounded")
+    case("no timestamp where bounded", made(1, -1), OK, topic="bounded")
+    case("within bounds", made(3, NOW_MS - 500_000), OK, topic="bounded")
+    case("future with append time", made(3, NOW_MS + 10**9), OK, topic="appendtime")
+    case("no key", made(key=None), INVALID, topic="compacted")
+    case("no key in gzip", made(key=None, codec=1), INVALID, topic="compacted")
+    case("key", made(), OK, topic="compacted")
+    large = made(50)
+    case("too large", large, ErrorCode.MESSAGE_TOO_LARGE, topic="small")
+    case(
+        "too large, wrong checksum",
+        large[:-1] + b"X",
+        ErrorCode.MESSAGE_TOO_LARGE,
+        topic="small",
+    )
+    case("too large, format 1", put(large, 16, ">b", 1), INVALID, topic="small")
+    huge = raw(encode_record(0, 0, b"k", bytes(2_000_000)), 1, 0)
+    case("larger than a segment", huge, ErrorCode.RECORD_LIST_TOO_LARGE, topic="smallseg")

@@ -1,0 +1,265 @@
+"""The codecs: round trips, foreign framings, hostile input and bombs.
+
+What Kafka's own compressors write is read in test_builder.py; that a Kafka broker reads ours is
+recorded in produce_cases.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import random
+import sys
+import tracemalloc
+from contextlib import suppress
+
+import cramjam
+import lz4.frame
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.records.compression import (
+    CODEC_NAMES,
+    GZIP,
+    LZ4,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    compress,
+    decompress,
+    lz4_bound,
+    zstd_bound,
+)
+
+SAMPLE = b"".join(b"record %d of a log; " % number for number in range(10_000))
+SIZES = (0, 1, 32 * 1024, 32 * 1024 + 1, len(SAMPLE))
+all_codecs = pytest.mark.parametrize("codec", range(len(CODEC_NAMES)), ids=CODEC_NAMES)
+packing_codecs = pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=CODEC_NAMES[1:])
+
+
+@all_codecs
+@pytest.mark.parametrize("size", SIZES)
+def test_round_trip(codec: int, size: int) -> None:
+    packed = compress(codec, SAMPLE[:size])
+    assert decompress(codec, memoryview(packed), max(size, 1)) == SAMPLE[:size]
+
+
+@packing_codecs
+@given(data=st.binary(max_size=2000), repeats=st.integers(1, 100))
+def test_any_bytes_survive(codec: int, data: bytes, repeats: int) -> None:
+    packed = compress(codec, data * repeats)
+    assert decompress(codec, packed, len(data) * repeats) == data * repeats
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
+def test_levels(codec: int) -> None:
+    chance = random.Random(0)
+    data = b"".join(b"%d " % chance.getrandbits(10) for _ in range(20_000))
+    made = {compress(codec, data, level) for level in (None, 1, 9)}
+    assert len(made) > 1
+    assert {decompress(codec, packed, len(data)) for packed in made} == {data}
+
+
+@all_codecs
+def test_more_than_allowed_is_refused(codec: int) -> None:
+    packed = compress(codec, SAMPLE)
+    with pytest.raises(CorruptBatchError, match=f"{CODEC_NAMES[codec]} data of more than 19999"):
+        decompress(codec, packed, 19_999)
+    with pytest.raises(CorruptBatchError, match="data of more than"):
+        decompress(codec, packed, len(SAMPLE) - 1)
+
+
+@packing_codecs
+def test_a_bomb_takes_no_memory(codec: int) -> None:
+    """Four hundred times the limit, packed; what is allocated stays near the limit."""
+    limit = 1 << 18
+    packed = compress(codec, bytes(400 * limit))
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatchError, match="data of more than"):
+            decompress(codec, packed, limit)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 5 * limit
+
+
+@packing_codecs
+@pytest.mark.parametrize("left", [0, 1, 3, 4, 7, 12, 20, 30, -1])
+def test_what_is_cut_off_is_refused(codec: int, left: int) -> None:
+    with pytest.raises(CorruptBatchError):
+        decompress(codec, compress(codec, SAMPLE[:100])[:left], 1 << 20)
+
+
+@packing_codecs
+@given(place=st.integers(0, 2**32), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_survived(codec: int, place: int, bit: int) -> None:
+    packed = bytearray(compress(codec, SAMPLE[:5000]))
+    packed[place % len(packed)] ^= 1 << bit
+    with suppress(CorruptBatchError):
+        decompress(codec, packed, 6000)
+
+
+@packing_codecs
+@given(data=st.binary(max_size=100))
+def test_any_bytes_are_survived(codec: int, data: bytes) -> None:
+    heads = (
+        b"",
+        gzip.compress(b"")[:10],
+        b"\x82SNAPPY\0" + bytes(8),
+        b"\x04\x22\x4d\x18\x60\x40\x82",
+    )
+    for head in (*heads, b"\x28\xb5\x2f\xfd\x00\x58"):
+        with suppress(CorruptBatchError):
+            decompress(codec, head + data, 1 << 16)
+
+
+def test_gzip_of_several_members() -> None:
+    assert decompress(GZIP, gzip.compress(b"ab") + gzip.compress(b"cd"), 4) == b"abcd"
+    with pytest.raises(CorruptBatchError, match="more than 3"):
+        decompress(GZIP, gzip.compress(b"ab") + gzip.compress(b"cd"), 3)
+
+
+def test_snappy_framings() -> None:
+    raw = bytes(cramjam.snappy.compress_raw(SAMPLE))
+    assert decompress(SNAPPY, raw, len(SAMPLE)) == SAMPLE
+    framed = compress(SNAPPY, SAMPLE)
+    assert framed.startswith(b"\x82SNAPPY\0\0\0\0\1\0\0\0\1")
+    blocks = []
+    rest = framed[16:]
+    while rest:
+        size = int.from_bytes(rest[:4], "big")
+        blocks.append(bytes(cramjam.snappy.decompress_raw(rest[4 : 4 + size])))
+        rest = rest[4 + size :]
+    assert {len(block) for block in blocks[:-1]} == {32 * 1024}
+    assert b"".join(blocks) == SAMPLE
+
+
+def test_snappy_that_claims_too_much() -> None:
+    claim = b"\xff\xff\x7f" + b"\0a"  # two million bytes, out of one
+    with pytest.raises(CorruptBatchError, match="can't come out of 5"):
+        decompress(SNAPPY, claim, 1 << 30)
+
+
+def test_lz4_frames_are_kafkas() -> None:
+    """Version 1, independent blocks of 64 KiB, no checksum of the content, no size."""
+    assert compress(LZ4, SAMPLE)[:7] == bytes.fromhex("04224d18604082")
+    noise = random.Random(0).randbytes(100_000)
+    assert len(compress(LZ4, noise)) == 7 + 4 + 65536 + 4 + 34464 + 4
+    assert decompress(LZ4, compress(LZ4, noise), len(noise)) == noise
+    assert bytes(cramjam.lz4.decompress(compress(LZ4, SAMPLE))) == SAMPLE
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("checksums", [False, True])
+@pytest.mark.parametrize("stored_size", [False, True])
+def test_lz4_of_another_library(linked: bool, checksums: bool, stored_size: bool) -> None:
+    packed = lz4.frame.compress(
+        SAMPLE,
+        block_size=lz4.frame.BLOCKSIZE_MAX256KB,
+        block_linked=linked,
+        content_checksum=checksums,
+        block_checksum=checksums,
+        store_size=stored_size,
+    )
+    assert decompress(LZ4, packed, len(SAMPLE)) == SAMPLE
+    assert lz4.frame.decompress(compress(LZ4, SAMPLE)) == SAMPLE
+    assert lz4.frame.decompress(compress(LZ4, b"")) == b""
+
+
+def test_zstd_of_another_library() -> None:
+    for sized in (False, True):
+        packer = zstandard.ZstdCompressor(write_content_size=sized, write_checksum=not sized)
+        assert decompress(ZSTD, packer.compress(SAMPLE), len(SAMPLE)) == SAMPLE
+    assert zstandard.ZstdDecompressor().decompress(compress(ZSTD, SAMPLE)) == SAMPLE
+
+
+def lz4_frame(flags: int, *blocks: bytes, size: bytes = b"", end: bytes = b"") -> bytes:
+    """A frame whose header checksum nobody looks at."""
+    head = b"\x04\x22\x4d\x18" + bytes([flags, 0x40]) + size + b"\0"
+    return head + b"".join(blocks) + bytes(4) + end
+
+
+def test_lz4_bound() -> None:
+    packed = (10).to_bytes(4, "little") + bytes(10)
+    stored = (20 | 1 << 31).to_bytes(4, "little") + bytes(20)
+    assert lz4_bound(lz4_frame(0x60, packed)) == 2550
+    assert lz4_bound(lz4_frame(0x60, packed, stored)) == 2570
+    assert lz4_bound(lz4_frame(0x64, stored, end=bytes(4))) == 20
+    assert lz4_bound(lz4_frame(0x68, stored, size=bytes(8))) == 20
+    assert lz4_bound(lz4_frame(0x70, stored + bytes(4), stored + bytes(4))) == 40
+    assert lz4_bound(lz4_frame(0x60, stored) + lz4_frame(0x60, stored)) == 40
+    large = (5000).to_bytes(4, "little") + bytes(5000)
+    assert lz4_bound(lz4_frame(0x60, large)) == 64 * 1024
+    with pytest.raises(CorruptBatchError, match="no frame"):
+        lz4_bound(b"\x04\x22\x4d\x19" + bytes(20))
+
+
+@given(data=st.binary(max_size=3000), repeats=st.integers(1, 200))
+def test_bounds_hold(data: bytes, repeats: int) -> None:
+    data *= repeats
+    assert len(data) <= lz4_bound(bytes(cramjam.lz4.compress(data)))
+    assert len(data) <= lz4_bound(compress(LZ4, data))
+    assert len(data) <= zstd_bound(compress(ZSTD, data))
+
+
+def zstd_block(kind: int, size: int, body: bytes, *, last: bool) -> bytes:
+    return (size << 3 | kind << 1 | last).to_bytes(3, "little") + body
+
+
+def test_zstd_without_a_content_size() -> None:
+    packer = cramjam.zstd.Compressor()
+    packer.compress(SAMPLE)
+    packed = bytes(packer.finish())
+    assert packed[4] >> 6 == packed[4] >> 5 & 1 == 0
+    assert decompress(ZSTD, packed, len(SAMPLE)) == SAMPLE
+
+
+def test_zstd_skips_and_concatenates() -> None:
+    skippable = b"\x53\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
+    packed = skippable + compress(ZSTD, b"one") + skippable + compress(ZSTD, b"two")
+    assert decompress(ZSTD, packed, 6) == b"onetwo"
+
+
+def test_a_zstd_bomb_of_runs() -> None:
+    """Four bytes stand for 128 KiB; a megabyte of them would be 32 GiB."""
+    run = zstd_block(1, 128 * 1024, b"x", last=False)
+    bomb = b"\x28\xb5\x2f\xfd\x00\x58" + run * 250_000 + zstd_block(0, 0, b"", last=True)
+    assert zstd_bound(bomb) == 250_000 * 128 * 1024
+    with pytest.raises(CorruptBatchError, match="more than 1000000"):
+        decompress(ZSTD, bomb, 1_000_000)
+
+
+def test_a_zstd_content_size_is_not_believed() -> None:
+    """The frame says 2^62 bytes and holds three."""
+    frame = b"\x28\xb5\x2f\xfd" + bytes([0xC0]) + b"\x58" + (1 << 62).to_bytes(8, "little")
+    frame += zstd_block(0, 3, b"abc", last=True)
+    assert zstd_bound(frame) == 3
+    with pytest.raises(CorruptBatchError):
+        decompress(ZSTD, frame, 1 << 20)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7, -1])
+def test_unknown_codecs(codec: int) -> None:
+    with pytest.raises(CorruptBatchError, match=f"unknown compression codec {codec}") as caught:
+        compress(codec, b"")
+    assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    with pytest.raises(CorruptBatchError, match=f"unknown compression codec {codec}") as caught:
+        decompress(codec, b"", 1)
+    assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZ4, ZSTD])
+def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = compress(codec, b"data")
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    with pytest.raises(CorruptBatchError, match=r"cramjam.*kraftlog\[compression\]") as caught:
+        compress(codec, b"data")
+    with pytest.raises(CorruptBatchError, match=r"cramjam.*kraftlog\[compression\]") as caught:
+        decompress(codec, packed, 9)
+    assert caught.value.what.startswith(CODEC_NAMES[codec])
+    assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert decompress(GZIP, compress(GZIP, b"data"), 4) == b"data"
+    assert compress(NONE, b"data") == b"data"

@@ -1,0 +1,53 @@
+"""Control records: keys, names, and the end of a transaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import CorruptBatchError
+from kraftlog.records import control
+from kraftlog.records.header import read_header
+from kraftlog.records.reader import read_records
+
+
+def test_a_quorum_leaders_batch() -> None:
+    batch = control.build_control_batch(
+        [(control.KRAFT_VERSION, b"v"), (control.KRAFT_VOTERS, b"w")],
+        base_offset=7,
+        leader_epoch=3,
+        timestamp_ms=99,
+    )
+    header = read_header(batch)
+    assert (header.is_control, header.is_transactional, header.leader_epoch) == (True, False, 3)
+    found = [
+        (record.offset, control.decode_control_key(record.key), record.value)
+        for record in read_records(batch)
+    ]
+    assert found == [(7, control.KRAFT_VERSION, b"v"), (8, control.KRAFT_VOTERS, b"w")]
+
+
+def test_names() -> None:
+    assert control.control_name(control.COMMIT) == "COMMIT"
+    assert control.control_name(control.KRAFT_VOTERS) == "KRAFT_VOTERS"
+    assert control.control_name(7) == control.control_name(-1) == "UNKNOWN"
+
+
+def test_fields_of_later_versions_are_passed_over() -> None:
+    assert control.decode_control_key(b"\0\1\0\2more") == control.LEADER_CHANGE
+    assert control.decode_end_marker(b"\0\1\0\0\0\5more") == 5
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
+def test_bad_keys(key: bytes | None) -> None:
+    with pytest.raises(CorruptBatchError, match="control record"):
+        control.decode_control_key(key)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", b"\xff\xff\0\0\0\0"])
+def test_bad_end_markers(value: bytes | None) -> None:
+    with pytest.raises(CorruptBatchError, match="end-of-transaction"):
+        control.decode_end_marker(value)
+
+
+def test_end_marker() -> None:
+    assert control.decode_end_marker(control.encode_end_marker(2**31 - 1)) == 2**31 - 1

@@ -1,0 +1,101 @@
+"""The header's fields, the checksum, and numbers in records."""
+
+from __future__ import annotations
+
+import importlib.machinery
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.errors import CorruptBatchError
+from kraftlog.records import crc
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.header import (
+    HEADER_SIZE,
+    NO_SEQUENCE,
+    BatchHeader,
+    read_checked_header,
+    read_header,
+    stamp,
+)
+from kraftlog.records.reader import read_records
+from kraftlog.records.varint import decode_varint, encode_varint
+
+
+def a_batch(**fields: Any) -> bytes:
+    builder = BatchBuilder(**fields)
+    for number in range(3):
+        builder.append(1000 + number, None, b"v")
+    return builder.build()
+
+
+def test_stamping_needs_no_new_checksum() -> None:
+    buffer = bytearray(5) + a_batch()
+    stamp(buffer, 5, 2**40, 12)
+    header = read_checked_header(buffer, 5)
+    assert (header.base_offset, header.leader_epoch) == (2**40, 12)
+    assert (header.last_offset, header.next_offset) == (2**40 + 2, 2**40 + 3)
+    assert header.size == len(buffer) - 5
+    assert [record.offset for record in read_records(buffer, 5)] == [2**40 + n for n in range(3)]
+
+
+@pytest.mark.parametrize(
+    ("base", "last"),
+    [(0, 2), (2**31 - 3, 2**31 - 1), (2**31 - 2, 0), (2**31 - 1, 1), (NO_SEQUENCE, NO_SEQUENCE)],
+)
+def test_sequences_wrap(base: int, last: int) -> None:
+    header = read_header(a_batch(producer_id=1, producer_epoch=0, base_sequence=base))
+    assert header.last_sequence == last
+
+
+def test_flags() -> None:
+    bits = {0x08: "has_log_append_time", 0x10: "is_transactional", 0x20: "is_control"}
+    for attributes in range(0x40):
+        header = BatchHeader(0, 49, 0, 2, 0, attributes, 0, 0, 0, -1, -1, -1, 1)
+        assert header.codec == attributes & 7
+        for bit, name in bits.items():
+            assert getattr(header, name) is bool(attributes & bit)
+
+
+@pytest.mark.parametrize("size", [0, HEADER_SIZE - 1, HEADER_SIZE, HEADER_SIZE + 5])
+def test_a_batch_must_lie_whole(size: int) -> None:
+    with pytest.raises(CorruptBatchError, match=str(size)):
+        read_checked_header(a_batch()[:size])
+    with pytest.raises(CorruptBatchError, match="record format 3"):
+        read_checked_header(a_batch()[:16] + b"\3" + a_batch()[17:])
+
+
+def test_checksums_of_any_buffer() -> None:
+    """The check value that the polynomial is published with."""
+    for kind in (bytes, bytearray, memoryview):
+        assert crc.crc32c(kind(b"123456789")) == 0xE3069283
+    assert crc.crc32c(memoryview(b"x123456789y")[1:-1]) == 0xE3069283
+
+
+def test_where_the_extension_is_not_found_its_package_serves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.machinery, "EXTENSION_SUFFIXES", [".elsewhere"])
+    assert crc._load()(b"123456789") == 0xE3069283
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_varints(number: int) -> None:
+    encoded = encode_varint(number)
+    assert decode_varint(b"\xff" + encoded + b"\xff", 1, max_bits=64) == (number, 1 + len(encoded))
+    fits = -(2**31) <= number < 2**31
+    if fits:
+        assert decode_varint(encoded, 0, max_bits=32)[0] == number
+    else:
+        with pytest.raises(ValueError, match="more than 32 bits"):
+            decode_varint(encoded, 0, max_bits=32)
+
+
+@pytest.mark.parametrize(
+    ("number", "encoded"),
+    [(0, "00"), (-1, "01"), (63, "7e"), (-64, "7f"), (64, "8001"), (2**31 - 1, "feffffff0f")],
+)
+def test_varint_bytes(number: int, encoded: str) -> None:
+    assert encode_varint(number).hex() == encoded

@@ -1,0 +1,99 @@
+"""What is refused, with which code: Kafka's own answers are the table."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.records.header import read_header, stamp_append_time
+from kraftlog.records.reader import read_records
+from kraftlog.records.validate import ProduceRules, check_produced, check_records
+from tests.records.produce_cases import NOW_MS, TOPICS, Case, cases, made
+
+CASES = cases()
+
+
+def answer_to(case: Case) -> int:
+    """The code that a client gets when every batch is opened, as Kafka does."""
+    rules = TOPICS[case.topic]
+    try:
+        header = check_produced(case.records, rules, NOW_MS)
+        check_records(case.records, header, rules, NOW_MS)
+    except CorruptBatchError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_answer(case: Case) -> None:
+    assert answer_to(case) == case.ours
+
+
+def test_we_accept_nothing_that_kafka_refuses() -> None:
+    assert [c.name for c in CASES if c.ours == ErrorCode.NONE != c.kafka] == []
+
+
+def test_the_header_alone_tells_all_but_what_is_in_the_records() -> None:
+    """The ordinary path opens no batch; these are the cases it lets pass."""
+    passed = []
+    refused = []
+    for case in CASES:
+        try:
+            check_produced(case.records, TOPICS[case.topic], NOW_MS)
+        except CorruptBatchError as error:
+            refused.append((case.name, error.code))
+        else:
+            passed.append(case)
+    codes = {case.name: case.ours for case in CASES}
+    assert refused == [(name, codes[name]) for name, _ in refused]
+    assert [case.name for case in passed if case.ours != ErrorCode.NONE] == [
+        "a record too few",
+        "a record too many",
+        "a byte behind the record",
+        "a record cut off",
+        "offsets swapped",
+        "offsets all 0",
+        "offset outside",
+        "offsets swapped in gzip",
+        "a record too many in gzip",
+        "a record too few in gzip",
+        "bytes behind gzip",
+        "bytes behind lz4",
+        "not packed by gzip",
+        "not packed by snappy",
+        "not packed by lz4",
+        "not packed by zstd",
+        "no key",
+        "no key in gzip",
+    ]
+
+
+def test_zstd_in_an_old_request() -> None:
+    batch = made(codec=4)
+    check_produced(batch, ProduceRules(), NOW_MS)
+    with pytest.raises(CorruptBatchError, match="zstd") as caught:
+        check_produced(batch, ProduceRules(allows_zstd=False), NOW_MS)
+    assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+def test_which_topics_need_their_batches_opened() -> None:
+    opened = [name for name, rules in TOPICS.items() if rules.concern_records]
+    assert opened == ["compacted", "bounded"]
+
+
+def test_a_bomb_is_refused() -> None:
+    batch = made(1, key=bytes(1 << 20), codec=1)
+    header = check_produced(batch, ProduceRules(), NOW_MS)
+    with pytest.raises(CorruptBatchError, match="more than 1000 bytes") as caught:
+        check_records(batch, header, ProduceRules(), NOW_MS, max_size=1000)
+    assert caught.value.code == ErrorCode.INVALID_RECORD
+
+
+def test_append_time_is_stamped_with_a_right_checksum() -> None:
+    prefix = bytes(7)
+    buffer = bytearray(prefix + made(3) + prefix)
+    stamp_append_time(buffer, 7, 1234)
+    header = read_header(buffer, 7)
+    assert (header.max_timestamp, header.has_log_append_time) == (1234, True)
+    assert [record.timestamp_ms for record in read_records(buffer, 7)] == [1234] * 3
+    assert bytes(buffer[-7:]) == prefix

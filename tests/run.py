@@ -1,0 +1,88 @@
+"""What `make test` runs: every test on all cores, then where the time went.
+
+    python -m tests.run [arguments of pytest]
+
+Tests of the JVM share one worker (`--dist loadgroup`), so that there is one JVM. A run in which
+no test passed or failed is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import pytest
+
+WORKERS = 2
+
+#: Wall seconds that a group of tests may take in a full run, on two cores.
+BUDGETS = {"ground": 120, "quorum": 90, "node": 150, "cluster": 120, "spark": 120}
+#: The group of each folder of tests; what is not named here belongs to the ground.
+GROUPS = {
+    "raft": "quorum",
+    "simulator": "quorum",
+    "node": "node",
+    "server": "node",
+    "runner": "node",
+    "controller": "node",
+    "metadata": "node",
+    "replication": "node",
+    "groups": "node",
+    "transactions": "node",
+    "client": "node",
+    "cli": "node",
+    "interop": "node",
+    "console": "node",
+    "testing": "node",
+    "cluster": "cluster",
+    "spark": "spark",
+}
+
+
+def group_of(node_id: str) -> str:
+    """The group of a test, by the folder below `tests/` in its id."""
+    parts = node_id.partition("::")[0].split("/")
+    return GROUPS.get(parts[1], "ground") if len(parts) > 2 else "ground"
+
+
+class Shares:
+    """Gathers how long the tests of each group took, and how many ran."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(BUDGETS, 0.0)
+        self.tests = dict.fromkeys(BUDGETS, 0)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        group = group_of(report.nodeid)
+        self.seconds[group] += report.duration
+        self.tests[group] += report.when == "call" and not report.skipped
+
+    def table(self, wall_seconds: float) -> str:
+        """Each group's share of the wall time; one that is over its budget is marked."""
+        busy = sum(self.seconds.values()) or 1.0
+        lines = ["group     tests  wall s  share  budget s"]
+        for group, seconds in self.seconds.items():
+            wall = wall_seconds * seconds / busy
+            warning = "  over its budget" if wall > BUDGETS[group] else ""
+            lines.append(
+                f"{group:<8} {self.tests[group]:>6} {wall:>7.1f} {seconds / busy:>6.0%} "
+                f"{BUDGETS[group]:>9}{warning}"
+            )
+        return "\n".join(lines)
+
+
+def main(arguments: list[str]) -> int:
+    shares = Shares()
+    start = time.perf_counter()
+    options = ["-n", str(min(WORKERS, os.cpu_count() or 1)), "--dist", "loadgroup"]
+    code = int(pytest.main([*options, *arguments], plugins=[shares]))
+    print(shares.table(time.perf_counter() - start))
+    if code == 0 and not any(shares.tests.values()):
+        print("no test ran")
+        return int(pytest.ExitCode.NO_TESTS_COLLECTED)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

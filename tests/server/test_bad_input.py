@@ -1,0 +1,109 @@
+"""What comes in on a socket may be anything: it costs its connection, never the node."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.node_process import NodeProcess
+from tests.server.test_clients import consume, produce_all
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMIT_S = 60
+
+
+def is_closed_by_the_node(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        struct.pack(">i", -1),
+        struct.pack(">i", 0),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">ihhih", 10, 77, 0, 1, -1),
+        struct.pack(">ihhih", 10, 3, 1, 1, 32000),
+    ],
+    ids=["http", "negative", "empty", "giant", "short", "unknown api", "long client id"],
+)
+def test_garbage_costs_its_connection_and_nobody_elses(node: NodeProcess, raw: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
+        sock.sendall(raw)
+        assert is_closed_by_the_node(sock)
+    produce_all(node.address, [b"still here"])
+    assert consume(node.address, 1) == [b"still here"]
+
+
+def test_a_request_may_come_byte_by_byte(node: NodeProcess) -> None:
+    frame = struct.pack(">ihhih", 10, 18, 0, 5, -1)
+    with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for position in range(len(frame)):
+            sock.sendall(frame[position : position + 1])
+        assert struct.unpack(">ii", sock.recv(8))[1] == 5
+
+
+def test_many_requests_at_once_are_answered_in_order(node: NodeProcess) -> None:
+    count = 20_000
+    frames = b"".join([struct.pack(">ihhih", 10, 18, 0, n, -1) for n in range(count)])
+    with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
+        import threading
+
+        sender = threading.Thread(target=sock.sendall, args=(frames,))
+        sender.start()
+        with sock.makefile("rb") as answers:
+            for number in range(count):
+                size, correlation_id = struct.unpack(">ii", answers.read(8))
+                assert correlation_id == number
+                answers.read(size - 4)
+        sender.join()
+
+
+def test_a_client_that_never_reads_its_answers_is_not_read_from_for_ever(
+    node: NodeProcess,
+) -> None:
+    frame = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+    with socket.create_connection(("127.0.0.1", node.port), LIMIT_S) as sock:
+        sock.setblocking(False)
+        stalled = False
+        for _ in range(10_000):
+            try:
+                sock.send(frame * 10_000)
+            except BlockingIOError:
+                stalled = True
+                break
+        assert stalled
+        produce_all(node.address, [b"meanwhile"])
+    with open(f"/proc/{node.process.pid}/status") as status:
+        rss_kib = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+    assert rss_kib < 200_000
+
+
+def test_a_second_node_on_the_directory_is_refused(node: NodeProcess, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="lock"):
+        NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "second.txt"))
+
+
+def test_a_port_in_use_is_said(node: NodeProcess, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="Address already in use"):
+        NodeProcess(
+            str(tmp_path / "other"), "--port", str(node.port), errors=str(tmp_path / "second.txt")
+        )
+
+
+def test_another_node_id_is_refused_q5(node: NodeProcess, tmp_path: Path) -> None:
+    """Q5: a configured node id that differs from the directory's: the node refuses to start."""
+    node.stop()
+    with pytest.raises(AssertionError, match="start it with node id 1"):
+        NodeProcess(str(tmp_path / "data"), "--node-id", "2", errors=str(tmp_path / "second.txt"))

@@ -1,0 +1,54 @@
+"""Tables in the docs: made from the tests, checked without writing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import docs
+
+SOURCE = '''"""Elections: Q9 and Q10a."""
+class TestVotes:
+    """Only V2."""
+    def test_q12_grants(self):
+        """Also R3; (P4)."""
+    def test_v2_header(self):
+        """Version 2 of Q12."""
+def test_p1():
+    """No rule: UTF8, Q, xQ5."""
+'''
+
+
+def test_rules_are_read_from_names_and_docstrings() -> None:
+    assert docs.cited_rules(SOURCE) == {
+        "Q9": [""],
+        "Q10": [""],
+        "V2": [""],
+        "R3": ["test_q12_grants"],
+        "P4": ["test_q12_grants"],
+        "Q12": ["test_q12_grants", "test_v2_header"],
+    }
+
+
+def test_a_table_names_every_rule_and_its_tests() -> None:
+    table = docs.rules_table({"tests/raft/test_votes.py": SOURCE, "tests/other.py": '"""Q38"""'})
+    assert "6 of 85 rules" in table
+    assert "| Q9 | [raft/test_votes.py](../tests/raft/test_votes.py) |" in table
+    assert "| R3 | [raft/test_votes.py](../tests/raft/test_votes.py): `test_q12_grants` |" in table
+    assert "| Q38 | none yet |" in table
+
+
+def test_an_unknown_rule_or_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="Q39, which is no rule"):
+        docs.rules_table({"tests/test_a.py": '"""Q39."""'})
+    with pytest.raises(ValueError, match="nobody makes"):
+        docs.renewed("<!-- made by make docs: nonsense -->\n<!-- end -->", {})
+
+
+def test_an_outdated_table_is_noticed_and_a_new_one_is_not() -> None:
+    old = "before\n<!-- made by make docs: rules -->\nold\n<!-- end -->\nafter\n"
+    [(path, new)] = docs.outdated({"docs/a.md": old, "docs/b.md": "no table"})
+    assert path == "docs/a.md"
+    assert new.startswith("before\n<!-- made by")
+    assert new.endswith("<!-- end -->\nafter\n")
+    assert "old" not in new
+    assert list(docs.outdated({"docs/a.md": new})) == []

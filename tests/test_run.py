@@ -1,0 +1,64 @@
+"""The test run's own account of its time."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests import run, tidy
+
+
+def report(
+    node_id: str, seconds: float, when: str = "call", outcome: str = "passed"
+) -> pytest.TestReport:
+    return pytest.TestReport(
+        nodeid=node_id,
+        location=(node_id, 0, ""),
+        keywords={},
+        outcome=outcome,  # type: ignore[arg-type]  # a literal that came through an argument
+        longrepr=None,
+        when=when,  # type: ignore[arg-type]  # the same
+        duration=seconds,
+    )
+
+
+def test_a_test_belongs_to_the_group_of_its_folder() -> None:
+    assert run.group_of("tests/raft/test_votes.py::test_q12[tests/cluster/x]") == "quorum"
+    assert run.group_of("tests/interop/test_driver.py::test_a@jvm") == "node"
+    assert run.group_of("tests/records/deep/test_a.py::test_a") == "ground"
+    assert run.group_of("tests/test_tidy.py::test_a") == "ground"
+
+
+def test_every_group_has_a_budget() -> None:
+    assert set(run.GROUPS.values()) <= set(run.BUDGETS)
+
+
+def test_wall_time_is_shared_out_by_the_time_of_the_tests() -> None:
+    shares = run.Shares()
+    for r in (
+        report("tests/raft/test_a.py::test_a", 2.0, when="setup"),
+        report("tests/raft/test_a.py::test_a", 4.0),
+        report("tests/spark/test_a.py::test_a", 2.0, outcome="skipped"),
+    ):
+        shares.pytest_runtest_logreport(r)
+    assert shares.tests["quorum"] == 1
+    assert shares.tests["spark"] == 0
+    lines = shares.table(200.0).splitlines()
+    [quorum] = [line for line in lines if line.startswith("quorum")]
+    [spark] = [line for line in lines if line.startswith("spark")]
+    assert quorum.split() == ["quorum", "1", "150.0", "75%", "90", "over", "its", "budget"]
+    assert spark.split() == ["spark", "0", "50.0", "25%", "120"]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"), [("pass", 0), ("assert False", 1), ("pytest.skip('all')", 5)]
+)
+def test_a_run_without_a_test_fails(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, body: str, code: int
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", tidy.ROOT)
+    pytester.makepyfile(f"import pytest\ndef test_a():\n    {body}\n")
+    result = pytester.run(sys.executable, "-m", "tests.run", "-n", "0")  # workers start slowly
+    assert result.ret == code
+    result.stdout.fnmatch_lines(["ground *"])

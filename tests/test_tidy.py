@@ -1,0 +1,107 @@
+"""The repository keeps the rules of `tests/tidy.py`, and each rule can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import tidy
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return tidy.repository()
+
+
+def in_src(text: str) -> dict[str, str]:
+    return {"src/kraftlog/a.py": text}
+
+
+BANNED = {
+    "workplace": (tidy.WORKPLACE, "see issue #12", "the fetch session ends; two issues"),
+    "session": (tidy.WORKPLACE, "done in the last session", "scope='session'"),
+    "machine path": (tidy.MACHINE_PATH, "open('/home/me/x')", "docs/work/home.md, ~/work/x"),
+    "registry": (tidy.REGISTRY_HOST, "see https://pypi.org/x", "from PyPI"),
+    "unfinished": (tidy.UNFINISHED, "# TODO later", "mastodon"),
+    "hidden skip": (tidy.HIDDEN_SKIP, "pytest.importorskip('x')", "pytest.skip('x')"),
+}
+
+
+@pytest.mark.parametrize("rule", BANNED)
+def test_banned_words(files: dict[str, str], rule: str) -> None:
+    pattern, bad, good = BANNED[rule]
+    assert list(tidy.banned(pattern, files)) == []
+    assert len(list(tidy.banned(pattern, in_src(f"{good}\n{bad}\n")))) == 1
+    assert list(tidy.banned(pattern, in_src(good))) == []
+
+
+def test_no_stray_files(files: dict[str, str]) -> None:
+    assert list(tidy.stray_files(files)) == []
+    stray = ["uv.lock", "a/package-lock.json", "b.orig", "x.egg-info/PKG", "lib/kafka.jar"]
+    assert list(tidy.stray_files([*stray, "src/lock.py", "storage/log.py"])) == stray
+
+
+def test_file_length(files: dict[str, str]) -> None:
+    assert list(tidy.long_files(files, tidy.LONG_FILES)) == []
+    long = in_src("x = 1\n" * 601)
+    [path] = long
+    assert list(tidy.long_files(long, {})) == [f"{path} has 601 lines"]
+    assert list(tidy.long_files(long, {path: (601, "a table")})) == []
+    assert list(tidy.long_files(long, {path: (601, "")})) != []
+    assert list(tidy.long_files(in_src("x = 1\n"), {path: (601, "a table")})) != []
+
+
+def test_function_length(files: dict[str, str]) -> None:
+    assert list(tidy.long_functions(files, tidy.LONG_FUNCTIONS)) == []
+    text = "class A:\n    def f(self):\n" + "        x = 1\n"
+    assert list(tidy.long_functions(in_src(text + "        x = 1\n" * 68), {})) == []
+    assert list(tidy.long_functions(in_src(text + "        x = 1\n" * 69), {})) == [
+        "src/kraftlog/a.py:f has 71 lines"
+    ]
+
+
+@pytest.mark.parametrize(
+    "bare",
+    [
+        "# type: ignore",
+        "# type: ignore[x]",
+        "# noqa",
+        "# noqa: S102",
+        "# noqa - why",
+        "# pragma: x",
+    ],
+)
+def test_waivers_have_reasons(files: dict[str, str], bare: str) -> None:
+    assert list(tidy.bare_waivers(files)) == []
+    assert len(list(tidy.bare_waivers(in_src(f"x = 1  {bare}\n")))) == 1
+    reasoned = f"x = 1  {bare} - why\ny = '{bare}'\n"
+    is_complete = "[" in bare or ": S" in bare or "pragma" in bare
+    assert (list(tidy.bare_waivers(in_src(reasoned))) == []) == is_complete
+
+
+def test_no_dead_code(files: dict[str, str]) -> None:
+    assert list(tidy.unused_names(files, tidy.UNUSED)) == []
+    text = "def lonely(): pass\n# lonely\ndef called(): pass\ncalled()\nclass Named: pass\n"
+    dead = {**in_src(text), "tests/test_a.py": "x = 'a.Named'\n'''lonely in prose'''\n"}
+    assert list(tidy.unused_names(dead, {})) == ["src/kraftlog/a.py:lonely is used nowhere"]
+    allowed = {"src/kraftlog/a.py:lonely": "used by Spark", "src/kraftlog/a.py:called": "once"}
+    assert list(tidy.unused_names(dead, allowed)) == [
+        "src/kraftlog/a.py:called fits nothing that is unused: take it off the list"
+    ]
+
+
+def test_test_modules_say_what_they_test(files: dict[str, str]) -> None:
+    assert list(tidy.modules_without_docstring(files)) == []
+    mute = {"tests/a/test_b.py": "x = 1\n", "tests/a/test_c.py": "'''C.'''\n", "tests/b.py": ""}
+    assert len(list(tidy.modules_without_docstring(mute))) == 1
+
+
+def test_links_lead_somewhere(files: dict[str, str]) -> None:
+    assert list(tidy.broken_links(files, files)) == []
+    docs = {
+        "docs/a.md": "[b](b.md) [h](b.md#the-way) [web](https://x.y) [up](../src) `[no](code)`",
+        "docs/b.md": "# The way!",
+        "src/x.py": "",
+    }
+    assert list(tidy.broken_links(docs, docs)) == []
+    broken = {**docs, "docs/c.md": "[a](d.md) [b](b.md#nowhere) [c](#here)"}
+    assert len(list(tidy.broken_links(broken, broken))) == 3

@@ -1,0 +1,157 @@
+"""Every message there is, and random values for any of them."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.wire import messages
+from kraftlog.wire.compiler import Form
+from kraftlog.wire.schema import Field, Message
+
+if TYPE_CHECKING:
+    from random import Random
+
+RANGES = {
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "uint16": (0, 2**16 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint32": (0, 2**32 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}
+LETTERS = "abcdefghijklmnopqrstuvwxyz.-_0123456789äß€😀"
+
+
+@cache
+def all_messages() -> tuple[type[Message], ...]:
+    """Every class of `wire.messages` that is a message of its own, not a part of one."""
+    found: list[type[Message]] = []
+    for module in iter_modules(messages.__path__):
+        namespace = vars(import_module(f"{messages.__name__}.{module.name}"))
+        found += [
+            thing
+            for thing in namespace.values()
+            if isinstance(thing, type) and issubclass(thing, Message) and "_versions" in vars(thing)
+        ]
+    return tuple(found)
+
+
+def versions_of(cls: type[Message]) -> range:
+    first, last = cls._versions
+    return range(first, last + 1)
+
+
+#: Tagged fields from here on are our own: no other codec has them.
+OUR_TAGS = 10000
+
+
+class Sampler:
+    """Random messages: what a version can say, with edges more often than chance would have."""
+
+    def __init__(
+        self,
+        random: Random,
+        *,
+        null_share: float = 0.2,
+        tame: bool = False,
+        small: bool = False,
+        ours: bool = False,
+        unknown: bool = False,
+    ) -> None:
+        self.random = random
+        self.null_share = null_share
+        #: kio reads durations, moments and error codes as objects that do not hold every number.
+        self.tame = tame
+        #: Short strings, so that something can be done at every byte of a message.
+        self.small = small
+        #: With our own tagged fields.
+        self.ours = ours
+        #: With tagged fields that no schema knows.
+        self.unknown = unknown
+
+    def message(self, cls: type[Message], version: int) -> Any:
+        return self.struct(cls, Form(cls, version))
+
+    def struct(self, cls: type[Message], form: Form) -> Any:
+        values = {}
+        for field in cls._schema:
+            there = field.in_version(form.version) and (self.ours or field.tag < OUR_TAGS)
+            if there and (field.tag < 0 or self.random.random() < 0.6):
+                values[field.name] = self.value(field, form)
+            else:
+                values[field.name] = field.default
+        message = cls(**values)
+        if self.unknown and form.flexible:
+            message.unknown_tags = tuple(
+                [(tag, self.random.randbytes(tag % 9)) for tag in (77, 5000, 20000, 2**32 - 1)]
+            )
+        return message
+
+    def value(self, field: Field, form: Form) -> Any:
+        if field.nullable_in(form.version) and self.random.random() < self.null_share:
+            return None
+        if field.is_array:
+            count = self.random.choice((0, 1, 1, 2) if self.small else (0, 1, 1, 2, 3))
+            return tuple([self.single(field, form) for _ in range(count)])
+        return self.single(field, form)
+
+    def single(self, field: Field, form: Form) -> Any:
+        if field.struct is not None:
+            return self.struct(field.struct, form)
+        return self.primitive(field.kind, field.name)
+
+    def size(self) -> int:
+        if self.small:
+            return self.random.choice((0, 1, 3))
+        return self.random.choice((0, 1, 5, 20, 130)) if self.random.random() < 0.9 else 300
+
+    def primitive(self, kind: str, name: str = "") -> Any:
+        random = self.random
+        if kind == "bool":
+            return random.random() < 0.5
+        if kind == "float64":
+            return struct.unpack(">d", struct.pack(">d", random.uniform(-1e9, 1e9)))[0]
+        if kind == "uuid":
+            return random.randbytes(16)
+        if kind == "string":
+            return "".join(random.choices(LETTERS, k=self.size()))
+        if kind in {"bytes", "batches"}:
+            return random.randbytes(self.size())
+        low, high = RANGES[kind]
+        if self.tame and name.endswith("error_code"):
+            return random.randint(-1, 133)
+        if self.tame and ("_ms" in name or "timestamp" in name):
+            return random.randint(0, min(high, 2**40))
+        return random.choice((0, -1 if low else 1, low, high, random.randint(low, high)))
+
+
+def plain(value: Any) -> Any:
+    """The same value with views as bytes, arrays as tuples, floats as bits: for comparing."""
+    if isinstance(value, Message):
+        return (type(value).__name__, *[plain(getattr(value, f)) for f in type(value)._fields])
+    if isinstance(value, (list, tuple)):
+        return tuple([plain(v) for v in value])
+    if isinstance(value, float):
+        return struct.pack(">d", value)  # a NaN equals itself here
+    return bytes(value) if isinstance(value, memoryview) else value
+
+
+def has_our_tags(cls: type[Message]) -> bool:
+    """Whether the message or a struct in it has tagged fields that Kafka does not have."""
+    return any(
+        field.tag >= OUR_TAGS or (field.struct is not None and has_our_tags(field.struct))
+        for field in cls._schema
+    )
+
+
+def parts_of(cls: type[Message]) -> list[type[Message]]:
+    """The message and every struct in it."""
+    found = [cls]
+    for field in cls._schema:
+        if field.struct is not None:
+            found += parts_of(field.struct)
+    return found

@@ -1,0 +1,101 @@
+"""Compiled readers and writers against the slow reader, on every message in every version."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.wire.codec import (
+    decode,
+    decode_part,
+    decode_with_tags,
+    encode,
+    encode_with_tags,
+)
+from kraftlog.wire.compiler import has_batches, reader_source, writer_source
+from kraftlog.wire.explain import read_slowly
+from kraftlog.wire.primitives import rest_of_uvarint, uvarint
+from kraftlog.wire.schema import Message
+from tests.wire.samples import Sampler, all_messages, plain, versions_of
+
+EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+ROUNDS = 4
+
+
+@EVERY_MESSAGE
+def test_fast_and_slow_readers_agree_with_what_was_written(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        sampler = Sampler(Random(f"{cls.__name__}{version}"), ours=True)
+        for _ in range(ROUNDS):
+            message = sampler.message(cls, version)
+            raw = encode(message, version)
+            slow, after = read_slowly(cls, version, raw)
+            fast = decode(cls, version, raw)
+            assert after == len(raw)
+            assert plain(slow) == plain(fast) == plain(message)
+            assert encode(slow, version) == encode(fast, version) == raw
+
+
+@EVERY_MESSAGE
+def test_any_buffer_at_any_place(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        message = Sampler(Random(f"{cls.__name__}{version}")).message(cls, version)
+        raw = encode(message, version)
+        framed = b"\xff\xfe\xfd" + raw + b"\xfc\xfb"
+        stop = 3 + len(raw)
+        for buffer in (
+            framed,
+            bytearray(framed),
+            memoryview(framed),
+            memoryview(bytearray(framed)),
+        ):
+            assert plain(decode(cls, version, buffer, 3, stop)) == plain(message)
+            again, after = decode_part(cls, version, buffer, 3)
+            assert (plain(again), after) == (plain(message), stop)
+
+
+@EVERY_MESSAGE
+def test_only_batches_are_views_of_the_buffer(cls: type[Message]) -> None:
+    """What is kept of a request must not keep the receive buffer alive."""
+    if has_batches(cls):
+        return
+    version = cls._versions[1]
+    raw = bytearray(encode(Sampler(Random(1)).message(cls, version), version))
+    before = plain(message := decode(cls, version, raw))
+    raw[:] = bytes(len(raw))
+    assert plain(message) == before
+    raw.clear()  # a buffer that is still viewed refuses
+
+
+@EVERY_MESSAGE
+def test_unknown_tags_are_skipped_or_kept_as_they_are(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        random = Random(f"{cls.__name__}{version}")
+        message = Sampler(random, unknown=True, ours=True).message(cls, version)
+        raw = encode_with_tags(message, version)
+        assert plain(decode(cls, version, raw)) == plain(message)
+        assert (raw == encode(message, version)) == (version < cls._flexible)
+        kept = decode_with_tags(cls, version, raw)
+        slow, _ = read_slowly(cls, version, raw, keep_tags=True)
+        assert plain(kept) == plain(message)
+        assert encode_with_tags(kept, version) == encode_with_tags(slow, version) == raw
+
+
+@EVERY_MESSAGE
+def test_the_text_of_readers_and_writers_can_be_looked_at(cls: type[Message]) -> None:
+    version = cls._versions[1]
+    assert reader_source(cls, version).startswith("def read(buf, pos, end):\n")
+    assert writer_source(cls, version).startswith("def write(m, put):\n")
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_a_varint_is_seven_bits_a_byte(value: int) -> None:
+    raw = uvarint(value)
+    assert sum((byte & 0x7F) << 7 * index for index, byte in enumerate(raw)) == value
+    assert [byte > 0x7F for byte in raw] == [True] * (len(raw) - 1) + [False]
+    assert len(raw) == max(1, -(-value.bit_length() // 7))
+    if len(raw) > 1:
+        assert rest_of_uvarint(raw, 1, raw[0]) == (value, len(raw))

@@ -1,0 +1,210 @@
+"""Bytes that are no message: the only exception is ProtocolError, which names field and byte."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.errors import ProtocolError
+from kraftlog.wire.codec import decode, decode_with_tags, encode, encode_with_tags
+from kraftlog.wire.compiler import has_batches
+from kraftlog.wire.explain import read_slowly
+from kraftlog.wire.schema import Message, array, string
+from tests.wire.samples import Sampler, all_messages, plain, versions_of
+
+EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+#: Lengths no frame is long enough for, in every form that a length has.
+ABSURD = (b"\x7f\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xff\x0f", b"\xff" * 9)
+#: Places in a message at which each kind of damage is tried.
+PLACES = 12
+
+
+def small(cls: type[Message], version: int, seed: int = 0) -> bytes:
+    random = Random(f"{cls.__name__}{version}{seed}")
+    return encode(
+        Sampler(random, small=True, ours=True, null_share=0.1).message(cls, version), version
+    )
+
+
+def attempt(cls: type[Message], version: int, raw: bytes) -> Message | ProtocolError:
+    try:
+        return decode(cls, version, raw)
+    except ProtocolError as error:
+        return error
+
+
+def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
+    """Read what may be broken: both readers refuse it, or both see the same message."""
+    outcome = attempt(cls, version, raw)
+    if isinstance(outcome, ProtocolError):
+        assert outcome.field.startswith(f"{cls.__name__} v{version}")
+        assert 0 <= outcome.position <= len(raw)
+        assert outcome.what != "0 bytes too many", "only the slow reader understood it"
+        return outcome
+    slow, after = read_slowly(cls, version, raw)
+    assert after == len(raw)
+    assert plain(slow) == plain(outcome)
+    return None
+
+
+def places(raw: bytes, random: Random) -> Iterator[int]:
+    everywhere = range(len(raw))
+    yield from everywhere if len(raw) <= PLACES else random.sample(everywhere, PLACES)
+
+
+@EVERY_MESSAGE
+def test_cut_off_at_every_byte(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        raw = small(cls, version)
+        for stop in range(len(raw)):
+            error = judge(cls, version, raw[:stop])
+            assert error
+            assert error.field != f"{cls.__name__} v{version}", "names no field"
+
+
+@EVERY_MESSAGE
+def test_bytes_behind_the_message(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        raw = small(cls, version)
+        error = judge(cls, version, raw + b"\0\1")
+        assert error
+        assert (error.what, error.position) == ("2 bytes too many", len(raw))
+
+
+@EVERY_MESSAGE
+def test_flipped_bits(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        raw, random = small(cls, version), Random(version)
+        for place in places(raw, random):
+            flipped = raw[place] ^ (1 << random.randrange(8))
+            judge(cls, version, raw[:place] + bytes((flipped,)) + raw[place + 1 :])
+
+
+@EVERY_MESSAGE
+def test_absurd_lengths_cost_no_memory(cls: type[Message]) -> None:
+    """Nothing is allocated on the word of a length that the frame can't hold."""
+    for version in versions_of(cls):
+        raw, random = small(cls, version), Random(version)
+        judge(cls, version, raw)  # compiles the reader
+        tracemalloc.start()
+        for place in places(raw, random):
+            absurd = ABSURD[place % len(ABSURD)]
+            judge(cls, version, raw[:place] + absurd + raw[place + len(absurd) :])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 100_000 + 200 * len(raw)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@EVERY_MESSAGE
+def test_a_frame_of_many_items_takes_a_small_multiple_of_its_size(
+    cls: type[Message], share: float
+) -> None:
+    """The items that cost a sender least may not cost the reader a hundred times that."""
+    version = cls._versions[1]
+    decode(cls, version, small(cls, version))
+    random = Random(f"{cls.__name__}{share}")
+    for start in range(0, len(small(cls, version)), 3):
+        # a huge array from here on whose items are as short as possible, or anything
+        head = small(cls, version)[:start]
+        count = b"\x00\x00\x10\x00" if version < cls._flexible else b"\x80\x20"
+        body = bytes(6000) if share == 0 else random.randbytes(6000)
+        raw = head + count + body
+        tracemalloc.start()
+        attempt(cls, version, raw)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 100 * len(raw)
+
+
+@EVERY_MESSAGE
+def test_broken_unknown_tags_do_not_survive(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        random = Random(f"{cls.__name__}{version}")
+        message = Sampler(random, small=True, unknown=True).message(cls, version)
+        raw = encode_with_tags(message, version)
+        for place in places(raw, random):
+            broken = raw[:place] + b"\xff" + raw[place + 1 :]
+            judge(cls, version, broken)
+            try:
+                kept = decode_with_tags(cls, version, broken)
+            except ProtocolError:
+                continue
+            assert plain(kept) == plain(decode(cls, version, broken))
+
+
+@EVERY_MESSAGE
+def test_other_buffers_than_bytes_are_judged_alike(cls: type[Message]) -> None:
+    version = cls._versions[1]
+    raw, random = small(cls, version), Random(0)
+    for place in places(raw, random):
+        broken = raw[:place] + b"\xff" + raw[place + 1 :]
+        expected = judge(cls, version, broken)
+        for buffer in (
+            bytearray(broken),
+            memoryview(broken),
+            memoryview(b"__" + broken + b"__")[2:-2],
+        ):
+            if expected is None:
+                assert plain(decode(cls, version, buffer)) == plain(decode(cls, version, broken))
+                continue
+            with pytest.raises(ProtocolError) as caught:
+                decode(cls, version, buffer)
+            assert str(caught.value) == str(expected)
+        shifted = b"\x01" * 5 + broken + b"\x02" * 7
+        if expected is not None:
+            with pytest.raises(ProtocolError) as caught:
+                decode(cls, version, shifted, 5, 5 + len(broken))
+            assert str(caught.value) == str(expected)
+
+
+VERSIONS = [(cls, version) for cls in all_messages() for version in versions_of(cls)]
+
+
+@given(st.sampled_from(VERSIONS), st.binary(max_size=120))
+def test_any_bytes_at_all(which: tuple[type[Message], int], raw: bytes) -> None:
+    judge(*which, raw)
+
+
+class Words(Message, versions=(0, 1), flexible=1):
+    words: tuple[str, ...] = array("string")
+    last: str = string()
+
+
+@pytest.mark.parametrize(
+    ("version", "raw", "what", "field", "position"),
+    [
+        (0, b"\0\0\0\1\0\2\xc3\x28\0\0", "not UTF-8", "words[0]", 6),
+        (0, b"\0\0\0\2\0\1a\0\2b\xff\0\0", "not UTF-8", "words[1]", 10),
+        (1, b"\2\2a\3\xed\xa0\0", "not UTF-8", "last", 4),
+        (0, b"\xff\xff\xff\xff\0\0", "null where none may be", "words", 0),
+        (0, b"\0\0\0\0\xff\xfe", "negative length", "last", 4),
+        (1, b"\1\0\0", "null where none may be", "last", 1),
+        (1, b"\xff\xff\xff\xff\x1f\1\0", "varint beyond 32 bits", "words", 5),
+        (1, b"\xff\xff\xff\xff\xff\1\0", "varint longer than five bytes", "words", 5),
+        (0, b"\0\0\0\x09\0\0", "array of 9 items, 2 bytes left", "words", 4),
+        (0, b"\0\0\0\0\0\5ab", "5 bytes wanted, 2 left", "last", 6),
+        (1, b"\1\1\1\3\5ab", "tagged field of 5 bytes, 2 left", "tags", 5),
+        (1, b"\1\1\2\3\0\3\0", "tags out of order", "tags", 5),
+        (1, b"\1\1\0\0", "1 bytes too many", "", 3),
+    ],
+)
+def test_what_is_said_about_it(
+    version: int, raw: bytes, what: str, field: str, position: int
+) -> None:
+    error = judge(Words, version, raw)
+    assert error
+    name = f"Words v{version}" + (f": {field}" if field else "")
+    assert (error.what, error.field, error.position) == (what, name, position)
+    assert str(error) == f"{what} in {name} at byte {position}"
+
+
+def test_messages_with_batches_are_among_those_tried() -> None:
+    assert {"ProduceRequest", "FetchResponse"} <= {
+        cls.__name__ for cls in all_messages() if has_batches(cls)
+    }

@@ -1,0 +1,156 @@
+"""The bytes of the APIs and tagged fields that only we have, written down."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import UnsupportedVersionError
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages.control_records import VotersRecord
+from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest
+from kraftlog.wire.messages.discover_brokers import (
+    DiscoverBrokersRequest,
+    DiscoverBrokersResponse,
+    DiscoveredBroker,
+)
+from kraftlog.wire.messages.metadata import MetadataRequest
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from kraftlog.wire.messages.read_offset import (
+    ReadOffsetPartition,
+    ReadOffsetPartitionResult,
+    ReadOffsetRequest,
+    ReadOffsetResponse,
+    ReadOffsetTopic,
+    ReadOffsetTopicResult,
+)
+from kraftlog.wire.messages.remove_partitions import (
+    RemovePartitionsRequest,
+    RemovePartitionsResponse,
+    RemovePartitionsTopic,
+    RemovePartitionsTopicResult,
+)
+from kraftlog.wire.schema import Message
+from tests.wire.samples import plain
+
+GOLDEN: list[tuple[type[Message], Message, str]] = [
+    (
+        DiscoverBrokersRequest,
+        DiscoverBrokersRequest(
+            cluster_id="c", broker_id=3, host="h", port=9093, boot_timestamp_ms=258
+        ),
+        "0263 00000003 0268 2385 0000000000000102 00",
+    ),
+    (
+        DiscoverBrokersRequest,
+        DiscoverBrokersRequest(cluster_id=None),
+        "00 ffffffff 01 0000 ffffffffffffffff 00",
+    ),
+    (
+        DiscoverBrokersResponse,
+        DiscoverBrokersResponse(
+            error_code=104,
+            cluster_id="c",
+            leader_id=1,
+            leader_epoch=7,
+            brokers=(DiscoveredBroker(broker_id=3, host="h", port=65535, boot_timestamp_ms=-1),),
+        ),
+        "0068 0263 00000001 00000007 02 00000003 0268 ffff ffffffffffffffff 00 00",
+    ),
+    (
+        ReadOffsetRequest,
+        ReadOffsetRequest(
+            cluster_id="c",
+            read_timestamp_ms=5,
+            topics=(
+                ReadOffsetTopic(
+                    topic_name="t", partitions=(ReadOffsetPartition(partition_index=2),)
+                ),
+            ),
+        ),
+        "0263 0000000000000005 02 0274 02 00000002 00 00 00",
+    ),
+    (
+        ReadOffsetResponse,
+        ReadOffsetResponse(
+            cluster_id=None,
+            topics=(
+                ReadOffsetTopicResult(
+                    topic_name="t",
+                    partitions=(
+                        ReadOffsetPartitionResult(
+                            partition_index=2, error_code=6, leader_id=1, leader_epoch=4, offset=9
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        "0000 00 02 0274 02 00000002 0006 00000001 00000004 0000000000000009 00 00 00",
+    ),
+    (
+        RemovePartitionsRequest,
+        RemovePartitionsRequest(
+            topics=(RemovePartitionsTopic(name="t", partitions=(4, 5)),),
+            timeout_ms=1000,
+            validate_only=True,
+        ),
+        "02 0274 03 00000004 00000005 00 000003e8 01 00",
+    ),
+    (
+        RemovePartitionsResponse,
+        RemovePartitionsResponse(
+            throttle_time_ms=2,
+            results=(RemovePartitionsTopicResult(name="t", error_code=37, error_message="no"),),
+        ),
+        "00000002 02 0274 0025 036e6f 00 00",
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "message", "golden"), GOLDEN)
+def test_our_apis(cls: type[Message], message: Message, golden: str) -> None:
+    """R9, P5, V11."""
+    raw = bytes.fromhex(golden)
+    assert encode(message, 0) == raw
+    assert plain(decode(cls, 0, raw)) == plain(message)
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "golden"),
+    [
+        # R1: 10000 is the varint 90 4e
+        (VotersRecord(version=0, voters=()), 0, "0000 01 00"),
+        (
+            VotersRecord(version=0, voters=(), target_voters=(4, 5), cluster_id="id"),
+            0,
+            "0000 01 02 904e 09 03 00000004 00000005 914e 03 03 6964",
+        ),
+        (
+            VotersRecord(version=0, voters=(), target_voters=()),
+            0,
+            "0000 01 01 904e 01 01",
+        ),
+        # V11
+        (
+            PartitionChangeRecord(partition_id=1, topic_id=bytes(16), removed=True),
+            0,
+            "00000001 00000000000000000000000000000000 01 904e 01 01",
+        ),
+        # P7
+        (
+            MetadataRequest(topics=None, linearizable=True),
+            12,
+            "00 01 00 01 904e 01 01",
+        ),
+        (DescribeConfigsRequest(resources=(), linearizable=True), 4, "01 00 00 01 904e 01 01"),
+    ],
+)
+def test_our_tagged_fields(message: Message, version: int, golden: str) -> None:
+    raw = bytes.fromhex(golden)
+    assert encode(message, version) == raw
+    assert decode(type(message), version, raw) == message
+
+
+def test_a_linearizable_read_is_not_asked_of_a_version_that_cannot_ask() -> None:
+    """P7: the answer might be stale without anybody knowing."""
+    with pytest.raises(UnsupportedVersionError, match="linearizable"):
+        encode(MetadataRequest(topics=None, linearizable=True), 8)

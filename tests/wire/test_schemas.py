@@ -1,0 +1,147 @@
+"""The table of APIs, the schemas, and what holds between them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from random import Random
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import UnsupportedVersionError
+from kraftlog.wire import apis, schema
+from kraftlog.wire.apis import APIS, Api, ApiKey
+from kraftlog.wire.codec import encode
+from kraftlog.wire.compiler import Form
+from kraftlog.wire.schema import FOREVER, Field, Message
+from tests.wire.samples import Sampler, all_messages, parts_of, versions_of
+
+EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+
+
+@EVERY_API
+def test_the_table_says_what_the_classes_say(api: Api) -> None:
+    for cls in (api.request(), api.response()):
+        assert cls._versions == (api.first, api.last)
+        assert cls._flexible == api.flexible
+
+
+def test_every_key_has_its_api_and_its_name() -> None:
+    keys = {name: key for name, key in vars(ApiKey).items() if not name.startswith("_")}
+    assert sorted(keys.values()) == sorted(APIS)
+    for name, key in keys.items():
+        assert APIS[key].module.upper() == name
+        assert APIS[key].key == key
+    assert apis.NEVER == FOREVER
+
+
+@pytest.mark.parametrize("api", [a for a in APIS.values() if a.key < 1000], ids=lambda a: a.name)
+def test_headers_are_kios_headers(api: Api) -> None:
+    for version in range(api.first, api.last + 1):
+        package = f"kio.schema.{api.module}.v{version}"
+        for kind, ours in (
+            ("request", api.request_header_version(version)),
+            ("response", api.response_header_version(version)),
+        ):
+            theirs: Any = getattr(import_module(f"{package}.{kind}"), api.name + kind.capitalize())
+            assert theirs.__api_key__ == api.key
+            assert theirs.__header_schema__.__module__ == f"kio.schema.{kind}_header.v{ours}.header"
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_a_schema_can_mean_what_it_says(cls: type[Message]) -> None:
+    first, last = cls._versions
+    for part in parts_of(cls):
+        tags = [field.tag for field in part._schema if field.tag >= 0]
+        assert len(tags) == len(set(tags))
+        for field in part._schema:
+            assert field.since <= last, f"{field} never appears"
+            assert first <= field.until, f"{field} has gone before the first version"
+            assert field.null_since == FOREVER or field.null_since <= last
+            if field.tag >= 0:
+                assert not field.required, f"{field} is tagged, so it may be absent"
+                assert max(field.since, first) >= cls._flexible, f"{field}: no tags in old forms"
+            if not all(field.in_version(version) for version in versions_of(cls)):
+                assert not field.required, f"{field} is absent in some version"
+
+
+def test_a_word_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="no such word for a field: sicne"):
+        schema.int32(sicne=3)
+
+
+# What a version can't say ------------------------------------------------------------------------
+
+
+def other_value(field: Field, cls: type[Message]) -> Any:
+    """A value that is not the default, from a version that has the field."""
+    form = Form(cls, max(field.since, cls._versions[0]))
+    sampler = Sampler(Random(1), null_share=0)
+    return next(v for _ in range(1000) if (v := sampler.value(field, form)) != field.default)
+
+
+def whole(cls: type[Message], version: int) -> Any:
+    """A message in which every array has an element and nothing is null."""
+    return _whole(cls, Form(cls, version))
+
+
+def _whole(cls: type[Message], form: Form) -> Any:
+    sampler, values = Sampler(Random(2), null_share=0), {}
+    for field in cls._schema:
+        if not field.in_version(form.version):
+            values[field.name] = field.default
+            continue
+        value = _whole(field.struct, form) if field.struct else sampler.primitive(field.kind)
+        values[field.name] = (value,) if field.is_array else value
+    return cls(**values)
+
+
+def places(message: Message, version: int) -> list[Message]:
+    """The message and every struct in it that the version has, as they stand in it."""
+    found = [message]
+    for field in type(message)._schema:
+        if field.struct is not None and field.in_version(version):
+            value = getattr(message, field.name)
+            for part in value if field.is_array else (value,):
+                found += places(part, version)
+    return found
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_what_a_version_cannot_say_is_refused_unless_it_may_be_dropped(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        form, message = Form(cls, version), whole(cls, version)
+        raw = encode(message, version)
+        for part in places(message, version):
+            for field in form.absent(type(part)):
+                setattr(part, field.name, other_value(field, cls))
+                if field.ignorable:
+                    assert encode(message, version) == raw
+                else:
+                    with pytest.raises(UnsupportedVersionError, match=field.name):
+                        encode(message, version)
+                setattr(part, field.name, field.default)
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_null_is_refused_where_none_may_be(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        form, message = Form(cls, version), whole(cls, version)
+        for part in places(message, version):
+            for field in (*form.plain(type(part)), *form.tagged(type(part))):
+                fixed = not field.is_array and (
+                    field.kind not in {"string", "bytes", "batches", "struct"}
+                )
+                if fixed or field.nullable_in(version):
+                    continue
+                value = getattr(part, field.name)
+                setattr(part, field.name, None)
+                with pytest.raises(UnsupportedVersionError, match=f"{field.name} may not be null"):
+                    encode(message, version)
+                setattr(part, field.name, value)
+
+
+def test_a_version_that_does_not_exist_is_refused() -> None:
+    cls = APIS[ApiKey.FETCH].request()
+    with pytest.raises(UnsupportedVersionError, match="FetchRequest has versions 4 to 18, not 3"):
+        encode(Sampler(Random(0)).message(cls, 4), 3)
