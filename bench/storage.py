@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kraftlog.records.builder import build_batch
@@ -99,8 +100,8 @@ def appending() -> Iterator[tuple[str, float, str]]:
         batch = template(size)
         ours = bare = float("inf")
         for _ in range(5):  # in turns, as the disk's mood changes
-            ours = min(ours, best(lambda folder, b=batch: append_seconds(folder, b, 64), 1))  # type: ignore[misc]
-            bare = min(bare, best(lambda folder, b=batch: bare_seconds(folder, b, 64), 1))  # type: ignore[misc]
+            ours = min(ours, best(partial(append_seconds, batch=batch, count=64), 1))
+            bare = min(bare, best(partial(bare_seconds, batch=batch, count=64), 1))
         yield f"append, turns of 1 MB in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
         yield f"the same against a bare pwritev loop, {name}", bare / ours, "x"
 
@@ -227,7 +228,7 @@ def open_and_tell(path: str) -> None:
     """In a process of its own: open everything, print seconds and kilobytes; touch nothing."""
     import gc
 
-    from kraftlog.storage import manifest, recovery  # noqa: F401 - imports are not what is measured
+    from kraftlog.storage import manifest, recovery  # noqa: F401 - loaded before measuring
 
     keep = {name: read_file(f"{path}/{name}") for name in (MANIFEST, CLEAN_MARKER)}
     gc.collect()

@@ -9,7 +9,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kraftlog.ports.files import Files
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: Kafka's tools stop at the first zero of a longer file
 _READ = os.O_RDONLY | os.O_CLOEXEC
@@ -130,8 +129,3 @@ def _c_function(name: str) -> Callable[..., None]:
                 raise OSError(code, os.strerror(code))
 
     return call
-
-
-def _is_files(files: OsFiles) -> Files:
-    """Lets the type checker hold the class against the port."""
-    return files

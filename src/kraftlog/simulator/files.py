@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from kraftlog.ports.files import Files
     from kraftlog.types import Buffer
 
 SECTOR = 512
@@ -452,8 +451,3 @@ class MemoryFiles:
 
 def _error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
-
-
-def _is_files(files: MemoryFiles) -> Files:
-    """Lets the type checker hold the class against the port."""
-    return files
