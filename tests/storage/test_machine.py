@@ -109,13 +109,13 @@ class LogMachine(RuleBasedStateMachine):
         self.m.files.faults = []
         self.m.crash(None, power=False)
 
-    @rule(room=st.integers(0, 400))
-    def disk_is_full(self, room: int) -> None:
+    @rule(room=st.integers(0, 400), count=st.sampled_from([1, 2, 12]))
+    def disk_is_full(self, room: int, count: int) -> None:
         m = self.m
         m.files.capacity_bytes = m.files.used_bytes() + room
         sequences, before = dict(m.next_sequence), list(m.possible)
         try:
-            m.append([3, 3], 1)
+            m.append([3] * count, 1)
         except DiskFullError:
             m.next_sequence, m.possible = sequences, before
         m.files.capacity_bytes = None

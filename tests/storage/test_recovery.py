@@ -339,6 +339,45 @@ def test_a_disk_that_is_full_when_a_segment_begins() -> None:
     assert (read_all(again), report.is_noteworthy) == (written, False)
 
 
+def test_an_append_of_many_segments_is_all_or_nothing() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 3)
+    files.capacity_bytes = files.used_bytes() + 2000
+    with pytest.raises(DiskFullError):
+        put(log, *[batch(log.end_offset + i, producer_id=1, sequence=i) for i in range(50)])
+    assert (read_all(log), log.producers.entries) == (written, {})
+    files.capacity_bytes = None
+    fill(log, 3)
+
+
+def test_recovery_goes_in_small_steps() -> None:
+    """No step reads more than a chunk, so that a loop can do other work in between."""
+    files = memory()
+    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    for _ in range(40):
+        put(log, batch(log.end_offset, size=50_000))
+    files.kill()
+    steps = list(open_log(new_disk(files), FOLDER, SMALL))
+    assert sum(steps) == log.size_bytes
+    assert len(steps) >= 8
+    assert max(steps) <= 256 << 10
+
+
+def test_a_batch_larger_than_a_chunk_is_checked_whole() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    put(log, batch(0), batch(1, size=1_000_000), batch(2))
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert (again.end_offset, report.problem) == (3, "")
+    files.corrupt(again.segments[0].log.path, 900_000, b"\x00")
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert again.end_offset == 1
+    assert "checksum" in report.problem
+
+
 def test_a_short_write_is_carried_on() -> None:
     files = memory()
     log, _ = opened(new_disk(files))

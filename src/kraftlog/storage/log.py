@@ -134,14 +134,18 @@ class Log:
         self.end_offset = batches.last_offset + 1
 
     def _append_in_pieces(self, buffers: Sequence[Buffer], now_ms: int) -> None:
-        """More than a segment holds: as much as fits into each."""
-        start, size = 0, 0
-        for number, buffer in enumerate(buffers):
-            if number > start and size + len(buffer) > self.config.segment_bytes:
-                self.append(buffers[start:number], describe(buffers[start:number]), now_ms)
-                start, size = number, 0
-            size += len(buffer)
-        self.append(buffers[start:], describe(buffers[start:]), now_ms)
+        """More than a segment holds: as much as fits into each, and all or nothing."""
+        end_offset, start, size = self.end_offset, 0, 0
+        try:
+            for number, buffer in enumerate(buffers):
+                if number > start and size + len(buffer) > self.config.segment_bytes:
+                    self.append(buffers[start:number], describe(buffers[start:number]), now_ms)
+                    start, size = number, 0
+                size += len(buffer)
+            self.append(buffers[start:], describe(buffers[start:]), now_ms)
+        except DiskFullError:
+            self.truncate_to(end_offset)
+            raise
 
     def _make_room(self, batches: Batches, now_ms: int) -> None:
         """A new active segment for these batches."""
@@ -261,6 +265,21 @@ class Log:
                         if record.timestamp_ms >= timestamp and record.offset >= first:
                             found = record.offset, record.timestamp_ms
                             return found if record.offset < limit else None
+        return None
+
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record with the largest timestamp."""
+        from kraftlog.records.reader import read_records
+
+        if not self.segments or not self.size_bytes:
+            return None
+        segment = max(self.segments, key=_max_timestamp)
+        with _Doing(self, "finding the newest record"):
+            position = segment.position_of(segment.max_timestamp_offset)
+            for place, size, _, _ in segment.walk(position):
+                for record in read_records(self.read(Slice(segment.log, place, size))):
+                    if record.timestamp_ms == segment.max_timestamp:
+                        return record.offset, record.timestamp_ms
         return None
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
@@ -535,6 +554,10 @@ class _Doing:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
+
+
+def _max_timestamp(segment: Segment) -> int:
+    return segment.max_timestamp
 
 
 def _accept(_: int) -> None:

@@ -144,8 +144,7 @@ class _Opener:
         log.tracker = ProducerTracker(self.disk, log.folder, sorted(self._bases(SNAPSHOT)))
         first_scanned = self._first_to_scan(segments)
         trusted = segments[:first_scanned]
-        self._believe(trusted, segments[first_scanned:])
-        yield 0
+        yield from self._believe(trusted, segments[first_scanned:])
         log.segments = trusted
         log.end_offset = trusted[-1].end_offset if trusted else self._first_base(segments)
         if self.clean:
@@ -216,12 +215,12 @@ class _Opener:
 
     # -- what is believed ----------------------------------------------------------------------
 
-    def _believe(self, trusted: list[Segment], rest: list[Segment]) -> None:
+    def _believe(self, trusted: list[Segment], rest: list[Segment]) -> Generator[int, None, None]:
         """Take sealed segments as they are; only their indexes are looked at."""
         for number, segment in enumerate(trusted):
             following = [*trusted[number + 1 : number + 2], *rest[:1]]
             if segment.size and not self._index_is_good(segment):
-                segment.rebuild(self.log.config.index_interval_bytes)
+                yield from segment.rebuilding(self.log.config.index_interval_bytes)
                 self.report.rebuilt += (segment.log.path.rpartition("/")[2],)
             newest = segment.times.last() if segment.size else None
             if newest is not None and segment.max_timestamp < 0:
@@ -231,6 +230,7 @@ class _Opener:
                 self._find_end(segment, following)
             if following:
                 segment.end_offset = following[0].base_offset
+            yield 0
 
     def _index_is_good(self, segment: Segment) -> bool:
         """Whether the last entries lead into the segment, and the offset index close to its end."""

@@ -12,6 +12,7 @@ from itertools import accumulate
 from kraftlog.errors import CorruptLogError
 from kraftlog.records.header import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
 from kraftlog.storage.batches import PLACE
+from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import unlink_if_there, write_whole
 from kraftlog.storage.index import OffsetIndex, TimeIndex
 from kraftlog.storage.scan import Scan, scan_file
@@ -300,12 +301,16 @@ class Segment:
         self.has_index_files = False
         self._marks = self._old_marks = _NO_MARKS
 
-    def rebuild(self, interval_bytes: int = 4096) -> None:
-        """Make the indexes anew from the batches, as they turned out to be wrong."""
+    def rebuild(self) -> None:
+        """Make the indexes anew at once, as they turned out to be wrong when they were used."""
+        for _ in self.rebuilding(DEFAULT_CONFIG.index_interval_bytes):
+            pass
+
+    def rebuilding(self, interval_bytes: int) -> Iterator[int]:
+        """Make the indexes anew from the batches, chunk by chunk."""
         scan = Scan(self.base_offset, interval_bytes, with_crc=False)
         size = self.size
-        for _ in scan_file(self._disk, self.log, size, scan):
-            pass
+        yield from scan_file(self._disk, self.log, size, scan)
         if scan.position != size:
             raise self.corrupt(scan.position, scan.problem)
         self.take(scan)
