@@ -34,7 +34,6 @@ UNUSED: dict[str, str] = {
     "src/kraftlog/wire/messages/*Re[qs]*": "requests and responses are found by the API's name",
     "src/kraftlog/wire/messages/*_records.py:*": "records are found by their type",
     "src/kraftlog/wire/*.py:*": "the layers above are being written",
-    "src/kraftlog/records/*.py:*": "the layers above are being written",
     "src/kraftlog/errors.py:*": "the layers above are being written",
     "src/kraftlog/types.py:*": "the layers above are being written",
 }
