@@ -153,20 +153,23 @@ class _Search:
 
     def _find_pending(self) -> None:
         """For each return the operations that were pending; reads with a known result apart."""
+        operations = self._operations
+        to_come = sorted(range(len(operations)), key=lambda number: -operations[number].invoked)
+        pending: list[int] = []
         for next_return in range(self._returns):
-            returned = self._operations[next_return].returned
+            returned = operations[next_return].returned
             assert returned is not None
-            changing: list[int] = []
-            reading: list[int] = []
-            for number in range(next_return, len(self._operations)):
-                operation = self._operations[number]
-                if operation.invoked <= returned:
-                    is_read = number < self._returns and self._model.leaves_alone(
-                        operation.call, operation.result
-                    )
-                    (reading if is_read else changing).append(number)
-            self._changing.append(changing)
-            self._reading.append(reading)
+            while to_come and operations[to_come[-1]].invoked <= returned:
+                pending.append(to_come.pop())
+            pending.sort()
+            self._changing.append([number for number in pending if not self._is_read(number)])
+            self._reading.append([number for number in pending if self._is_read(number)])
+            pending.remove(next_return)
+
+    def _is_read(self, number: int) -> bool:
+        operation = self._operations[number]
+        is_known = number < self._returns
+        return is_known and self._model.leaves_alone(operation.call, operation.result)
 
     @property
     def stuck(self) -> Operation:
