@@ -158,6 +158,22 @@ def test_unknown_swaps_of_what_is_not_there_do_not_multiply_the_work() -> None:
     assert verdict.outcome == NOT_LINEARIZABLE
 
 
+class Box(Register):
+    """`("take",)` empties it and gives what was there; None says that it was empty already."""
+
+    def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
+        return (None, state) if call == ("take",) else super().apply(state, call)
+
+    def leaves_alone(self, call: Any, result: Hashable) -> bool:
+        return call == ("read",) or (call == ("take",) and result is None)
+
+
+def test_the_result_of_an_unknown_outcome_means_nothing() -> None:
+    history = [op("1-2", "write 1"), op("3", "take"), op("4-5", "read")]
+    assert check(history, Box()).outcome == LINEARIZABLE
+    assert check([*history, op("6-7", "take", 1)], Box()).outcome == NOT_LINEARIZABLE
+
+
 def overlapping_appends(count: int) -> list[Operation]:
     """Each order is another state, and none ends in what is read."""
     appends = [op(f"{n}-{100 + n}", f"append k {n}x") for n in range(count)]
