@@ -1,0 +1,250 @@
+"""What replicas of a quorum say to each other, and what a host tells its core.
+
+The host gives these their wire form (Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch,
+FetchSnapshot, and our ReadOffset). Bytes of records never come here: a follower's host hands over
+summaries of the batches it received, a leader answers with a range of offsets and its host reads
+them from the log.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftlog.logstate.voters import ReplicaKey, VoterSet
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.value import Value
+
+# Between replicas --------------------------------------------------------------------------------
+
+
+class Vote(Value):
+    """A candidate asks for a vote; with `pre_vote`, whether asking would be worth it (P1)."""
+
+    cluster_id: str | None
+    receiver: ReplicaKey
+    epoch: int
+    candidate: ReplicaKey
+    last_epoch: int
+    end_offset: int
+    pre_vote: bool
+
+
+class VoteAnswer(Value):
+    error: int
+    leader_id: int
+    epoch: int
+    granted: bool
+
+
+class Begin(Value):
+    """A new leader tells a voter (Q15)."""
+
+    cluster_id: str | None
+    receiver: ReplicaKey
+    leader_id: int
+    epoch: int
+
+
+class BeginAnswer(Value):
+    error: int
+    leader_id: int
+    epoch: int
+
+
+class End(Value):
+    """A leader that leaves names its successors, the best first (Q17)."""
+
+    cluster_id: str | None
+    leader_id: int
+    epoch: int
+    successors: tuple[ReplicaKey, ...]
+
+
+class EndAnswer(Value):
+    error: int
+    leader_id: int
+    epoch: int
+
+
+class Fetch(Value):
+    """A replica asks for what follows `offset`, and so says that it has what is before (Q18)."""
+
+    cluster_id: str | None
+    replica: ReplicaKey
+    epoch: int
+    offset: int
+    last_epoch: int
+    high_watermark: int
+    max_wait_ms: int
+    max_bytes: int
+
+
+class Batch(Value):
+    """What a core knows of a batch: its place, and the voters if it is a record of them."""
+
+    base_offset: int
+    last_offset: int
+    epoch: int
+    size_bytes: int
+    voters: VoterSet | None = None
+    payload: Any = None  # the host's
+
+
+class FetchAnswer(Value):
+    """At most one of `diverging`, `snapshot` and records is there.
+
+    The leader's core says up to which offset records go (`limit`); the receiver's host fills in
+    `batches`.
+    """
+
+    error: int
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    diverging: OffsetAndEpoch | None = None
+    snapshot: OffsetAndEpoch | None = None
+    offset: int = -1
+    limit: int = -1
+    batches: tuple[Batch, ...] = ()
+
+
+class ReadOffset(Value):
+    """Where must I have read to, to see all that was committed before I asked (P5)?"""
+
+    cluster_id: str | None
+
+
+class ReadOffsetAnswer(Value):
+    error: int
+    leader_id: int
+    epoch: int
+    offset: int
+
+
+# From the host -----------------------------------------------------------------------------------
+
+
+class Asked(Value):
+    """A request of a peer. `number` grows with every request on its `channel`."""
+
+    slot: Any
+    body: Any
+    channel: Any = None
+    number: int = 0
+
+
+class Answered(Value):
+    """The answer to our request `number`."""
+
+    peer: int
+    number: int
+    body: Any
+
+
+class Unanswered(Value):
+    """Our request `number` will not be answered: it timed out, or its connection broke."""
+
+    peer: int
+    number: int
+
+
+class PeerGone(Value):
+    """Proof that a peer's process is gone: its connection ended and a new one was refused."""
+
+    peer: int
+
+
+class Flushed(Value):
+    """The log is durable up to `offset`. Not told when a truncation came in between."""
+
+    offset: int
+
+
+class ElectionPersisted(Value):
+    """The election state with this version is durable."""
+
+    version: int
+
+
+# What a core wants done --------------------------------------------------------------------------
+
+
+class ElectionState(Value):
+    """What must survive (Q4): the epoch, and whom this replica voted for or follows in it."""
+
+    epoch: int = 0
+    leader_id: int = -1
+    voted: ReplicaKey | None = None
+
+
+class PersistElection(Value):
+    version: int
+    state: ElectionState
+
+
+class Elected(Value):
+    """A durable point: the election state with this version is on disk."""
+
+    version: int
+
+
+class LogFlushed(Value):
+    """A durable point: the log is on disk up to this offset."""
+
+    offset: int
+
+
+class Append(Value):
+    """Write a batch at the end of the log, and flush it as soon as may be."""
+
+    batch: Batch
+
+
+class Truncate(Value):
+    """Cut the log off at `offset`."""
+
+    offset: int
+
+
+class Send(Value):
+    """Ask a peer; the answer comes back as Answered or Unanswered with this number."""
+
+    peer: int
+    number: int
+    body: Any
+    after: tuple[Elected | LogFlushed, ...] = ()
+
+
+class Reply(Value):
+    """Answer a request that was Asked."""
+
+    slot: Any
+    body: Any
+    after: tuple[Elected | LogFlushed, ...] = ()
+
+
+class Committed(Value):
+    """Everything before `offset` is committed: apply it."""
+
+    offset: int
+
+
+class LeaderChanged(Value):
+    """For the state machine on top: who leads now, -1 if nobody is known to."""
+
+    leader_id: int
+    epoch: int
+
+
+class Stop(Value):
+    """This replica can't go on: `why` is for people."""
+
+    why: str
+
+
+class Proposed(Value):
+    """What became of a proposal (Q25). REQUEST_TIMED_OUT: nobody knows, it may yet commit."""
+
+    slot: Any
+    error: int
+    offset: int = -1
