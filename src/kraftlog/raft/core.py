@@ -8,7 +8,7 @@ it, the peers, the timers. Everything here is plain data, cheap to copy and to c
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import elections, messages, quorum
+from kraftlog.raft import changes, elections, messages, quorum
 from kraftlog.raft.config import RaftConfig, jitter
 from kraftlog.raft.messages import (
     Answered,
@@ -27,18 +27,21 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.raft.roles import make_role
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.logstate.voters import ReplicaKey, Voter
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
 
 MAX_EPOCH = 2**31 - 1
+#: Roles that a replica keeps although it votes no more: a leader stays until its removal is
+#: committed, and until it has told its successors.
+STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
 class Peer(Value):
@@ -204,8 +207,7 @@ class RaftCore:
         """The voter set in force may have changed: become, or cease to be, an observer."""
         if self.is_voter and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
-        elif not self.is_voter and self.role.name not in {quorum.OBSERVER, quorum.LEADER}:
-            # A leader stays until its removal is committed.
+        elif not self.is_voter and self.role.name not in STAYS:
             self.become(quorum.OBSERVER)
 
     # Messages ------------------------------------------------------------------------------------
@@ -280,15 +282,30 @@ class RaftCore:
         role.propose(self, slot, count, size_bytes, payload)
         return ErrorCode.NONE
 
+    def reassign(self, slot: Any, targets: tuple[int, ...] | None, now: Now) -> int:
+        """Walk to these voters, or with None stop walking (R2); the code of a refusal."""
+        return self._change(changes.reassign, slot, targets, now)
+
+    def add_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+        return self._change(changes.add_voter, slot, voter, now)
+
+    def remove_voter(self, slot: Any, key: ReplicaKey, now: Now) -> int:
+        return self._change(changes.remove_voter, slot, key, now)
+
+    def update_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+        return self._change(changes.update_voter, slot, voter, now)
+
+    def _change(self, change: Callable[..., int], slot: Any, what: Any, now: Now) -> int:
+        self.now = now
+        if not isinstance(self.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return change(self, self.role, slot, what)
+
     def shut_down(self, now: Now) -> None:
         """Leave in order: a leader names its successors and tells them (Q17)."""
         self.now = now
-        role = self.role
-        if isinstance(role, Leader):
-            successors = role.successors(self)
-            self.become(quorum.RESIGNED)
-            assert isinstance(self.role, Resigned)
-            self.role.tell(self, successors)
+        if isinstance(self.role, Leader):
+            self.role.hand_over(self)
 
 
 _HANDLERS: dict[type, Any] = {

@@ -18,6 +18,8 @@ def role_at_start(core: RaftCore) -> str:
     """What a replica is after a restart, by what it had promised (Q8)."""
     election = core.election
     if not core.is_voter:
+        if election.leader_id == core.me.id:
+            core.election = election.replace(leader_id=-1)
         return quorum.OBSERVER
     if election.leader_id == core.me.id:
         return quorum.RESIGNED  # it no longer knows what it had told whom

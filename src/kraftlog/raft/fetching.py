@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Append, Committed, Fetch, LogFlushed, Stop, Truncate
+from kraftlog.raft.messages import (
+    Append,
+    ClusterIdKnown,
+    Committed,
+    Fetch,
+    LogFlushed,
+    Stop,
+    Truncate,
+)
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -77,3 +85,7 @@ def advance(core: RaftCore, high_watermark: int) -> None:
     if known > log.high_watermark:
         log.high_watermark = known
         core.effect(Committed(known))
+        cluster_id = log.voters.committed(known).cluster_id
+        if core.cluster_id is None and cluster_id is not None:
+            core.cluster_id = cluster_id
+            core.effect(ClusterIdKnown(cluster_id))

@@ -236,6 +236,12 @@ class LeaderChanged(Value):
     epoch: int
 
 
+class ClusterIdKnown(Value):
+    """The cluster's id is committed: keep it (Q29)."""
+
+    cluster_id: str
+
+
 class Stop(Value):
     """This replica can't go on: `why` is for people."""
 

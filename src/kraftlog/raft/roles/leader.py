@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import fetching, quorum
+from kraftlog.raft import changes, fetching, quorum
 from kraftlog.raft.messages import Append, Batch, Begin, FetchAnswer, Proposed, ReadOffsetAnswer
 from kraftlog.raft.progress import ProgressTable
+from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -72,11 +73,21 @@ class Leader(Role):
         core.attempt = 0
         self.since = core.now.monotonic_ms
         self.epoch_start = core.log.end
-        self.append(core, 1, LEADER_CHANGE_SIZE, ("leader change", core.me.id), None)
+        self.append_leader_change(core)
         for peer in core.others:
             self.tell(core, peer)
         self.watch_majority(core)
         self.advance(core)
+
+    def append_leader_change(self, core: RaftCore) -> None:
+        """Q14; and the first leader of a cluster writes down who votes, and the id (R11)."""
+        first = core.log.voters.latest_offset < 0 and core.log.start == 0
+        voters = None
+        if first:
+            cluster_id = core.cluster_id or core.config.fresh_cluster_id
+            voters = core.log.voter_set.replace(cluster_id=cluster_id)
+        payload = "leader change", core.me.id, voters
+        self.append(core, 2 if first else 1, LEADER_CHANGE_SIZE, payload, voters)
 
     def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
         return True
@@ -85,8 +96,15 @@ class Leader(Role):
 
     def propose(self, core: RaftCore, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
-        self.proposals.append((core.log.end, slot))
+        self.answer_when_committed(core, slot, core.log.end)
         self.advance(core)
+
+    def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
+        """Tell `slot` once everything before `offset` is committed."""
+        if offset <= core.log.high_watermark:
+            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+        else:
+            self.proposals.append((offset, slot))
 
     def append(
         self,
@@ -124,6 +142,9 @@ class Leader(Role):
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
         self.answer_parked(core)
         self.answer_reads(core)
+        changes.leave_if_removed(core, self)
+        if core.role is self:
+            changes.step(core, self)
 
     # Fetches -------------------------------------------------------------------------------------
 
@@ -137,9 +158,16 @@ class Leader(Role):
         if diverging is not None:
             self.answer(core, asked, fetch, diverging=diverging)
             return
-        self.progress.fetched(fetch.replica, fetch.offset, core.log.end, core.now)
+        self.progress.fetched(
+            fetch.replica, fetch.offset, core.log.end, core.now, core.config.election_timeout_ms
+        )
         self.endorse(core, fetch.replica)
         self.advance(core)
+        if core.role is self:
+            changes.step(core, self)
+        if core.role is not self:
+            core.role.on_fetch(core, asked, fetch)
+            return
         self.answer_reads(core)
         if self.has_news(core, fetch) or fetch.max_wait_ms <= 0 or self.reads:
             self.answer(core, asked, fetch)
@@ -305,6 +333,22 @@ class Leader(Role):
             Role.on_fetch(self, core, waiting.asked, waiting.fetch)
         for read in self.reads:
             self.answer_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    def voters_changed(self, core: RaftCore) -> None:
+        """Another set is in force: new voters are told, and another majority counts."""
+        for peer in core.others:
+            if peer not in self.endorsed:
+                self.tell(core, peer)
+        self.watch_majority(core)
+        self.advance(core)
+
+    def hand_over(self, core: RaftCore) -> None:
+        """Stop leading in order, naming who should come next (Q17)."""
+        successors = self.successors(core)
+        core.become(quorum.RESIGNED)
+        role = core.role
+        assert isinstance(role, Resigned)
+        role.tell(core, successors)
 
     def successors(self, core: RaftCore) -> tuple[ReplicaKey, ...]:
         """Q17: the other voters, those that hold most first."""

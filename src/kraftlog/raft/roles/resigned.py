@@ -49,6 +49,9 @@ class Resigned(Role):
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "election":
-            core.become(quorum.PROSPECTIVE)
+            if core.is_voter:
+                core.become(quorum.PROSPECTIVE)
+            else:  # it was removed, and nobody told it who leads now
+                core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))
         elif name.startswith("tell "):
             self.ask(core, int(name[5:]))
