@@ -146,11 +146,12 @@ class Net:
     def pass_time(self, ms: int) -> None:
         """Let the clock run, timer by timer, delivering everything in between."""
         end = self.now.monotonic_ms + ms
+        self.deliver_all()
         while True:
             deadlines = [d for h in self.hosts.values() if (d := h.core.deadline()) is not None]
-            following = min(deadlines, default=end)
-            if following > end:
+            if not deadlines or min(deadlines) > end:
                 break
+            following = min(deadlines)
             self._set(max(following, self.now.monotonic_ms))
             for host in self.hosts.values():
                 host.core.poll(self.now)
