@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import changes, fetching, quorum
+from kraftlog.raft import changes, fetching, quorum, snapshots
 from kraftlog.raft.messages import Append, Batch, Begin, FetchAnswer, Proposed, ReadOffsetAnswer
 from kraftlog.raft.progress import ProgressTable
 from kraftlog.raft.roles.resigned import Resigned
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, ReadOffset
+    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
 
 LEADER_CHANGE_SIZE = 100
 
@@ -154,6 +154,10 @@ class Leader(Role):
             self.answer(core, asked, fetch, error=error)
             return
         self.confirm(fetch.replica, asked)
+        if snapshots.is_needed(core, fetch):
+            self.progress.heard(fetch.replica, core.now)
+            self.answer(core, asked, fetch, snapshot=core.log.snapshot)
+            return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
             self.answer(core, asked, fetch, diverging=diverging)
@@ -174,16 +178,22 @@ class Leader(Role):
         else:
             self.park(core, asked, fetch)
 
+    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+        snapshots.on_fetch(core, self, asked, fetch)
+
     def refusal(self, core: RaftCore, fetch: Fetch) -> int:
         """Q18, in its order."""
-        if core.cluster_id_differs(fetch.cluster_id):
-            return ErrorCode.INCONSISTENT_CLUSTER_ID
-        mine = core.election.epoch
         if fetch.offset < 0 or fetch.last_epoch > max(fetch.epoch, 0) or fetch.max_wait_ms < 0:
             return ErrorCode.INVALID_REQUEST
-        if 0 <= fetch.epoch < mine:
+        return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
+
+    @staticmethod
+    def refusal_of(core: RaftCore, cluster_id: str | None, epoch: int) -> int:
+        if core.cluster_id_differs(cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if 0 <= epoch < core.election.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if fetch.epoch > mine:
+        if epoch > core.election.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE
 
