@@ -11,6 +11,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft import changes, elections, messages, quorum, snapshots
 from kraftlog.raft.config import RaftConfig, jitter
 from kraftlog.raft.messages import (
+    MAX_EPOCH,
     Answered,
     Asked,
     Elected,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
 
-MAX_EPOCH = 2**31 - 1
 #: Roles that a replica keeps although it votes no more: a leader stays until its removal is
 #: committed, and until it has told its successors.
 STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
@@ -84,7 +84,10 @@ class RaftCore:
             # none is given in it (Q4).
             self.election = ElectionState(log.last_epoch, -1, me)
             self._persist()
-        self.role: Role = make_role(elections.role_at_start(self))
+        name = elections.role_at_start(self)
+        if self.election.leader_id == me.id:
+            self.election = self.led_no_more(self.election)
+        self.role: Role = make_role(name)
         self.role.enter(self)
 
     # The door ------------------------------------------------------------------------------------
@@ -122,11 +125,15 @@ class RaftCore:
     def become(self, role: str, election: ElectionState | None = None) -> None:
         """Change role and, with it, the election state, which is durable before it is spoken of."""
         old, new = self.election, election or self.election
+        if role == quorum.RESIGNED:
+            new = self.led_no_more(new)
         quorum.check_transition(self.role.name, role, newer_epoch=new.epoch > old.epoch)
         assert old.epoch <= new.epoch <= MAX_EPOCH, f"epoch {old.epoch} can't become {new.epoch}"
         self.timers.clear()
         for peer in self.peers.values():
             peer.in_flight, peer.asked = -1, None
+        if new.epoch > old.epoch and role != quorum.CANDIDATE:
+            self.attempt = 0  # failures of its own say nothing about an epoch of somebody else
         if new != old:
             self.election = new
             self._persist()
@@ -135,6 +142,10 @@ class RaftCore:
             self.effect(LeaderChanged(new.leader_id, new.epoch))
         self.role = make_role(role)
         self.role.enter(self)
+
+    def led_no_more(self, election: ElectionState) -> ElectionState:
+        """Who led an epoch names no leader of it any more, and its vote there stays its own."""
+        return ElectionState(election.epoch, -1, self.me)
 
     def vote_for(self, candidate: ReplicaKey) -> None:
         """Note a vote in this epoch; a replica never changes one (Q2)."""

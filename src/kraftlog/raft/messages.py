@@ -14,6 +14,9 @@ from kraftlog.logstate.voters import ReplicaKey, VoterSet
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import Value
 
+#: Epochs are 32 bits wide in every file and message, and never wrap (Q2).
+MAX_EPOCH = 2**31 - 1
+
 # Between replicas --------------------------------------------------------------------------------
 
 

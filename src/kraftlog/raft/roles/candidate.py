@@ -36,9 +36,9 @@ class Candidate(Polling):
             core.become(quorum.LEADER, core.election.replace(leader_id=core.me.id))
 
     def lost(self, core: RaftCore) -> None:
-        if self.beaten or "election" not in core.timers:
-            core.become(quorum.PROSPECTIVE)
-            return
-        self.beaten = True
-        core.attempt += 1
-        core.arm("election", election_delay(core))
+        if "election" not in core.timers:
+            core.become(quorum.PROSPECTIVE)  # it was that timer: time is up
+        elif not self.beaten:
+            self.beaten = True
+            core.attempt += 1
+            core.arm("election", election_delay(core))
