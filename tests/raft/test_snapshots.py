@@ -93,14 +93,19 @@ def test_q38_another_leader_abandons_a_download() -> None:
     late = net.core(4)
     first = net.leader()
     net.heal()
-    while not isinstance(late.peer(first.me.id).asked, SnapshotFetch):
+    net.now = net.now.replace(monotonic_ms=late.deadline() or 0)
+    late.poll(net.now)
+    for _ in range(100):
         net.settle()
+        if any(isinstance(send.body, SnapshotFetch) for _, _, send in net.wire):
+            break
         if net.wire:
             net.deliver(net.wire.pop(0))
         elif net.replies:
             net.answer(*net.replies.pop(0))
         else:
-            net.pass_time(1)
+            net.pass_time(10)
+    assert any(isinstance(send.body, SnapshotFetch) for _, _, send in net.wire)
     net.isolate(first.me.id)
     net.pass_time(20_000)
     assert net.leader() is not first
