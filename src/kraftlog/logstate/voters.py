@@ -1,0 +1,127 @@
+"""Who votes: sets of voters, and which set is in force at which end of a log (R1).
+
+A set takes effect as soon as its record is in the log, committed or not, and a truncated record
+brings back the one before it.
+"""
+
+from __future__ import annotations
+
+from kraftlog.types import NULL_UUID, Uuid
+from kraftlog.value import Value
+
+
+class ReplicaKey(Value):
+    """A replica is its id and its directory: a wiped disk is another replica."""
+
+    id: int
+    directory_id: Uuid = NULL_UUID
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.directory_id))
+
+
+class Endpoint(Value):
+    name: str
+    host: str
+    port: int
+
+
+class Voter(Value):
+    """One member. A null directory id means that it is not known yet: the id alone counts."""
+
+    key: ReplicaKey
+    endpoints: tuple[Endpoint, ...] = ()
+    min_version: int = 0
+    max_version: int = 1
+
+
+class VoterSet(Value):
+    """The voters by ascending id; the ids that a reassignment leads to; the cluster's id."""
+
+    voters: tuple[Voter, ...] = ()
+    targets: tuple[int, ...] | None = None
+    cluster_id: str | None = None
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        return tuple([voter.key.id for voter in self.voters])
+
+    @property
+    def majority(self) -> int:
+        return len(self.voters) // 2 + 1
+
+    def voter(self, replica_id: int) -> Voter | None:
+        for voter in self.voters:
+            if voter.key.id == replica_id:
+                return voter
+        return None
+
+    def holds(self, key: ReplicaKey) -> bool:
+        """Whether this very replica votes; where a directory id is unknown, the id decides."""
+        voter = self.voter(key.id)
+        if voter is None:
+            return False
+        known = voter.key.directory_id
+        return NULL_UUID in {known, key.directory_id} or known == key.directory_id
+
+    def with_voter(self, added: Voter) -> VoterSet:
+        others = [voter for voter in self.voters if voter.key.id != added.key.id]
+        ordered = sorted([*others, added], key=lambda voter: voter.key.id)
+        return self.replace(voters=tuple(ordered))
+
+    def without(self, replica_id: int) -> VoterSet:
+        kept = [voter for voter in self.voters if voter.key.id != replica_id]
+        return self.replace(voters=tuple(kept))
+
+
+def voters_by_id(*ids: int) -> VoterSet:
+    """Voters of whom only the ids are known."""
+    return VoterSet(tuple([Voter(ReplicaKey(voter_id)) for voter_id in sorted(ids)]))
+
+
+class VoterHistory:
+    """The voter sets of a log: what held before it, and each set by the offset of its record."""
+
+    __slots__ = ("base", "entries")
+
+    def __init__(self, base: VoterSet, entries: tuple[tuple[int, VoterSet], ...] = ()) -> None:
+        self.base = base
+        self.entries = entries
+
+    @property
+    def latest(self) -> VoterSet:
+        """The set in force."""
+        return self.entries[-1][1] if self.entries else self.base
+
+    @property
+    def latest_offset(self) -> int:
+        """Where the set in force stands in the log; -1 if it came from elsewhere."""
+        return self.entries[-1][0] if self.entries else -1
+
+    def append(self, offset: int, voters: VoterSet) -> None:
+        assert offset > self.latest_offset, "voter sets come in the order of the log"
+        self.entries = (*self.entries, (offset, voters))
+
+    def truncate(self, end: int) -> bool:
+        """The log now ends at `end`; whether another set is in force."""
+        kept = tuple([entry for entry in self.entries if entry[0] < end])
+        changed = len(kept) < len(self.entries)
+        self.entries = kept
+        return changed
+
+    def committed(self, high_watermark: int) -> VoterSet:
+        """The newest set whose record is committed."""
+        for offset, voters in reversed(self.entries):
+            if offset < high_watermark:
+                return voters
+        return self.base
+
+    def trim(self, start: int) -> None:
+        """The log now starts at `start`: what held before becomes the base."""
+        for offset, voters in self.entries:
+            if offset < start:
+                self.base = voters
+        self.entries = tuple([entry for entry in self.entries if entry[0] >= start])
+
+    def copy(self) -> VoterHistory:
+        return VoterHistory(self.base, self.entries)

@@ -1,0 +1,334 @@
+"""`RaftCore`: one replica of one replicated log. Pure: messages and time in, effects out.
+
+The door: `handle(message, now)`, `poll(now)`, `deadline()`, `take_effects()`. Roles decide what a
+message means; this file keeps what outlives a role: the election state, the log as the core knows
+it, the peers, the timers. Everything here is plain data, cheap to copy and to compare.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft import changes, elections, messages, quorum, snapshots
+from kraftlog.raft.config import RaftConfig, jitter
+from kraftlog.raft.messages import (
+    MAX_EPOCH,
+    Answered,
+    Asked,
+    Elected,
+    ElectionPersisted,
+    ElectionState,
+    Flushed,
+    LeaderChanged,
+    LogFlushed,
+    PeerGone,
+    PersistElection,
+    Reply,
+    Send,
+    Unanswered,
+)
+from kraftlog.raft.roles import make_role
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.logstate.voters import ReplicaKey, Voter
+    from kraftlog.raft.log import RaftLog
+    from kraftlog.raft.roles.role import Role
+    from kraftlog.types import Now
+
+#: Roles that a replica keeps although it votes no more: a leader stays until its removal is
+#: committed, and until it has told its successors.
+STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
+
+
+class Peer(Value):
+    """What this replica keeps of another one, whatever their roles."""
+
+    in_flight: int = -1
+    asked: Any = None
+    failures: int = 0
+    gone: bool = False
+
+
+class RaftCore:
+    """See the module. Nothing but `handle` and `poll` changes it."""
+
+    def __init__(
+        self,
+        me: ReplicaKey,
+        log: RaftLog,
+        election: ElectionState,
+        config: RaftConfig,
+        now: Now,
+        cluster_id: str | None = None,
+    ) -> None:
+        self.me = me
+        self.log = log
+        self.election = election
+        self.config = config
+        self.now = now
+        self.cluster_id = cluster_id
+        self.peers: dict[int, Peer] = {}
+        self.timers: dict[str, int] = {}
+        self.attempt = 0
+        #: Versions of the election state: the newest, and the newest that is durable.
+        self.version = 0
+        self.durable_version = 0
+        self._numbers = 0
+        self._effects: list[Any] = []
+        if log.last_epoch > election.epoch:
+            # The file is older than the log: nothing is known of votes in the log's epoch, so
+            # none is given in it (Q4).
+            self.election = ElectionState(log.last_epoch, -1, me)
+            self._persist()
+        name = elections.role_at_start(self)
+        if self.election.leader_id == me.id:
+            self.election = self.led_no_more(self.election)
+        self.role: Role = make_role(name)
+        self.role.enter(self)
+
+    # The door ------------------------------------------------------------------------------------
+
+    def handle(self, message: Any, now: Now) -> None:
+        self.now = now
+        _HANDLERS[type(message)](self, message)
+
+    def poll(self, now: Now) -> None:
+        """Fire the timers that are due, the earliest first."""
+        self.now = now
+        while self.timers:
+            deadline, name = min([(when, name) for name, when in self.timers.items()])
+            if deadline > now.monotonic_ms:
+                return
+            self.fire(name)
+
+    def fire(self, name: str) -> None:
+        """One timer by its name: `poll` when it is due, an explorer whenever it likes."""
+        del self.timers[name]
+        self.role.on_timer(self, name)
+
+    def deadline(self) -> int | None:
+        return min(self.timers.values(), default=None)
+
+    def take_effects(self) -> list[Any]:
+        taken, self._effects = self._effects, []
+        return taken
+
+    # For the roles: what they may do -------------------------------------------------------------
+
+    def effect(self, effect: Any) -> None:
+        self._effects.append(effect)
+
+    def become(self, role: str, election: ElectionState | None = None) -> None:
+        """Change role and, with it, the election state, which is durable before it is spoken of."""
+        old, new = self.election, election or self.election
+        if role == quorum.RESIGNED:
+            new = self.led_no_more(new)
+        quorum.check_transition(self.role.name, role, newer_epoch=new.epoch > old.epoch)
+        assert old.epoch <= new.epoch <= MAX_EPOCH, f"epoch {old.epoch} can't become {new.epoch}"
+        self.timers.clear()
+        for peer in self.peers.values():
+            peer.in_flight, peer.asked = -1, None
+        if new.epoch > old.epoch and role != quorum.CANDIDATE:
+            self.attempt = 0  # failures of its own say nothing about an epoch of somebody else
+        if new != old:
+            self.election = new
+            self._persist()
+        self.role.leave(self)
+        if (new.epoch, new.leader_id) != (old.epoch, old.leader_id):
+            self.effect(LeaderChanged(new.leader_id, new.epoch))
+        self.role = make_role(role)
+        self.role.enter(self)
+
+    def led_no_more(self, election: ElectionState) -> ElectionState:
+        """Who led an epoch names no leader of it any more, and its vote there stays its own."""
+        return ElectionState(election.epoch, -1, self.me)
+
+    def vote_for(self, candidate: ReplicaKey) -> None:
+        """Note a vote in this epoch; a replica never changes one (Q2)."""
+        assert self.election.voted is None, "one vote an epoch"
+        voted = self.election.replace(voted=candidate)
+        if self.role.name == quorum.UNATTACHED:
+            self.become(quorum.VOTED, voted)
+        else:
+            self.election = voted
+            self._persist()
+
+    def _persist(self) -> None:
+        self.version += 1
+        self.effect(PersistElection(self.version, self.election))
+
+    def durable_election(self) -> tuple[Elected, ...]:
+        """What to wait for before anything is said that rests on the election state (Q3)."""
+        return (Elected(self.version),) if self.durable_version < self.version else ()
+
+    def send(self, peer: int, body: Any, after: tuple[LogFlushed, ...] = ()) -> None:
+        """Ask a peer; one request to each is under way at a time."""
+        self._numbers += 1
+        state = self.peer(peer)
+        state.in_flight, state.asked = self._numbers, body
+        self.effect(Send(peer, self._numbers, body, self.durable_election() + after))
+
+    def reply(self, slot: Any, body: Any) -> None:
+        self.effect(Reply(slot, body, self.durable_election()))
+
+    def peer(self, replica_id: int) -> Peer:
+        known = self.peers.get(replica_id)
+        if known is None:
+            known = self.peers[replica_id] = Peer()
+        return known
+
+    def arm(self, name: str, in_ms: int) -> None:
+        self.timers[name] = self.now.monotonic_ms + in_ms
+
+    def chance(self, *what: int, below: int) -> int:
+        """Jitter: a pure function of this node's seed, the epoch and the attempt."""
+        return jitter(self.config.seed, self.election.epoch, self.attempt, *what, below=below)
+
+    def backoff(self, failures: int) -> int:
+        """How long to leave a peer alone that did not answer (Q24)."""
+        config = self.config
+        grown = min(config.retry_backoff_ms << min(failures, 16), config.retry_backoff_max_ms)
+        return grown // 2 + self.chance(failures, below=grown // 2 + 1)
+
+    # What a role need not know -------------------------------------------------------------------
+
+    @property
+    def is_voter(self) -> bool:
+        return self.log.voter_set.holds(self.me)
+
+    @property
+    def others(self) -> list[int]:
+        """The ids of the other voters."""
+        return [voter_id for voter_id in self.log.voter_set.ids if voter_id != self.me.id]
+
+    @property
+    def leader_and_epoch(self) -> dict[str, Any]:
+        """What every answer carries (Q23)."""
+        return {"leader_id": self.election.leader_id, "epoch": self.election.epoch}
+
+    def cluster_id_differs(self, theirs: str | None) -> bool:
+        """Null skips the check (Q30)."""
+        return theirs is not None and self.cluster_id is not None and theirs != self.cluster_id
+
+    def settle_voters(self) -> None:
+        """The voter set in force may have changed: become, or cease to be, an observer."""
+        if self.is_voter and self.role.name == quorum.OBSERVER:
+            self.become(elections.role_in_epoch(self))
+        elif not self.is_voter and self.role.name not in STAYS:
+            self.become(quorum.OBSERVER)
+
+    # Messages ------------------------------------------------------------------------------------
+
+    def _asked(self, message: Asked) -> None:
+        body = message.body
+        if isinstance(body, messages.Vote):
+            elections.on_vote(self, message.slot, body)
+        elif isinstance(body, messages.Begin):
+            elections.on_begin(self, message.slot, body)
+        elif isinstance(body, messages.End):
+            elections.on_end(self, message.slot, body)
+        elif isinstance(body, messages.Fetch):
+            self._note_alive(body.replica.id)
+            self.role.on_fetch(self, message, body)
+        elif isinstance(body, messages.SnapshotFetch):
+            self._note_alive(body.replica.id)
+            self.role.on_snapshot_fetch(self, message, body)
+        elif isinstance(body, messages.ReadOffset):
+            self.role.on_read(self, message.slot, body)
+        else:
+            raise TypeError(f"no request of a quorum: {body!r}")
+
+    def _note_alive(self, replica_id: int) -> None:
+        peer = self.peers.get(replica_id)
+        if peer is not None:
+            peer.gone = False
+
+    def _answered(self, message: Answered) -> None:
+        peer = self.peer(message.peer)
+        if peer.in_flight != message.number:
+            return  # of an earlier life: whoever asked does not want to know any more
+        asked, peer.in_flight, peer.asked = peer.asked, -1, None
+        peer.failures, peer.gone = 0, False
+        body = message.body
+        if body.epoch < self.election.epoch:
+            self.role.on_old_answer(self, message.peer, asked)
+        elif elections.adopt(self, body.epoch, body.leader_id):
+            return  # what was asked, was asked in another epoch or role
+        else:
+            self.role.on_answer(self, message.peer, asked, body)
+
+    def _unanswered(self, message: Unanswered) -> None:
+        peer = self.peer(message.peer)
+        if peer.in_flight != message.number:
+            return
+        asked, peer.in_flight, peer.asked = peer.asked, -1, None
+        peer.failures += 1
+        self.role.on_no_answer(self, message.peer, asked)
+
+    def _peer_gone(self, message: PeerGone) -> None:
+        self.peer(message.peer).gone = True
+        self.role.on_peer_gone(self, message.peer)
+
+    def _flushed(self, message: Flushed) -> None:
+        if message.offset > self.log.flushed:
+            self.log.flushed = min(message.offset, self.log.end)
+            self.role.on_flushed(self)
+
+    def _persisted(self, message: ElectionPersisted) -> None:
+        self.durable_version = max(self.durable_version, message.version)
+        self.role.on_persisted(self)
+
+    # Proposals -----------------------------------------------------------------------------------
+
+    def propose(self, slot: Any, count: int, size_bytes: int, payload: Any, now: Now) -> int:
+        """Append `count` records as one batch that is never split; the code of a refusal.
+
+        Once the batch is committed, or can't be said to be, a Proposed effect tells `slot`.
+        """
+        self.now = now
+        role = self.role
+        if not isinstance(role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        role.propose(self, slot, count, size_bytes, payload)
+        return ErrorCode.NONE
+
+    def reassign(self, slot: Any, targets: tuple[int, ...] | None, now: Now) -> int:
+        """Walk to these voters, or with None stop walking (R2); the code of a refusal."""
+        return self._change(changes.reassign, slot, targets, now)
+
+    def add_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+        return self._change(changes.add_voter, slot, voter, now)
+
+    def remove_voter(self, slot: Any, key: ReplicaKey, now: Now) -> int:
+        return self._change(changes.remove_voter, slot, key, now)
+
+    def update_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+        return self._change(changes.update_voter, slot, voter, now)
+
+    def _change(self, change: Callable[..., int], slot: Any, what: Any, now: Now) -> int:
+        self.now = now
+        if not isinstance(self.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return change(self, self.role, slot, what)
+
+    def shut_down(self, now: Now) -> None:
+        """Leave in order: a leader names its successors and tells them (Q17)."""
+        self.now = now
+        if isinstance(self.role, Leader):
+            self.role.hand_over(self)
+
+
+_HANDLERS: dict[type, Any] = {
+    Asked: RaftCore._asked,
+    Answered: RaftCore._answered,
+    Unanswered: RaftCore._unanswered,
+    PeerGone: RaftCore._peer_gone,
+    Flushed: RaftCore._flushed,
+    ElectionPersisted: RaftCore._persisted,
+    messages.SnapshotTaken: snapshots.on_taken,
+    messages.SnapshotInstalled: snapshots.on_installed,
+}

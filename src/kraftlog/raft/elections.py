@@ -1,0 +1,162 @@
+"""Epochs, votes and who leads: the rules that hold in every role."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft import quorum
+from kraftlog.raft.messages import BeginAnswer, ElectionState, EndAnswer, Stop, VoteAnswer
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import Begin, End, Vote
+
+
+def role_at_start(core: RaftCore) -> str:
+    """What a replica is after a restart, by what it had promised (Q8)."""
+    election = core.election
+    if not core.is_voter:
+        if election.leader_id == core.me.id:
+            core.election = election.replace(leader_id=-1)
+        return quorum.OBSERVER
+    if election.leader_id == core.me.id:
+        # It no longer knows what it had told whom; a sole voter has told nobody (Q1).
+        return quorum.RESIGNED if core.others else quorum.UNATTACHED
+    return role_in_epoch(core)
+
+
+def role_in_epoch(core: RaftCore) -> str:
+    """The role of a voter by its election state alone."""
+    if core.election.leader_id >= 0:
+        return quorum.FOLLOWER
+    return quorum.UNATTACHED if core.election.voted is None else quorum.VOTED
+
+
+def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
+    """Take over a newer epoch, or the leader of this one (Q2); whether anything changed."""
+    mine = core.election
+    if epoch < mine.epoch or leader_id == core.me.id:
+        # Nobody but this replica decides that it leads; an epoch of its own past is over.
+        if epoch <= mine.epoch:
+            return False
+        leader_id = -1
+    if epoch > mine.epoch:
+        become_in(core, ElectionState(epoch, leader_id))
+        return True
+    if leader_id >= 0 and mine.leader_id < 0 and core.role.name != quorum.RESIGNED:
+        become_in(core, mine.replace(leader_id=leader_id))
+        return True
+    return False
+
+
+def become_in(core: RaftCore, election: ElectionState) -> None:
+    """The role that an election state gives somebody who does not stand."""
+    if not core.is_voter:
+        core.become(quorum.OBSERVER, election)
+    elif election.leader_id >= 0:
+        core.become(quorum.FOLLOWER, election)
+    else:
+        core.become(quorum.UNATTACHED if election.voted is None else quorum.VOTED, election)
+
+
+# Requests ----------------------------------------------------------------------------------------
+
+
+def on_vote(core: RaftCore, slot: Any, vote: Vote) -> None:
+    """Q12, P2, R8, in their order."""
+    error = _refusal_of_vote(core, vote)
+    if error or _stays_loyal(core, vote):
+        core.reply(slot, VoteAnswer(error=error, granted=False, **core.leader_and_epoch))
+        return
+    adopt(core, vote.epoch, -1)
+    granted = _grants(core, vote)
+    if granted and not vote.pre_vote and core.election.voted is None:
+        core.vote_for(vote.candidate)
+    core.reply(slot, VoteAnswer(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
+
+
+def _refusal_of_vote(core: RaftCore, vote: Vote) -> int:
+    if core.cluster_id_differs(vote.cluster_id):
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if vote.epoch < 0 or not 0 <= vote.last_epoch <= vote.epoch or vote.end_offset < 0:
+        return ErrorCode.INVALID_REQUEST
+    if vote.candidate.id < 0:
+        return ErrorCode.INVALID_REQUEST
+    if vote.receiver.id >= 0 and not _is_me(core, vote.receiver):
+        return ErrorCode.INVALID_VOTER_KEY
+    if vote.epoch < core.election.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return ErrorCode.NONE
+
+
+def _is_me(core: RaftCore, key: Any) -> bool:
+    unknown = bytes(16)
+    return key.id == core.me.id and key.directory_id in {unknown, core.me.directory_id}
+
+
+def _stays_loyal(core: RaftCore, vote: Vote) -> bool:
+    """R8: somebody who is no voter here does not move whoever leads or hears a leader."""
+    return not core.log.voter_set.holds(vote.candidate) and core.role.hears_a_leader(core)
+
+
+def _grants(core: RaftCore, vote: Vote) -> bool:
+    if not core.log.is_covered_by(vote.last_epoch, vote.end_offset):
+        return False
+    if vote.pre_vote:
+        # P2: whatever was voted in this epoch; but not against a leader that is heard.
+        return not core.role.hears_a_leader(core)
+    if core.election.leader_id >= 0:
+        return False
+    return core.election.voted in {None, vote.candidate}
+
+
+def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
+    """Q16: who leads now."""
+    error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
+    if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        # Q31: an elected leader says so, and it counts this replica among its voters.
+        core.effect(Stop(f"the leader {begin.leader_id} belongs to another cluster"))
+    if not error and begin.leader_id < 0:
+        error = ErrorCode.INVALID_REQUEST
+    if not error and begin.receiver.id >= 0 and not _is_me(core, begin.receiver):
+        error = ErrorCode.INVALID_VOTER_KEY
+    if not error:
+        news = adopt(core, begin.epoch, begin.leader_id)
+        if not news and core.role.name == quorum.PROSPECTIVE:
+            become_in(core, core.election)  # the leader that was silent is there after all
+    core.reply(slot, BeginAnswer(error=error, **core.leader_and_epoch))
+
+
+def on_end(core: RaftCore, slot: Any, end: End) -> None:
+    """Q17: a leader leaves and names who should come next."""
+    error = _refusal_of_leader(core, end.cluster_id, end.leader_id, end.epoch)
+    if not error:
+        adopt(core, end.epoch, end.leader_id)
+    core.reply(slot, EndAnswer(error=error, **core.leader_and_epoch))
+    if error or not core.is_voter:
+        return
+    position = [key.id for key in end.successors].index(core.me.id) if _named(core, end) else -1
+    if position >= 0:
+        core.role.on_succession(core, position)
+
+
+def _named(core: RaftCore, end: End) -> bool:
+    return any(_is_me(core, key) for key in end.successors)
+
+
+def _refusal_of_leader(core: RaftCore, cluster_id: str | None, leader_id: int, epoch: int) -> int:
+    if core.cluster_id_differs(cluster_id):
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    mine = core.election
+    if leader_id < -1:
+        return ErrorCode.INVALID_REQUEST
+    if epoch < mine.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    known = core.me.id if core.role.name == quorum.RESIGNED else mine.leader_id
+    if epoch == mine.epoch and known >= 0 and leader_id not in {known, -1}:
+        return ErrorCode.INVALID_REQUEST
+    if leader_id == core.me.id:
+        return ErrorCode.INVALID_REQUEST  # nobody else says that this replica leads
+    return ErrorCode.NONE

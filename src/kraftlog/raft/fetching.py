@@ -1,0 +1,91 @@
+"""Fetching from a leader, and what its answers do to the log: for followers and observers."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import (
+    Append,
+    ClusterIdKnown,
+    Committed,
+    Fetch,
+    LogFlushed,
+    Stop,
+    Truncate,
+)
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import FetchAnswer
+    from kraftlog.types import OffsetAndEpoch
+
+
+def fetch_from(core: RaftCore, peer: int) -> None:
+    """Ask for what follows the log. A voter's fetch acknowledges, so it waits for the disk (Q6)."""
+    log = core.log
+    fetch = Fetch(
+        cluster_id=core.cluster_id,
+        replica=core.me,
+        epoch=core.election.epoch,
+        offset=log.end,
+        last_epoch=log.last_epoch,
+        high_watermark=log.high_watermark,
+        max_wait_ms=core.config.fetch_max_wait_ms,
+        max_bytes=core.config.max_fetch_bytes,
+    )
+    unflushed = core.is_voter and log.flushed < log.end
+    core.send(peer, fetch, (LogFlushed(log.end),) if unflushed else ())
+
+
+def take(core: RaftCore, answer: FetchAnswer) -> bool:
+    """What a leader's answer does to the log; False: it was a refusal."""
+    if answer.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        # Q31: only the leader may say so, and then there is nothing to be done here.
+        core.effect(Stop(f"the leader {answer.leader_id} belongs to another cluster"))
+        return False
+    if answer.error:
+        return False
+    if answer.diverging is not None:
+        _truncate(core, answer.diverging)
+    elif answer.snapshot is None:
+        _append(core, answer)
+        advance(core, answer.high_watermark)
+    return True
+
+
+def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
+    """Q19: back to where the logs agree, as far as one answer can tell."""
+    mine = core.log.end_of_epoch(diverging.epoch)
+    end = min(diverging.offset, mine.offset)
+    if end < core.log.end:
+        core.effect(Truncate(end))
+    if core.log.truncate(end):
+        core.settle_voters()
+
+
+def _append(core: RaftCore, answer: FetchAnswer) -> None:
+    """Take the batches that fit; the rest is dropped: it is not what was asked for."""
+    log = core.log
+    role = core.role
+    for batch in answer.batches:
+        if batch.base_offset != log.end or not log.last_epoch <= batch.epoch <= answer.epoch:
+            return
+        log.append(batch)
+        core.effect(Append(batch))
+        if batch.voters is not None:
+            core.settle_voters()
+            if core.role is not role:
+                return
+
+
+def advance(core: RaftCore, high_watermark: int) -> None:
+    """Q22: what is committed, as far as this log holds it."""
+    log = core.log
+    known = min(high_watermark, log.end)
+    if known > log.high_watermark:
+        log.high_watermark = known
+        core.effect(Committed(known))
+        cluster_id = log.voters.committed(known).cluster_id
+        if core.cluster_id is None and cluster_id is not None:
+            core.cluster_id = cluster_id
+            core.effect(ClusterIdKnown(cluster_id))

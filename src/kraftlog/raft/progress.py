@@ -1,0 +1,127 @@
+"""What a leader knows of each replica, and what follows from it: the high watermark (Q21), whether
+a majority is still there (Q11), who is caught up (D3, D4)."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.types import Now
+
+UNKNOWN = -1
+
+
+class Progress(Value):
+    """One replica, by its fetches in this epoch."""
+
+    end_offset: int = UNKNOWN
+    #: Monotonic, for the leader's own decisions; wall clock, to be shown (D3, D4).
+    fetched_at: int = UNKNOWN
+    fetched_wall_ms: int = UNKNOWN
+    caught_up_wall_ms: int = UNKNOWN
+    #: The log's end, and the time, at the fetch before.
+    end_at_last_fetch: int = UNKNOWN
+    #: Rounds (R4): where the log ended, and when, at the fetch that began this round; whether the
+    #: last round was short enough.
+    round_end: int = UNKNOWN
+    round_at: int = UNKNOWN
+    in_time: bool = False
+    #: Reads (P5): the fetch that was answered last, when in the leader's count of events, and the
+    #: newest answer that a later fetch is known to have followed.
+    channel: Any = None
+    answered_number: int = UNKNOWN
+    answered_at: int = 0
+    confirmed_at: int = 0
+
+
+class ProgressTable:
+    """All replicas that have fetched in this epoch, and all voters."""
+
+    __slots__ = ("replicas",)
+
+    def __init__(self) -> None:
+        self.replicas: dict[ReplicaKey, Progress] = {}
+
+    def of(self, key: ReplicaKey) -> Progress:
+        known = self.replicas.get(key)
+        if known is None:
+            known = self.replicas[key] = Progress()
+        return known
+
+    def fetched(
+        self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
+    ) -> None:
+        """A valid fetch: the replica holds everything before `offset`."""
+        progress = self.of(key)
+        if progress.round_end < 0 or offset >= progress.round_end:
+            took = now.monotonic_ms - progress.round_at
+            progress.in_time = progress.round_end >= 0 and took < round_limit_ms
+            progress.round_end, progress.round_at = log_end, now.monotonic_ms
+        if offset >= log_end:
+            progress.caught_up_wall_ms = now.wall_ms
+        elif offset >= progress.end_at_last_fetch >= 0:
+            progress.caught_up_wall_ms = progress.fetched_wall_ms
+        progress.end_offset = offset
+        progress.end_at_last_fetch = log_end
+        progress.fetched_at = now.monotonic_ms
+        progress.fetched_wall_ms = now.wall_ms
+
+    def heard(self, key: ReplicaKey, now: Now) -> None:
+        """A sign of life that says nothing of the log."""
+        self.of(key).fetched_at = now.monotonic_ms
+
+    def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
+        """A voter's progress, by whichever key it fetches with."""
+        for key, progress in self.replicas.items():
+            if key.id == replica_id and voters.holds(key):
+                return progress
+        return None
+
+    def keys_of(self, replica_id: int, now: Now, within_ms: int) -> list[ReplicaKey]:
+        """The replicas that have lately fetched under this id: more than one is a mix-up."""
+        return [
+            key
+            for key, progress in self.replicas.items()
+            if key.id == replica_id
+            and progress.fetched_at >= 0
+            and now.monotonic_ms - progress.fetched_at < within_ms
+        ]
+
+    def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int) -> bool:
+        """R4: its last round was short, and it is still there."""
+        progress = self.replicas.get(key)
+        return (
+            progress is not None
+            and progress.in_time
+            and now.monotonic_ms - progress.fetched_at < within_ms
+        )
+
+    def majority_end(self, voters: VoterSet, me: ReplicaKey, my_end: int) -> int:
+        """The largest offset that a majority of the voters has reached; -1: unknown."""
+        ends = []
+        for voter_id in voters.ids:
+            if voter_id == me.id:
+                ends.append(my_end)
+            else:
+                progress = self.of_voter(voters, voter_id)
+                ends.append(progress.end_offset if progress else UNKNOWN)
+        return sorted(ends, reverse=True)[voters.majority - 1]
+
+    def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:
+        """When a majority of the voters was last heard of; the leader hears itself now."""
+        times = []
+        for voter_id in voters.ids:
+            if voter_id == me.id:
+                times.append(now)
+            else:
+                progress = self.of_voter(voters, voter_id)
+                times.append(max(progress.fetched_at if progress else since, since))
+        return sorted(times, reverse=True)[voters.majority - 1]
+
+    def copy(self) -> ProgressTable:
+        twin = ProgressTable()
+        twin.replicas = {key: progress.replace() for key, progress in self.replicas.items()}
+        return twin

@@ -1,0 +1,52 @@
+"""Which role may follow which: the one table of legal transitions (Q1).
+
+    unattached   knows no leader of its epoch, has not voted in it
+    voted        knows no leader of its epoch, has voted for another
+    prospective  asks whether standing would be worth it; epoch unchanged (P1)
+    candidate    has voted for itself and asks the others
+    leader       won
+    follower     knows the leader and fetches from it
+    resigned     was the leader of this epoch and is no more
+    observer     no voter: fetches, neither stands nor counts
+
+A role is left for another of the same epoch only along this table; a newer epoch leads to
+unattached, voted, follower or observer from anywhere.
+"""
+
+from __future__ import annotations
+
+UNATTACHED = "unattached"
+VOTED = "voted"
+PROSPECTIVE = "prospective"
+CANDIDATE = "candidate"
+LEADER = "leader"
+FOLLOWER = "follower"
+RESIGNED = "resigned"
+OBSERVER = "observer"
+
+WITHIN_AN_EPOCH = {
+    UNATTACHED: {VOTED, FOLLOWER, PROSPECTIVE, OBSERVER},
+    VOTED: {FOLLOWER, PROSPECTIVE, OBSERVER},
+    # Back to what it was when the pre-vote is lost.
+    PROSPECTIVE: {UNATTACHED, VOTED, FOLLOWER, OBSERVER},
+    # After a lost election it stands again by way of the pre-vote.
+    CANDIDATE: {LEADER, FOLLOWER, PROSPECTIVE, OBSERVER},
+    LEADER: {RESIGNED, OBSERVER},
+    FOLLOWER: {PROSPECTIVE, OBSERVER},
+    RESIGNED: {PROSPECTIVE, OBSERVER},
+    OBSERVER: {UNATTACHED, VOTED, FOLLOWER, OBSERVER},
+}
+#: What the first moment of a newer epoch may find a replica as. A candidate makes its own.
+INTO_A_NEWER_EPOCH = {UNATTACHED, VOTED, FOLLOWER, OBSERVER, CANDIDATE}
+#: Who may make a newer epoch: by the pre-vote, or because a leader that leaves named it (Q17).
+MAY_STAND = {PROSPECTIVE, UNATTACHED, VOTED, FOLLOWER}
+
+
+def check_transition(old: str, new: str, *, newer_epoch: bool) -> None:
+    """An illegal transition is a bug, and a replica with a bug must not go on."""
+    legal = new in (INTO_A_NEWER_EPOCH if newer_epoch else WITHIN_AN_EPOCH[old])
+    if new == CANDIDATE:
+        legal = newer_epoch and old in MAY_STAND
+    assert legal, (
+        f"{old} may not become {new} {'in a newer' if newer_epoch else 'in the same'} epoch"
+    )

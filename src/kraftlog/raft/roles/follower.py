@@ -1,0 +1,35 @@
+"""Follower: a voter that knows the leader of its epoch and fetches from it."""
+
+from __future__ import annotations
+
+from kraftlog.raft import quorum
+from kraftlog.raft.roles.fetcher import Fetcher
+from kraftlog.raft.roles.standing import Standing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+
+
+class Follower(Standing, Fetcher):
+    """Without a good answer for a fetch timeout it asks whether to stand (Q9a)."""
+
+    __slots__ = ()
+    name = quorum.FOLLOWER
+
+    def enter(self, core: RaftCore) -> None:
+        core.attempt = 0
+        self.begin(core)
+
+    def on_timer(self, core: RaftCore, name: str) -> None:
+        if name == "fetch timeout":
+            core.become(quorum.PROSPECTIVE)
+        elif name == "fetch":
+            self.again(core)
+        else:
+            self.on_standing_timer(core, name)
+
+    def on_peer_gone(self, core: RaftCore, peer: int) -> None:
+        """Proof of death counts as a timeout."""
+        if peer == core.election.leader_id:
+            core.become(quorum.PROSPECTIVE)

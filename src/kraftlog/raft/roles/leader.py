@@ -1,0 +1,372 @@
+"""Leader: the one replica of its epoch that appends.
+
+It counts itself only up to its own flush, answers fetches, tells the voters that it leads until
+each has noticed, and resigns when a majority is silent.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft import changes, fetching, quorum, snapshots
+from kraftlog.raft.messages import Append, Batch, Begin, FetchAnswer, Proposed, ReadOffsetAnswer
+from kraftlog.raft.progress import ProgressTable
+from kraftlog.raft.roles.resigned import Resigned
+from kraftlog.raft.roles.role import Role
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
+
+LEADER_CHANGE_SIZE = 100
+
+
+class Parked(Value):
+    """A fetch that has nothing to get yet."""
+
+    asked: Any
+    fetch: Any
+    deadline: int
+
+
+class Read(Value):
+    """A read that waits for proof that this replica still leads (P5)."""
+
+    slot: Any
+    arrived: int
+
+
+class Leader(Role):
+    """`epoch_start` is the offset of the LeaderChange record, the first of the epoch (Q14)."""
+
+    __slots__ = (
+        "endorsed",
+        "epoch_start",
+        "events",
+        "parked",
+        "progress",
+        "proposals",
+        "reads",
+        "since",
+    )
+    name = quorum.LEADER
+
+    def __init__(self) -> None:
+        self.epoch_start = -1
+        self.since = 0
+        self.progress = ProgressTable()
+        #: Voters that know that this replica leads (Q15).
+        self.endorsed: tuple[int, ...] = ()
+        self.parked: tuple[Parked, ...] = ()
+        #: (end offset, slot), oldest first.
+        self.proposals: deque[tuple[int, Any]] = deque()
+        self.reads: tuple[Read, ...] = ()
+        #: Counts arrivals and answers, to tell which came first.
+        self.events = 0
+
+    def enter(self, core: RaftCore) -> None:
+        core.attempt = 0
+        self.since = core.now.monotonic_ms
+        self.epoch_start = core.log.end
+        self.append_leader_change(core)
+        for peer in core.others:
+            self.tell(core, peer)
+        self.watch_majority(core)
+        self.advance(core)
+
+    def append_leader_change(self, core: RaftCore) -> None:
+        """Q14; and the first leader of a cluster writes down who votes, and the id (R11)."""
+        first = core.log.voters.latest_offset < 0 and core.log.start == 0
+        voters = None
+        if first:
+            cluster_id = core.cluster_id or core.config.fresh_cluster_id
+            voters = core.log.voter_set.replace(cluster_id=cluster_id)
+        payload = "leader change", core.me.id, voters
+        self.append(core, 2 if first else 1, LEADER_CHANGE_SIZE, payload, voters)
+
+    def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
+        return True
+
+    # Appending -----------------------------------------------------------------------------------
+
+    def propose(self, core: RaftCore, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
+        self.append(core, count, size_bytes, payload, None)
+        self.answer_when_committed(core, slot, core.log.end)
+        self.advance(core)
+
+    def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
+        """Tell `slot` once everything before `offset` is committed."""
+        if offset <= core.log.high_watermark:
+            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+        else:
+            self.proposals.append((offset, slot))
+
+    def append(
+        self,
+        core: RaftCore,
+        count: int,
+        size_bytes: int,
+        payload: Any,
+        voters: VoterSet | None,
+    ) -> None:
+        log = core.log
+        batch = Batch(
+            base_offset=log.end,
+            last_offset=log.end + count - 1,
+            epoch=core.election.epoch,
+            size_bytes=size_bytes,
+            voters=voters,
+            payload=payload,
+        )
+        log.append(batch)
+        core.effect(Append(batch))
+        self.answer_parked(core)
+
+    def on_flushed(self, core: RaftCore) -> None:
+        self.advance(core)
+
+    def advance(self, core: RaftCore) -> None:
+        """Q21: commit what a majority holds durably, from the first record of the epoch on."""
+        log = core.log
+        end = self.progress.majority_end(log.voter_set, core.me, log.flushed)
+        if end <= self.epoch_start or end <= log.high_watermark:
+            return
+        fetching.advance(core, end)
+        while self.proposals and self.proposals[0][0] <= end:
+            offset, slot = self.proposals.popleft()
+            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+        self.answer_parked(core)
+        self.answer_reads(core)
+        changes.leave_if_removed(core, self)
+        if core.role is self:
+            changes.step(core, self)
+
+    # Fetches -------------------------------------------------------------------------------------
+
+    def on_fetch(self, core: RaftCore, asked: Asked, fetch: Fetch) -> None:
+        error = self.refusal(core, fetch)
+        if error:
+            self.answer(core, asked, fetch, error=error)
+            return
+        self.confirm(fetch.replica, asked)
+        if snapshots.is_needed(core, fetch):
+            self.progress.heard(fetch.replica, core.now)
+            self.answer(core, asked, fetch, snapshot=core.log.snapshot)
+            return
+        diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
+        if diverging is not None:
+            self.answer(core, asked, fetch, diverging=diverging)
+            return
+        self.progress.fetched(
+            fetch.replica, fetch.offset, core.log.end, core.now, core.config.election_timeout_ms
+        )
+        self.endorse(core, fetch.replica)
+        self.advance(core)
+        if core.role is self:
+            changes.step(core, self)
+        if core.role is not self:
+            core.role.on_fetch(core, asked, fetch)
+            return
+        self.answer_reads(core)
+        if self.has_news(core, fetch) or fetch.max_wait_ms <= 0 or self.reads:
+            self.answer(core, asked, fetch)
+        else:
+            self.park(core, asked, fetch)
+
+    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+        snapshots.on_fetch(core, self, asked, fetch)
+
+    def refusal(self, core: RaftCore, fetch: Fetch) -> int:
+        """Q18, in its order."""
+        if fetch.offset < 0 or fetch.last_epoch > max(fetch.epoch, 0) or fetch.max_wait_ms < 0:
+            return ErrorCode.INVALID_REQUEST
+        return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
+
+    @staticmethod
+    def refusal_of(core: RaftCore, cluster_id: str | None, epoch: int) -> int:
+        if core.cluster_id_differs(cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if 0 <= epoch < core.election.epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if epoch > core.election.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        return ErrorCode.NONE
+
+    @staticmethod
+    def has_news(core: RaftCore, fetch: Fetch) -> bool:
+        """Whether there are records for the fetcher, or a high watermark it has not heard of."""
+        log = core.log
+        return fetch.offset < log.end or fetch.high_watermark < min(
+            log.high_watermark, fetch.offset
+        )
+
+    def answer(self, core: RaftCore, asked: Asked, fetch: Fetch, **what: Any) -> None:
+        self.events += 1
+        progress = self.progress.of(fetch.replica)
+        progress.channel = asked.channel
+        progress.answered_number = asked.number
+        progress.answered_at = self.events
+        if not what:
+            what = {"offset": fetch.offset, "limit": core.log.end}
+        body = FetchAnswer(
+            error=what.pop("error", ErrorCode.NONE),
+            high_watermark=core.log.high_watermark,
+            **core.leader_and_epoch,
+            **what,
+        )
+        core.reply(asked.slot, body)
+
+    def park(self, core: RaftCore, asked: Asked, fetch: Fetch) -> None:
+        deadline = core.now.monotonic_ms + fetch.max_wait_ms
+        self.parked = (*self.parked, Parked(asked, fetch, deadline))
+        self.watch_parked(core)
+
+    def watch_parked(self, core: RaftCore) -> None:
+        if self.parked:
+            core.timers["parked"] = min([parked.deadline for parked in self.parked])
+        else:
+            core.timers.pop("parked", None)
+
+    def answer_parked(self, core: RaftCore, *, everybody: bool = False) -> None:
+        """Q20: answer the fetches that now have something to get, or whose time has come."""
+        parked, self.parked = self.parked, ()
+        kept = []
+        for waiting in parked:
+            due = waiting.deadline <= core.now.monotonic_ms
+            if everybody or due or self.has_news(core, waiting.fetch):
+                self.answer(core, waiting.asked, waiting.fetch)
+            else:
+                kept.append(waiting)
+        self.parked = (*kept, *self.parked)
+        self.watch_parked(core)
+
+    # Reads ---------------------------------------------------------------------------------------
+
+    def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:
+        """P5: answered once a majority has shown, after this moment, that it still follows."""
+        if core.cluster_id_differs(read.cluster_id):
+            self.answer_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
+            return
+        self.events += 1
+        self.reads = (*self.reads, Read(slot, self.events))
+        self.answer_parked(core, everybody=True)
+        self.answer_reads(core)
+
+    def confirm(self, key: ReplicaKey, asked: Asked) -> None:
+        """A fetch that follows, on its channel, an answer of ours proves that it was received."""
+        progress = self.progress.of(key)
+        if progress.channel == asked.channel and asked.number > progress.answered_number >= 0:
+            progress.confirmed_at = progress.answered_at
+
+    def answer_reads(self, core: RaftCore) -> None:
+        if not self.reads or core.log.high_watermark <= self.epoch_start:
+            return
+        voters = core.log.voter_set
+        kept = []
+        for read in self.reads:
+            proofs = sum(
+                [self.proves(core, voters, voter_id, read.arrived) for voter_id in voters.ids]
+            )
+            if proofs >= voters.majority:
+                self.answer_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
+            else:
+                kept.append(read)
+        self.reads = tuple(kept)
+
+    def proves(self, core: RaftCore, voters: VoterSet, replica_id: int, arrived: int) -> bool:
+        if replica_id == core.me.id:
+            return True
+        progress = self.progress.of_voter(voters, replica_id)
+        return progress is not None and progress.confirmed_at > arrived
+
+    @staticmethod
+    def answer_read(core: RaftCore, slot: Any, error: int, offset: int) -> None:
+        core.reply(slot, ReadOffsetAnswer(error=error, offset=offset, **core.leader_and_epoch))
+
+    # Being the leader ----------------------------------------------------------------------------
+
+    def tell(self, core: RaftCore, peer: int) -> None:
+        """Q15: this replica leads."""
+        voter = core.log.voter_set.voter(peer)
+        if voter is not None and peer not in self.endorsed:
+            core.send(peer, Begin(core.cluster_id, voter.key, core.me.id, core.election.epoch))
+
+    def endorse(self, core: RaftCore, key: ReplicaKey) -> None:
+        if key.id not in self.endorsed and core.log.voter_set.holds(key):
+            self.endorsed = (*self.endorsed, key.id)
+            core.timers.pop(f"tell {key.id}", None)
+
+    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
+        if isinstance(asked, Begin) and not body.error:
+            voter = core.log.voter_set.voter(peer)
+            if voter is not None:
+                self.endorse(core, voter.key)
+        else:
+            self.on_no_answer(core, peer, asked)
+
+    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+        if peer not in self.endorsed:
+            core.arm(f"tell {peer}", core.backoff(core.peer(peer).failures))
+
+    def watch_majority(self, core: RaftCore) -> None:
+        """Q11: when to look again whether a majority is still there."""
+        if core.others:
+            heard = self.majority_heard_at(core)
+            core.timers["majority"] = heard + core.config.fetch_timeout_ms * 3 // 2
+
+    def majority_heard_at(self, core: RaftCore) -> int:
+        now = core.now.monotonic_ms
+        return self.progress.majority_heard_at(core.log.voter_set, core.me, self.since, now)
+
+    def on_timer(self, core: RaftCore, name: str) -> None:
+        if name == "parked":
+            self.answer_parked(core)
+        elif name.startswith("tell "):
+            self.tell(core, int(name[5:]))
+        elif name == "majority":
+            limit = core.config.fetch_timeout_ms * 3 // 2
+            if core.now.monotonic_ms - self.majority_heard_at(core) >= limit:
+                core.become(quorum.RESIGNED)
+            else:
+                self.watch_majority(core)
+
+    def leave(self, core: RaftCore) -> None:
+        """What waited is told that it must look elsewhere; what was proposed may yet commit."""
+        for _, slot in self.proposals:
+            core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))
+        for waiting in self.parked:
+            Role.on_fetch(self, core, waiting.asked, waiting.fetch)
+        for read in self.reads:
+            self.answer_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    def voters_changed(self, core: RaftCore) -> None:
+        """Another set is in force: new voters are told, and another majority counts."""
+        for peer in core.others:
+            if peer not in self.endorsed:
+                self.tell(core, peer)
+        self.watch_majority(core)
+        self.advance(core)
+
+    def hand_over(self, core: RaftCore) -> None:
+        """Stop leading in order, naming who should come next (Q17)."""
+        successors = self.successors(core)
+        core.become(quorum.RESIGNED)
+        role = core.role
+        assert isinstance(role, Resigned)
+        role.tell(core, successors)
+
+    def successors(self, core: RaftCore) -> tuple[ReplicaKey, ...]:
+        """Q17: the other voters, those that hold most first."""
+        voters = core.log.voter_set
+
+        def rank(voter: Voter) -> tuple[int, int]:
+            progress = self.progress.of_voter(voters, voter.key.id)
+            return -(progress.end_offset if progress else -1), voter.key.id
+
+        others = [voter for voter in voters.voters if voter.key.id != core.me.id]
+        return tuple([voter.key for voter in sorted(others, key=rank)])

@@ -1,0 +1,55 @@
+"""Observer: replicates the log, neither stands nor counts. It may be asked for a vote all the same
+by somebody whose log names it a voter (R8)."""
+
+from __future__ import annotations
+
+from kraftlog.raft import quorum
+from kraftlog.raft.roles.fetcher import Fetcher
+from kraftlog.raft.roles.unattached import discover
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+
+
+class Observer(Fetcher):
+    """Looks for the leader for ever (Q32), and fetches from it."""
+
+    __slots__ = ()
+    name = quorum.OBSERVER
+
+    def enter(self, core: RaftCore) -> None:
+        if core.election.leader_id >= 0:
+            self.begin(core)
+        else:
+            core.arm("discover", core.chance(8, below=core.config.retry_backoff_ms))
+
+    def on_timer(self, core: RaftCore, name: str) -> None:
+        if name == "fetch timeout":
+            self.lose_leader(core)
+        elif name == "fetch":
+            self.again(core)
+        elif name == "discover":
+            discover(core)
+
+    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
+        if core.election.leader_id >= 0:
+            super().on_answer(core, peer, asked, body)
+        else:
+            core.arm("discover", core.backoff(3))
+
+    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
+        if core.election.leader_id >= 0:
+            super().on_no_answer(core, peer, asked)
+        else:
+            core.arm("discover", core.backoff(core.peer(peer).failures))
+
+    def on_peer_gone(self, core: RaftCore, peer: int) -> None:
+        if peer == core.election.leader_id:
+            self.lose_leader(core)
+
+    @staticmethod
+    def lose_leader(core: RaftCore) -> None:
+        core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))

@@ -1,0 +1,35 @@
+"""Prospective: would the others vote for it? Nothing is persisted, no epoch moves (P1)."""
+
+from __future__ import annotations
+
+from kraftlog.raft import elections, quorum
+from kraftlog.raft.roles.polling import Polling
+from kraftlog.raft.roles.standing import stand
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+
+
+class Prospective(Polling):
+    """With a majority it stands; without, it is again what it was (P3)."""
+
+    __slots__ = ()
+    name = quorum.PROSPECTIVE
+    pre_vote = True
+
+    def enter(self, core: RaftCore) -> None:
+        timeout = core.config.election_timeout_ms
+        core.arm("election", timeout + core.chance(5, below=timeout))
+        self.ask_all(core)
+        self.count(core, core.me.id, granted=True)
+
+    def won(self, core: RaftCore) -> None:
+        stand(core)
+
+    def lost(self, core: RaftCore) -> None:
+        core.attempt += 1
+        core.become(elections.role_in_epoch(core))
+
+    def on_succession(self, core: RaftCore, position: int) -> None:  # noqa: ARG002 - it stands already, nearly
+        stand(core)

@@ -1,0 +1,57 @@
+"""Resigned: led this epoch and leads it no more. It accepts nothing and does not vote for itself.
+
+After a clean resignation it tells the voters, naming successors, until each has answered (Q17).
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft import quorum
+from kraftlog.raft.messages import End
+from kraftlog.raft.roles.role import Role
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.raft.core import RaftCore
+
+
+class Resigned(Role):
+    """`untold` are the voters that have not answered yet."""
+
+    __slots__ = ("successors", "untold")
+    name = quorum.RESIGNED
+
+    def __init__(self) -> None:
+        self.untold: tuple[int, ...] = ()
+        self.successors: tuple[ReplicaKey, ...] = ()
+
+    def enter(self, core: RaftCore) -> None:
+        timeout = core.config.election_timeout_ms
+        core.arm("election", timeout + core.chance(7, below=timeout))
+
+    def tell(self, core: RaftCore, successors: tuple[ReplicaKey, ...]) -> None:
+        self.successors = successors
+        self.untold = tuple(core.others)
+        for peer in self.untold:
+            self.ask(core, peer)
+
+    def ask(self, core: RaftCore, peer: int) -> None:
+        core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
+
+    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
+        self.untold = tuple([voter_id for voter_id in self.untold if voter_id != peer])
+
+    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - as above
+        if peer in self.untold:
+            core.arm(f"tell {peer}", core.backoff(core.peer(peer).failures))
+
+    def on_timer(self, core: RaftCore, name: str) -> None:
+        if name == "election":
+            if core.is_voter:
+                core.become(quorum.PROSPECTIVE)
+            else:  # it was removed, and nobody told it who leads now
+                core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))
+        elif name.startswith("tell "):
+            self.ask(core, int(name[5:]))

@@ -1,0 +1,59 @@
+"""Unattached: a voter that knows no leader of its epoch. It looks for one, and waits to stand."""
+
+from __future__ import annotations
+
+from kraftlog.raft import fetching, quorum
+from kraftlog.raft.roles.role import Role
+from kraftlog.raft.roles.standing import Standing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+
+
+class Unattached(Standing, Role):
+    """Asks the other voters in turn, by fetching, who leads (Q24, Q32)."""
+
+    __slots__ = ()
+    name = quorum.UNATTACHED
+
+    def enter(self, core: RaftCore) -> None:
+        if not core.others:
+            core.become(quorum.PROSPECTIVE)  # a sole voter need not wait (Q1)
+            return
+        core.arm("election", election_delay(core))
+        core.arm("discover", core.chance(1, below=core.config.retry_backoff_ms))
+
+    def on_timer(self, core: RaftCore, name: str) -> None:
+        if name == "election":
+            core.become(quorum.PROSPECTIVE)  # Q9d
+        elif name == "discover":
+            discover(core)
+        else:
+            self.on_standing_timer(core, name)
+
+    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
+        """No leader is known there either, or this would be a follower by now."""
+        core.arm("discover", core.backoff(3))
+
+    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+        core.arm("discover", core.backoff(core.peer(peer).failures))
+
+
+def election_delay(core: RaftCore) -> int:
+    """How long to wait for a leader: T to 2T, and after a failed attempt the backoff (Q10)."""
+    config = core.config
+    if core.attempt:
+        bound = min(50 << min(core.attempt, 16), config.election_backoff_max_ms)
+        return 1 + core.chance(2, below=bound)
+    return config.election_timeout_ms + core.chance(3, below=config.election_timeout_ms)
+
+
+def discover(core: RaftCore) -> None:
+    """Fetch from some voter: its answer says who leads, if it knows."""
+    candidates = core.others
+    if candidates:
+        turn = core.chance(4, core.now.monotonic_ms, below=len(candidates))
+        fetching.fetch_from(core, candidates[turn])
