@@ -8,7 +8,7 @@ it, the peers, the timers. Everything here is plain data, cheap to copy and to c
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import changes, elections, messages, quorum
+from kraftlog.raft import changes, elections, messages, quorum, snapshots
 from kraftlog.raft.config import RaftConfig, jitter
 from kraftlog.raft.messages import (
     MAX_EPOCH,
@@ -234,6 +234,9 @@ class RaftCore:
         elif isinstance(body, messages.Fetch):
             self._note_alive(body.replica.id)
             self.role.on_fetch(self, message, body)
+        elif isinstance(body, messages.SnapshotFetch):
+            self._note_alive(body.replica.id)
+            self.role.on_snapshot_fetch(self, message, body)
         elif isinstance(body, messages.ReadOffset):
             self.role.on_read(self, message.slot, body)
         else:
@@ -326,4 +329,6 @@ _HANDLERS: dict[type, Any] = {
     PeerGone: RaftCore._peer_gone,
     Flushed: RaftCore._flushed,
     ElectionPersisted: RaftCore._persisted,
+    messages.SnapshotTaken: snapshots.on_taken,
+    messages.SnapshotInstalled: snapshots.on_installed,
 }

@@ -47,7 +47,7 @@ def take(core: RaftCore, answer: FetchAnswer) -> bool:
         return False
     if answer.diverging is not None:
         _truncate(core, answer.diverging)
-    else:
+    elif answer.snapshot is None:
         _append(core, answer)
         advance(core, answer.high_watermark)
     return True

@@ -69,6 +69,10 @@ class ProgressTable:
         progress.fetched_at = now.monotonic_ms
         progress.fetched_wall_ms = now.wall_ms
 
+    def heard(self, key: ReplicaKey, now: Now) -> None:
+        """A sign of life that says nothing of the log."""
+        self.of(key).fetched_at = now.monotonic_ms
+
     def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
         """A voter's progress, by whichever key it fetches with now.
 

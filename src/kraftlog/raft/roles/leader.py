@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import changes, fetching, quorum
+from kraftlog.raft import changes, fetching, quorum, snapshots
 from kraftlog.raft.messages import Append, Batch, Begin, FetchAnswer, Proposed, ReadOffsetAnswer
 from kraftlog.raft.progress import ProgressTable
 from kraftlog.raft.roles.resigned import Resigned
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, ReadOffset
+    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
 
 LEADER_CHANGE_SIZE = 100
 
@@ -158,6 +158,11 @@ class Leader(Role):
         checked = fetch.epoch >= 0 and fetch.last_epoch >= 0
         if checked:
             self.confirm(fetch.replica, asked)
+        if snapshots.is_needed(core, fetch):
+            if checked:
+                self.progress.heard(fetch.replica, core.now)
+            self.answer(core, asked, fetch, snapshot=core.log.snapshot)
+            return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
             self.answer(core, asked, fetch, diverging=diverging)
@@ -183,18 +188,26 @@ class Leader(Role):
         if core.role is self:
             changes.step(core, self)
 
+    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+        snapshots.on_fetch(core, self, asked, fetch)
+
     def refusal(self, core: RaftCore, fetch: Fetch) -> int:
         """Q18, in its order."""
         if core.cluster_id_differs(fetch.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        mine = core.election.epoch
         if min(fetch.offset, fetch.epoch + 1, fetch.last_epoch + 1, fetch.max_wait_ms) < 0:
             return ErrorCode.INVALID_REQUEST
         if fetch.last_epoch > fetch.epoch >= 0:
             return ErrorCode.INVALID_REQUEST
-        if 0 <= fetch.epoch < mine:
+        return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
+
+    @staticmethod
+    def refusal_of(core: RaftCore, cluster_id: str | None, epoch: int) -> int:
+        if core.cluster_id_differs(cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if 0 <= epoch < core.election.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if fetch.epoch > mine:
+        if epoch > core.election.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE
 
