@@ -165,12 +165,12 @@ class Solo:
 
     # What it may be told and asked ---------------------------------------------------------------
 
-    def fetch(self, replica: int = 2, **changes: Any) -> Fetch:
+    def fetch(self, by: int = 2, **changes: Any) -> Fetch:
         """The fetch of somebody who has all of this log and knows this epoch."""
         log = self.core.log
         fetch = Fetch(
             cluster_id="cluster",
-            replica=key(replica),
+            replica=key(by),
             epoch=self.core.election.epoch,
             offset=log.end,
             last_epoch=log.last_epoch,
@@ -241,7 +241,8 @@ def prospective(**how: Any) -> Solo:
 def candidate(**how: Any) -> Solo:
     """Stands in epoch 5, which is of its own making."""
     solo = Solo(ElectionState(4), **how)
-    solo.wait_for("election")
+    if solo.core.others:
+        solo.wait_for("election")
     for peer in solo.core.others:
         if solo.role == "prospective":
             solo.answer(peer, solo.voted())
@@ -261,7 +262,7 @@ def committed_leader(**how: Any) -> Solo:
     """A leader whose first record is committed: its high watermark is 11."""
     solo = leader(**how)
     for peer in solo.core.others:
-        solo.ask(solo.fetch(peer), channel=peer)
+        solo.ask(solo.fetch(peer, max_wait_ms=0), channel=peer)
     return solo
 
 

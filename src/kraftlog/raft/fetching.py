@@ -57,9 +57,11 @@ def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
     """Q19: back to where the logs agree, as far as one answer can tell."""
     mine = core.log.end_of_epoch(diverging.epoch)
     end = min(diverging.offset, mine.offset)
-    if end < core.log.end:
+    shorter = end < core.log.end
+    other_voters = core.log.truncate(end)
+    if shorter:
         core.effect(Truncate(end))
-    if core.log.truncate(end):
+    if other_voters:
         core.settle_voters()
 
 

@@ -74,11 +74,16 @@ class ProgressTable:
         self.of(key).fetched_at = now.monotonic_ms
 
     def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
-        """A voter's progress, by whichever key it fetches with."""
+        """A voter's progress, by whichever key it fetches with now.
+
+        Where the voters are known by id alone, a replaced disk leaves the progress of the old one.
+        """
+        found: Progress | None = None
         for key, progress in self.replicas.items():
-            if key.id == replica_id and voters.holds(key):
-                return progress
-        return None
+            newer = found is None or progress.fetched_at >= found.fetched_at
+            if newer and key.id == replica_id and voters.holds(key):
+                found = progress
+        return found
 
     def keys_of(self, replica_id: int, now: Now, within_ms: int) -> list[ReplicaKey]:
         """The replicas that have lately fetched under this id: more than one is a mix-up."""

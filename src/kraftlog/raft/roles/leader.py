@@ -153,15 +153,33 @@ class Leader(Role):
         if error:
             self.answer(core, asked, fetch, error=error)
             return
-        self.confirm(fetch.replica, asked)
+        # What skips the checks (Q19) proves nothing: neither what the fetcher holds, nor that it
+        # is in this epoch.
+        checked = fetch.epoch >= 0 and fetch.last_epoch >= 0
+        if checked:
+            self.confirm(fetch.replica, asked)
         if snapshots.is_needed(core, fetch):
-            self.progress.heard(fetch.replica, core.now)
+            if checked:
+                self.progress.heard(fetch.replica, core.now)
             self.answer(core, asked, fetch, snapshot=core.log.snapshot)
             return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
             self.answer(core, asked, fetch, diverging=diverging)
             return
+        if checked:
+            self.note_progress(core, fetch)
+        if core.role is not self:
+            core.role.on_fetch(core, asked, fetch)
+            return
+        self.answer_reads(core)
+        waits = fetch.max_wait_ms > 0 and not self.must_prove(core, fetch.replica)
+        if waits and not self.has_news(core, fetch):
+            self.park(core, asked, fetch)
+        else:
+            self.answer(core, asked, fetch)
+
+    def note_progress(self, core: RaftCore, fetch: Fetch) -> None:
         self.progress.fetched(
             fetch.replica, fetch.offset, core.log.end, core.now, core.config.election_timeout_ms
         )
@@ -169,21 +187,17 @@ class Leader(Role):
         self.advance(core)
         if core.role is self:
             changes.step(core, self)
-        if core.role is not self:
-            core.role.on_fetch(core, asked, fetch)
-            return
-        self.answer_reads(core)
-        if self.has_news(core, fetch) or fetch.max_wait_ms <= 0 or self.reads:
-            self.answer(core, asked, fetch)
-        else:
-            self.park(core, asked, fetch)
 
     def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
         snapshots.on_fetch(core, self, asked, fetch)
 
     def refusal(self, core: RaftCore, fetch: Fetch) -> int:
         """Q18, in its order."""
-        if fetch.offset < 0 or fetch.last_epoch > max(fetch.epoch, 0) or fetch.max_wait_ms < 0:
+        if core.cluster_id_differs(fetch.cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if min(fetch.offset, fetch.epoch + 1, fetch.last_epoch + 1, fetch.max_wait_ms) < 0:
+            return ErrorCode.INVALID_REQUEST
+        if fetch.last_epoch > fetch.epoch >= 0:
             return ErrorCode.INVALID_REQUEST
         return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
 
@@ -262,6 +276,12 @@ class Leader(Role):
         progress = self.progress.of(key)
         if progress.channel == asked.channel and asked.number > progress.answered_number >= 0:
             progress.confirmed_at = progress.answered_at
+
+    def must_prove(self, core: RaftCore, key: ReplicaKey) -> bool:
+        """Whether a read still waits for this voter's next fetch."""
+        if not self.reads or not core.log.voter_set.holds(key):
+            return False
+        return self.progress.of(key).confirmed_at <= self.reads[-1].arrived
 
     def answer_reads(self, core: RaftCore) -> None:
         if not self.reads or core.log.high_watermark <= self.epoch_start:
