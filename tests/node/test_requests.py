@@ -223,6 +223,17 @@ def test_metadata_names_broker_and_topic() -> None:
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
+def test_bytes_behind_a_request_are_ignored() -> None:
+    """As librdkafka asks for all topics: the length of an array that has none takes four bytes."""
+    talker = Talker(make_host())
+    body = b"\0\0\0\0\1\0\0"
+    head = struct.pack(">ihhihb", 11 + len(body), ApiKey.METADATA, 13, 1, -1, 0)
+    talker.asked.append((ApiKey.METADATA, 13))
+    talker.host.send(talker.connection, head + body)
+    [(_, answer)] = talker.take()
+    assert [topic.name for topic in answer.topics] == ["demo"]
+
+
 @pytest.mark.parametrize("version", [1, 4, 11])
 def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
     talker = Talker(make_host())
@@ -272,6 +283,7 @@ def test_api_versions_tell_what_is_served() -> None:
         (struct.pack(">ihh", 4, 18, 0), "no request header"),
         (struct.pack(">ihhih", 10, 18, 0, 1, 500), "no request header"),
         (struct.pack(">ihhihB", 11, ApiKey.METADATA, 1, 1, -1, 0), "MetadataRequest v1"),
+        (struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, 7), "MetadataRequest v1"),
     ],
 )
 def test_what_is_no_request_costs_the_connection(frame: bytes, what: str) -> None:

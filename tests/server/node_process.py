@@ -16,9 +16,9 @@ GONE_WITHIN_S = 30
 class NodeProcess:
     """`kraftlog start` on a free port; `address` once it has said that it is ready."""
 
-    def __init__(self, data: str, *arguments: str, errors: str) -> None:
+    def __init__(self, data: str, *arguments: str, errors: str, module: str = "kraftlog") -> None:
         self.errors = errors
-        command = [sys.executable, "-m", "kraftlog", "start", "--data", data, "--port", "0"]
+        command = [sys.executable, "-m", module, "start", "--data", data, "--port", "0"]
         with open(errors, "ab") as file:
             self.process = subprocess.Popen(
                 [*command, *arguments], bufsize=0, stdout=subprocess.PIPE, stderr=file
@@ -43,6 +43,10 @@ class NodeProcess:
     def kill(self) -> None:
         self.process.kill()
         self._gone()
+
+    def make_sure_it_is_gone(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
 
     def _gone(self) -> int:
         code = self.process.wait(GONE_WITHIN_S)

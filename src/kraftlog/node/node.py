@@ -123,7 +123,7 @@ class Node:
                 handler(api.key)(self, slot, None, now)
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
-        request = codec.decode(api.request(), head.version, buffer, head.body, end)
+        request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
