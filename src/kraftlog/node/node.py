@@ -7,7 +7,7 @@ empties once per turn of its loop, reporting back by `written` or `write_failed`
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog
 from kraftlog.errors import ErrorCode, ProtocolError
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
     from kraftlog.wire.schema import Message
+
+#: So many waiting requests are not worth looking through for those that are done.
+WAITING_UNTIDIED = 1024
 
 
 class NodeConfig(Value):
@@ -50,6 +53,7 @@ class Node:
         self._effects: list[Any] = []
         #: Requests that wait with a time limit: (deadline, number, what waits).
         self._waiting: list[tuple[int, int, Any]] = []
+        self._tidy_at = WAITING_UNTIDIED
         self._numbers = 0
 
     # The control door ----------------------------------------------------------------------------
@@ -101,6 +105,11 @@ class Node:
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
+        if len(self._waiting) >= self._tidy_at:
+            # Those that are done lie about until their time comes, which may be weeks.
+            self._waiting = [entry for entry in self._waiting if not entry[2].done]
+            heapify(self._waiting)
+            self._tidy_at = max(2 * len(self._waiting), WAITING_UNTIDIED)
         self._numbers += 1
         heappush(self._waiting, (deadline_ms, self._numbers, waiter))
 

@@ -43,6 +43,7 @@ class Runner:
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._node: Node | None = None
+        self._said_offline = False
         #: Logs on their way, opened in slices: what a turn has left of its time goes there.
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -67,6 +68,10 @@ class Runner:
                 self._carry_out[type(effect)](effect, now)
         self._go_on_opening(now)
         self._flushes.start(now)
+        failure = self.directory.disk.failure
+        if failure is not None and not self._said_offline:
+            self._said_offline = True
+            self._say(f"the log directory is offline until the next start: {failure}")
 
     @property
     def has_work(self) -> bool:
@@ -76,6 +81,10 @@ class Runner:
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""
         self.directory.close()
+
+    def abandon(self) -> None:
+        """After a mistake: nothing more is written, and the next start looks closely."""
+        self.directory.release()
 
     # What requests appended ----------------------------------------------------------------------
 
