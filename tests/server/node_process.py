@@ -38,17 +38,18 @@ class NodeProcess:
     def stop(self) -> int:
         """A clean stop; the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self._gone()
+        return self.gone()
 
     def kill(self) -> None:
         self.process.kill()
-        self._gone()
+        self.gone()
 
     def make_sure_it_is_gone(self) -> None:
         if self.process.poll() is None:
             self.kill()
 
-    def _gone(self) -> int:
+    def gone(self) -> int:
+        """Wait for its end; the exit code."""
         code = self.process.wait(GONE_WITHIN_S)
         if self.process.stdout is not None:
             self.process.stdout.close()

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 MAX_FRAME = 104_857_600
 #: Open files of logs are at most so many, and a quarter of what the process may have open.
 MAX_OPEN_LOG_FILES = 512
-#: Descriptors that are neither connections nor files of logs: checkpoints, the lock, epoll.
+#: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
+#: are imported late, answers that hold more files than the cache would.
 OTHER_DESCRIPTORS = 32
 
 
@@ -59,7 +60,7 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
         runner,
         lane,
         max_frame=MAX_FRAME,
-        max_connections=max(may_open - log_files - OTHER_DESCRIPTORS, 1),
+        max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
     port = server.listen(settings.host, settings.port)
     server.stop_on_signals()
@@ -73,6 +74,10 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
         )
     )
     server.run(on_ready=lambda: ready(f"kraftlog ready on {settings.host}:{port}"))
+
+
+def _open_already() -> int:
+    return len(os.listdir("/proc/self/fd"))
 
 
 def _raise_file_limit() -> int:
