@@ -169,9 +169,9 @@ class Node:
             self._one_done(slot)
         self._wake(partition)
 
-    def write_failed(self, partition: Partition) -> None:
-        """Nobody is told that what could not be written was."""
-        for _, slot, told in partition.failed():
+    def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
+        """Nobody is told that what could not be written was. A full disk is no reason to go."""
+        for _, slot, told in partition.failed(stays_online=stays_online):
             told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             told.base_offset = -1
             self._one_done(slot)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
-from kraftlog.errors import StorageError
+from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.value import TYPE_CHECKING
@@ -44,6 +44,8 @@ class Runner:
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._node: Node | None = None
         self._said_offline = False
+        #: Logs for which there was no room at the last try, which was said once.
+        self._without_room: set[LogName] = set()
         #: Logs on their way, opened in slices: what a turn has left of its time goes there.
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -91,10 +93,18 @@ class Runner:
     def _write(self, append: Append, now: Now) -> None:
         try:
             end = self.logs.append(append, now.wall_ms)
+        except DiskFullError as error:
+            if append.partition.log not in self._without_room:
+                self._without_room.add(append.partition.log)
+                self._say(str(error))
+            self.node.write_failed(append.partition, stays_online=True)
+            return
         except StorageError as error:
             self._say(str(error))
             self.node.write_failed(append.partition)
             return
+        if self._without_room:
+            self._without_room.discard(append.partition.log)
         self.node.written(append.partition, end)
 
     # Effects -------------------------------------------------------------------------------------
