@@ -8,7 +8,7 @@ from tests.raft.solo import Solo, committed_leader, key, leader
 
 
 def progress(solo: Solo, replica: int) -> Any:
-    return solo.core.role.progress.of(key(replica))  # type: ignore[attr-defined]
+    return solo.core.role.progress.of(key(replica))  # type: ignore[attr-defined]  # the role is known here
 
 
 def times(solo: Solo, replica: int) -> tuple[int, int]:
