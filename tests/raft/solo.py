@@ -30,6 +30,8 @@ from kraftlog.raft.messages import (
     Vote,
     VoteAnswer,
 )
+from kraftlog.raft.progress import Progress
+from kraftlog.raft.roles.leader import Leader
 from kraftlog.types import Now
 
 CONFIG = RaftConfig(seed=1)
@@ -162,6 +164,11 @@ class Solo:
         election = self.core.election
         voted = election.voted.id if election.voted is not None else -1
         return self.role, election.epoch, election.leader_id, voted
+
+    def progress(self, replica: int) -> Progress:
+        """What it knows of a replica, as a leader."""
+        assert isinstance(self.core.role, Leader)
+        return self.core.role.progress.of(key(replica))
 
     # What it may be told and asked ---------------------------------------------------------------
 
