@@ -139,6 +139,41 @@ def test_the_verdict_names_the_operation_that_no_order_explains() -> None:
     assert check(history, Register()) == Verdict(NOT_LINEARIZABLE, 3, stale)
 
 
+def test_the_furthest_operation_is_named_although_the_search_went_back() -> None:
+    wrong = op("9-10", "read", 9)
+    writes = [op("1-5", "write 1"), op("2-6", "write 2")]
+    assert check([*writes, op("7-8", "read", 2), wrong], Register()).stuck == wrong
+
+
+def test_unknown_outcomes_of_the_same_call_do_not_multiply_the_work() -> None:
+    """Ten writes each of two values: what matters is how many of them have happened."""
+    history = [op(str(n), f"write {n % 2}") for n in range(20)]
+    verdict = check([*history, op("30-31", "read", 9)], Register(), budget=100)
+    assert verdict.outcome == NOT_LINEARIZABLE
+
+
+def test_unknown_swaps_of_what_is_not_there_do_not_multiply_the_work() -> None:
+    history = [op(str(n), f"cas {n + 50} {n}") for n in range(20)]
+    verdict = check([*history, op("30-31", "read", 9)], Register(), budget=1)
+    assert verdict.outcome == NOT_LINEARIZABLE
+
+
+class Box(Register):
+    """`("take",)` empties it and gives what was there; None says that it was empty already."""
+
+    def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
+        return (None, state) if call == ("take",) else super().apply(state, call)
+
+    def leaves_alone(self, call: Any, result: Hashable) -> bool:
+        return call == ("read",) or (call == ("take",) and result is None)
+
+
+def test_the_result_of_an_unknown_outcome_means_nothing() -> None:
+    history = [op("1-2", "write 1"), op("3", "take"), op("4-5", "read")]
+    assert check(history, Box()).outcome == LINEARIZABLE
+    assert check([*history, op("6-7", "take", 1)], Box()).outcome == NOT_LINEARIZABLE
+
+
 def overlapping_appends(count: int) -> list[Operation]:
     """Each order is another state, and none ends in what is read."""
     appends = [op(f"{n}-{100 + n}", f"append k {n}x") for n in range(count)]
@@ -160,7 +195,8 @@ def test_a_hard_key_does_not_hide_that_another_is_refuted() -> None:
 
 
 def test_no_budget_is_needed_where_nothing_returned() -> None:
-    assert check([op("1", "write 1"), op("2", "read")], Register(), budget=0).configurations == 0
+    history = [op("1", "write 1"), op("2", "read")]
+    assert check(history, Register(), budget=0) == Verdict(LINEARIZABLE, 0)
 
 
 def test_how_operations_are_listed_makes_no_difference() -> None:

@@ -177,7 +177,7 @@ BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
         ],
     ),
     "rule 5: what was seen is gone": (
-        [Invoked(2, 12, "b"), Seen("x", 13, 2, "b")],
+        [Invoked(2, 12, "b"), Seen("x", 13, 0, "a"), Seen("x", 13, 2, "b")],
         AB[:2],
         ["prefix: reader x (saw offset 2 at 13) is not in the final log"],
     ),
@@ -241,6 +241,7 @@ def test_a_reader_may_go_back() -> None:
     [
         ([Invoked(1, 12, "b")], "used before"),
         ([ReadInvoked(1, 12)], "used before"),
+        ([ReadInvoked("r", 12), ReadAnswered("r", 13, 1), ReadInvoked("r", 14)], "used before"),
         ([Invoked(2, 12, "a")], "is appended by 2 and by another"),
         ([Acknowledged(1, 12, 0)], "nothing under way is ended"),
         ([Unknown(9, 12)], "nothing under way is ended"),

@@ -80,7 +80,8 @@ class Verdict(Value):
 def check(history: Iterable[Operation], model: Model, budget: int = 1_000_000) -> Verdict:
     """Judge a history; the outcome is `UNKNOWN` when `budget` configurations did not decide.
 
-    All keys advance in slices: one that is easily refuted need not wait for one that is hard.
+    Memory grows with the budget, by a few hundred bytes each. All keys advance in slices: one that
+    is easily refuted need not wait for one that is hard.
     """
     parts: dict[Hashable, list[Operation]] = {}
     for operation in history:
@@ -122,9 +123,7 @@ class _Search:
     def __init__(self, part: Sequence[Operation], model: Model) -> None:
         closed = [o for o in part if o.returned is not None]
         closed.sort(key=lambda o: (o.returned, o.invoked))
-        unknown = [
-            o for o in part if o.returned is None and not model.leaves_alone(o.call, o.result)
-        ]
+        unknown = [o for o in part if o.returned is None]
         unknown.sort(key=lambda o: o.invoked)
         self._model = model
         self._operations = closed + unknown
@@ -153,19 +152,24 @@ class _Search:
         return twins
 
     def _find_pending(self) -> None:
-        """For each return the operations that were pending, those that change nothing apart."""
+        """For each return the operations that were pending; reads with a known result apart."""
+        operations = self._operations
+        to_come = sorted(range(len(operations)), key=lambda number: -operations[number].invoked)
+        pending: list[int] = []
         for next_return in range(self._returns):
-            returned = self._operations[next_return].returned
+            returned = operations[next_return].returned
             assert returned is not None
-            changing: list[int] = []
-            reading: list[int] = []
-            for number in range(next_return, len(self._operations)):
-                operation = self._operations[number]
-                if operation.invoked <= returned:
-                    reads = self._model.leaves_alone(operation.call, operation.result)
-                    (reading if reads else changing).append(number)
-            self._changing.append(changing)
-            self._reading.append(reading)
+            while to_come and operations[to_come[-1]].invoked <= returned:
+                pending.append(to_come.pop())
+            pending.sort()
+            self._changing.append([number for number in pending if not self._is_read(number)])
+            self._reading.append([number for number in pending if self._is_read(number)])
+            pending.remove(next_return)
+
+    def _is_read(self, number: int) -> bool:
+        operation = self._operations[number]
+        is_known = number < self._returns
+        return is_known and self._model.leaves_alone(operation.call, operation.result)
 
     @property
     def stuck(self) -> Operation:

@@ -329,7 +329,7 @@ class _Opener:
     def _hole_before(self, segment: Segment) -> str:
         """A segment that does not begin where the log ends so far: the end of that was lost."""
         log = self.log
-        if not log.segments or segment.base_offset == log.end_offset or log.config.compacted:
+        if not log.segments or segment.base_offset == log.end_offset or not log.config.contiguous:
             return ""
         return f"a segment at offset {segment.base_offset} where {log.end_offset} is next"
 
