@@ -141,9 +141,13 @@ class Solo:
 
     def wait(self, ms: int) -> list[Any]:
         """Let time pass in one leap."""
-        self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
+        self.pass_unpolled(ms)
         self.core.poll(self.now)
         return self.step()
+
+    def pass_unpolled(self, ms: int) -> None:
+        """Let time pass; the host comes late to fire what is due."""
+        self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
 
     def wait_for(self, timer: str) -> list[Any]:
         """Let time pass until a timer is due."""
