@@ -152,7 +152,7 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
 
 
 def recovering() -> Iterator[tuple[str, float, str]]:
-    for size, name, total in ((16 << 10, "16 KB", 512), (200, "200 B", 64)):
+    for size, name, total in ((16 << 10, "16 KB", 1000), (200, "200 B", 64)):
         batch = template(size)
 
         def measure(folder: str, batch: bytearray = batch, total: int = total) -> float:

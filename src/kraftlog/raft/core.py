@@ -117,6 +117,39 @@ class RaftCore:
         taken, self._effects = self._effects, []
         return taken
 
+    def copy(self) -> RaftCore:
+        """A core of the same state, for exploring what may happen next."""
+        twin = RaftCore.__new__(RaftCore)
+        vars(twin).update(vars(self))
+        twin.log = self.log.copy()
+        twin.peers = {replica_id: peer.replace() for replica_id, peer in self.peers.items()}
+        twin.timers = dict(self.timers)
+        twin._effects = self._effects[:]
+        twin.role = self.role.copy()
+        return twin
+
+    def key(self) -> tuple[Any, ...]:
+        """What tells two states apart but for times and numbers of requests."""
+        election = self.election
+        return (
+            self.role.name,
+            election.epoch,
+            election.leader_id,
+            election.voted and election.voted.id,
+            self.version - self.durable_version,
+            self.log.key(),
+            tuple(sorted(self.timers)),
+            tuple(
+                [(i, p.asked and type(p.asked).__name__, p.gone) for i, p in self._known_peers()]
+            ),
+            self.role.key(),
+        )
+
+    def _known_peers(self) -> list[tuple[int, Peer]]:
+        """Those of whom there is anything to say."""
+        known = [(i, p) for i, p in self.peers.items() if p.asked is not None or p.gone]
+        return sorted(known, key=lambda item: item[0])
+
     # For the roles: what they may do -------------------------------------------------------------
 
     def effect(self, effect: Any) -> None:

@@ -104,6 +104,18 @@ class RaftLog:
         """Whether a log with this end is at least as up to date as this one (Q12)."""
         return (last_epoch, end_offset) >= (self.last_epoch, self.end)
 
+    def key(self) -> tuple[object, ...]:
+        """What tells two logs apart."""
+        return (
+            self.start,
+            self.end,
+            self.flushed,
+            self.high_watermark,
+            tuple(self.epochs.epochs),
+            tuple(self.epochs.starts),
+            tuple([(offset, voters.ids, voters.targets) for offset, voters in self.voters.entries]),
+        )
+
     def copy(self) -> RaftLog:
         twin = RaftLog.__new__(RaftLog)
         twin.voters = self.voters.copy()

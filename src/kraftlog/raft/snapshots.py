@@ -119,8 +119,8 @@ def take(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
         role.download = None
         return False
     core.effect(WriteSnapshot(chunk.id, chunk.position, chunk.data))
-    download.position += chunk.length
-    if download.position >= chunk.size:
+    role.download = download.replace(position=download.position + chunk.length)
+    if chunk.position + chunk.length >= chunk.size:
         core.effect(InstallSnapshot(chunk.id))
     else:
         go_on(core, role)

@@ -8,6 +8,8 @@ from kraftlog.raft.roles.unattached import election_delay
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kraftlog.raft.core import RaftCore
 
 
@@ -20,6 +22,9 @@ class Candidate(Polling):
     def __init__(self) -> None:
         super().__init__()
         self.beaten = False
+
+    def key(self) -> tuple[Any, ...]:
+        return (*super().key(), self.beaten)
 
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms

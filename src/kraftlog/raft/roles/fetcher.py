@@ -26,6 +26,10 @@ class Fetcher(Role):
         #: A snapshot that is being fetched; another leader or epoch abandons it.
         self.download: Download | None = None
 
+    def key(self) -> tuple[Any, ...]:
+        download = self.download and (self.download.id.offset, self.download.position)
+        return self.heard_at != NEVER, download
+
     def begin(self, core: RaftCore) -> None:
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
         fetching.fetch_from(core, core.election.leader_id)

@@ -69,6 +69,16 @@ class Leader(Role):
         #: Counts arrivals and answers, to tell which came first.
         self.events = 0
 
+    def key(self) -> tuple[Any, ...]:
+        return (
+            self.epoch_start,
+            tuple(sorted(self.endorsed)),
+            tuple(sorted([(k.id, p.end_offset) for k, p in self.progress.replicas.items()])),
+            tuple(sorted([(w.fetch.replica.id, w.fetch.offset) for w in self.parked])),
+            tuple([offset for offset, _ in self.proposals]),
+            len(self.reads),
+        )
+
     def enter(self, core: RaftCore) -> None:
         core.attempt = 0
         self.since = core.now.monotonic_ms

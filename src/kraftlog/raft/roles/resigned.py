@@ -27,6 +27,9 @@ class Resigned(Role):
         self.untold: tuple[int, ...] = ()
         self.successors: tuple[ReplicaKey, ...] = ()
 
+    def key(self) -> tuple[Any, ...]:
+        return (self.untold,)
+
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.chance(7, below=timeout))

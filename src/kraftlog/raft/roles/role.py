@@ -78,6 +78,10 @@ class Role:
         )
         core.reply(slot, answer)
 
+    def key(self) -> tuple[Any, ...]:
+        """What tells two states of this role apart, but for times."""
+        return ()
+
     def copy(self) -> Role:
         """A role of the same state, for exploring what may happen next."""
         twin = type(self)()
