@@ -194,7 +194,7 @@ def test_q21_a_fetch_that_is_refused_diverges_or_skips_the_checks_counts_for_not
     for replica in (2, 3):
         solo.ask(solo.fetch(replica, **changes), channel=replica)
     assert solo.core.log.high_watermark == 0
-    assert solo.core.role.progress.of(key(2)).end_offset == -1  # type: ignore[attr-defined]  # the role is known here
+    assert solo.progress(2).end_offset == -1
     solo.wait(SILENCE)
     assert solo.role == "resigned"
 

@@ -132,6 +132,8 @@ class Host:
 class Net:
     """Messages lie on the wire until a test delivers or loses them."""
 
+    host_type = Host
+
     def __init__(self, *ids: int, voters: tuple[int, ...] = ()) -> None:
         self.now = Now(0, 1_000_000)
         self.wire: list[Any] = []
@@ -140,7 +142,7 @@ class Net:
         self.hosts: dict[int, Host] = {}
         for replica_id in ids:
             log = RaftLog(VoterHistory(voters_by_id(*(voters or ids))))
-            self.hosts[replica_id] = Host(self, replica_id, ElectionState(), log)
+            self.hosts[replica_id] = self.host_type(self, replica_id, ElectionState(), log)
 
     def core(self, replica_id: int) -> RaftCore:
         return self.hosts[replica_id].core
