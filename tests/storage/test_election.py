@@ -1,0 +1,121 @@
+"""Q4: `quorum-state`, in Kafka's form."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.simulator.files import MemoryFiles, PowerLost
+from kraftlog.storage.election import NAME, StoredElection, decode, encode, load, store
+
+ME = ReplicaKey(3, b"d" * 16)
+STATES = [
+    StoredElection(),
+    StoredElection(leader_id=2, epoch=7),
+    StoredElection(epoch=7, voted=ME),
+    StoredElection(3, 8, ME, cluster_id="c", applied_offset=99, voter_ids=(1, 2, 3)),
+    StoredElection(1, 8, ReplicaKey(1), version=0, cluster_id="c", voter_ids=(1, 2)),
+]
+
+
+def directory() -> MemoryFiles:
+    files = MemoryFiles()
+    files.make_directory("log")
+    files.sync_directory(".")
+    return files
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_q4_what_is_stored_is_loaded(state: StoredElection) -> None:
+    files = directory()
+    assert load(files, "log") is None
+    store(files, "log", state)
+    assert load(files, "log") == state
+
+
+def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
+    old, new = STATES[2], STATES[3]
+    seen = set()
+    for moment in range(100):
+        files = directory()
+        store(files, "log", old)
+        files.stop_before = files.operations + moment
+        try:
+            store(files, "log", new)
+        except PowerLost:
+            files.stop_before = None
+            files.power_loss()
+            found = load(files, "log")
+            assert found is not None
+            assert found in (old, new)
+            seen.add(found.epoch)
+            continue
+        break
+    else:
+        raise AssertionError("storing never came to its end")
+    assert seen >= {old.epoch}
+    files.stop_before = None
+    files.power_loss()
+    assert load(files, "log") == new
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"{}",
+        encode(STATES[3])[:-5],
+        encode(STATES[3]).replace(b'"leaderEpoch":8', b'"leaderEpoch":"8"'),
+        encode(STATES[3]).replace(b'"votedDirectoryId":"', b'"votedDirectoryId":"!'),
+        encode(STATES[3]).replace(b'"data_version":1', b'"data_version":2'),
+    ],
+)
+def test_q4_a_file_that_can_not_be_read_stops_the_node_and_stays_as_it_is(raw: bytes) -> None:
+    files = directory()
+    files.make_file(f"log/{NAME}", raw)
+    with pytest.raises(CorruptLogError, match="log/quorum-state can't be read"):
+        load(files, "log")
+    assert files.bytes_of(f"log/{NAME}") == raw
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (
+            (
+                b'{"leaderId":1,"leaderEpoch":4,"votedId":-1,'
+                b'"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
+            ),
+            StoredElection(leader_id=1, epoch=4),
+        ),
+        (
+            (
+                b'{"clusterId":"","leaderId":-1,"leaderEpoch":2,"votedId":3,"appliedOffset":0,'
+                b'"currentVoters":[{"voterId":1},{"voterId":3}],"data_version":0}'
+            ),
+            StoredElection(epoch=2, voted=ReplicaKey(3), version=0, voter_ids=(1, 3)),
+        ),
+    ],
+    ids=["version 1", "version 0"],
+)
+def test_q4_a_file_that_kafka_wrote_is_read(raw: bytes, expected: StoredElection) -> None:
+    assert decode(raw, NAME) == expected
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_q4_kafka_reads_what_we_wrote(jvm: Any, state: StoredElection) -> None:
+    """Its converter takes our further keys without complaint."""
+    content = json.loads(encode(state))
+    version = content.pop("data_version")
+    (made,) = jvm.encode([("QuorumStateData", version, content)])
+    (seen,) = jvm.decode([("QuorumStateData", version, made)])
+    assert seen.json["leaderEpoch"] == state.epoch
+    assert seen.json["leaderId"] == state.leader_id
+    assert seen.json["votedId"] == (state.voted.id if state.voted else -1)
