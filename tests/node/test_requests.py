@@ -11,6 +11,8 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.handlers import fetch as fetch_handler
 from kraftlog.node.node import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import CRC_START, HEADER_SIZE
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
@@ -291,6 +293,27 @@ def test_bytes_behind_a_request_are_ignored() -> None:
     talker.host.send(talker.connection, head + body)
     [(_, answer)] = talker.take()
     assert [topic.name for topic in answer.topics] == ["demo"]
+
+
+def test_records_that_nobody_can_read_are_told_to_who_looks_for_a_time() -> None:
+    # A broker opens no batch that it takes on: only the header and the checksum are known good.
+    raw = bytearray(batch(b"first", b"second"))
+    raw[HEADER_SIZE] = 0x7F  # the size of the first record
+    struct.pack_into(">I", raw, CRC_START - 4, crc32c(memoryview(raw)[CRC_START:]))
+    talker = Talker(make_host())
+    assert (
+        talker.ask(ApiKey.PRODUCE, 9, produce(bytes(raw)))
+        .responses[0]
+        .partition_responses[0]
+        .error_code
+        == ErrorCode.NONE
+    )
+    for timestamp in (1000, -3):
+        part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topics = [ListOffsetsTopic(name="demo", partitions=[part])]
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
+        [told] = talker.ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+        assert (told.error_code, told.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])
