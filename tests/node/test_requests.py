@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.metadata.image import NO_LEADER
+from kraftlog.metadata.preconfigured import preconfigured_records
 from kraftlog.node.handlers import fetch as fetch_handler
-from kraftlog.node.node import WAITING_UNTIDIED
+from kraftlog.node.node import WAITING_UNTIDIED, NodeConfig
 from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER_SIZE
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -26,6 +30,7 @@ from kraftlog.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.messages.metadata_records import PartitionRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.talk import CLUSTER_ID, Talker, make_host
 
@@ -263,6 +268,49 @@ def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
     talker = Talker(make_host(first.files))
     assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
     assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
+
+
+def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
+    builder = BatchBuilder(codec=ZSTD)
+    builder.append(1000, None, b"a")
+    raw = builder.build()
+    talker = Talker(make_host())
+    codes = [
+        told_of(talker.ask(ApiKey.PRODUCE, version, produce(raw))).error_code for version in (6, 7)
+    ]
+    assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
+
+
+def test_a_topic_that_was_made_anew_has_nothing_of_the_old_one() -> None:
+    """The name is the same, the id is not: the old one was deleted while the node was away."""
+    first = make_host()
+    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
+    first.runner.close()
+    records = preconfigured_records(
+        cluster_id="another", node_id=1, host="h", port=9092, topics={"demo": 1}
+    )
+    talker = Talker(VirtualHost(NodeConfig(1, CLUSTER_ID), records, first.files))
+    assert found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+    assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
+
+
+def test_a_partition_without_a_leader_is_told_as_such() -> None:
+    host = make_host()
+    [key] = host.node.image.partitions
+    headless = PartitionRecord(
+        partition_id=0,
+        topic_id=key[0],
+        replicas=(2,),
+        isr=(2,),
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=NO_LEADER,
+        leader_epoch=1,
+    )
+    host.node.replay([headless])
+    answer = Talker(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    [told] = answer.topics[0].partitions
+    assert (told.error_code, told.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
 
 
 def test_metadata_names_broker_and_topic() -> None:

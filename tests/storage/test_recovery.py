@@ -254,6 +254,17 @@ def test_an_old_batch_behind_newer_ones_is_cut() -> None:
     assert "behind one of epoch 2" in report.problem
 
 
+def test_a_batch_whose_offsets_go_back_is_cut() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    put(log, batch(0, 2), batch(2))
+    files.corrupt(log.segments[0].log.path, len(batch(0, 2)), batch(1))
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert read_all(again) == [batch(0, 2)]
+    assert "a batch at offset 1 where 2 is next" in report.problem
+
+
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
 def test_a_control_batch_that_says_nothing_is_cut(key: bytes | None) -> None:
     """Its checksum is right: whoever wrote it wrote it so."""
