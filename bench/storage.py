@@ -143,12 +143,12 @@ def small_steps() -> Iterator[tuple[str, float, str]]:
         log.release()
         return spent
 
-    yield "append of one batch of 200 B", best(one_by_one, 3) / count * 1e6, "us"
-    yield "a bare pwritev of it", best(bare, 3) / count * 1e6, "us"
+    yield "append of one batch of 200 B", best(one_by_one, 3) / count * 1e6, "µs"
+    yield "a bare pwritev of it", best(bare, 3) / count * 1e6, "µs"
     tail = best(lambda folder: locate(folder, 0), 3)
-    yield "locate the last turn's batches", tail / 20_000 * 1e6, "us"
+    yield "locate the last turn's batches", tail / 20_000 * 1e6, "µs"
     cold = best(lambda folder: locate(folder, 4), 3)
-    yield "locate anywhere, cut at 64 KB", cold / 20_000 * 1e6, "us"
+    yield "locate anywhere, cut at 64 KB", cold / 20_000 * 1e6, "µs"
 
 
 def recovering() -> Iterator[tuple[str, float, str]]:

@@ -8,12 +8,18 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.metadata.image import NO_LEADER
+from kraftlog.metadata.preconfigured import preconfigured_records
 from kraftlog.node.handlers import fetch as fetch_handler
-from kraftlog.node.node import WAITING_UNTIDIED
+from kraftlog.node.node import WAITING_UNTIDIED, NodeConfig
 from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.compression import ZSTD
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import CRC_START, HEADER_SIZE
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -24,6 +30,7 @@ from kraftlog.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.messages.metadata_records import PartitionRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.talk import CLUSTER_ID, Talker, make_host
 
@@ -33,6 +40,14 @@ def batch(*values: bytes, timestamp: int = 1000) -> bytes:
     for value in values:
         builder.append(timestamp, None, value)
     return builder.build()
+
+
+def unreadable_batch() -> bytes:
+    """One with good header and checksum, which is all that is looked at, and bad records."""
+    raw = bytearray(batch(b"first", b"second"))
+    raw[HEADER_SIZE] = 0x7F  # the size of the first record
+    struct.pack_into(">I", raw, CRC_START - 4, crc32c(memoryview(raw)[CRC_START:]))
+    return bytes(raw)
 
 
 def produce(
@@ -263,6 +278,49 @@ def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
     assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
 
 
+def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
+    builder = BatchBuilder(codec=ZSTD)
+    builder.append(1000, None, b"a")
+    raw = builder.build()
+    talker = Talker(make_host())
+    codes = [
+        told_of(talker.ask(ApiKey.PRODUCE, version, produce(raw))).error_code for version in (6, 7)
+    ]
+    assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
+
+
+def test_a_topic_that_was_made_anew_has_nothing_of_the_old_one() -> None:
+    """The name is the same, the id is not: the old one was deleted while the node was away."""
+    first = make_host()
+    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
+    first.runner.close()
+    records = preconfigured_records(
+        cluster_id="another", node_id=1, host="h", port=9092, topics={"demo": 1}
+    )
+    talker = Talker(VirtualHost(NodeConfig(1, CLUSTER_ID), records, first.files))
+    assert found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+    assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
+
+
+def test_a_partition_without_a_leader_is_told_as_such() -> None:
+    host = make_host()
+    [key] = host.node.image.partitions
+    headless = PartitionRecord(
+        partition_id=0,
+        topic_id=key[0],
+        replicas=(2,),
+        isr=(2,),
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=NO_LEADER,
+        leader_epoch=1,
+    )
+    host.node.replay([headless])
+    answer = Talker(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    [told] = answer.topics[0].partitions
+    assert (told.error_code, told.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
+
+
 def test_metadata_names_broker_and_topic() -> None:
     talker = Talker(make_host(demo=2))
     answer = talker.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
@@ -291,6 +349,18 @@ def test_bytes_behind_a_request_are_ignored() -> None:
     talker.host.send(talker.connection, head + body)
     [(_, answer)] = talker.take()
     assert [topic.name for topic in answer.topics] == ["demo"]
+
+
+def test_records_that_nobody_can_read_are_told_to_who_looks_for_a_time() -> None:
+    talker = Talker(make_host())
+    answer = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
+    assert answer.error_code == ErrorCode.NONE
+    for timestamp in (1000, -3):
+        part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+        topics = [ListOffsetsTopic(name="demo", partitions=[part])]
+        request = ListOffsetsRequest(replica_id=-1, topics=topics)
+        [told] = talker.ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+        assert (told.error_code, told.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.storage.recovery import open_log, run
 from tests.storage.making import (
@@ -251,6 +252,32 @@ def test_an_old_batch_behind_newer_ones_is_cut() -> None:
     again, report = opened(new_disk(files))
     assert read_all(again) == [batch(0, epoch=1), batch(1, epoch=2)]
     assert "behind one of epoch 2" in report.problem
+
+
+def test_a_batch_whose_offsets_go_back_is_cut() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    put(log, batch(0, 2), batch(2))
+    files.corrupt(log.segments[0].log.path, len(batch(0, 2)), batch(1))
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert read_all(again) == [batch(0, 2)]
+    assert "a batch at offset 1 where 2 is next" in report.problem
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
+def test_a_control_batch_that_says_nothing_is_cut(key: bytes | None) -> None:
+    """Its checksum is right: whoever wrote it wrote it so."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    put(log, batch(0))
+    builder = BatchBuilder(base_offset=1, leader_epoch=0, producer_id=1, is_control=True)
+    builder.append(T0, key, b"", ())
+    files.corrupt(log.segments[0].log.path, log.segments[0].size, builder.build())
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert read_all(again) == [batch(0)]
+    assert "the control batch at offset 1" in report.problem
 
 
 def test_a_log_that_lost_all_behind_its_start_goes_on_there() -> None:

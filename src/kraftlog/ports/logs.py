@@ -15,7 +15,10 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
 
     class LogReader(Protocol):
-        """Each raises StorageError where the disk does not give what it should."""
+        """Each raises StorageError where the disk does not give what it should.
+
+        Those that look into records raise CorruptBatchError where a producer's are none.
+        """
 
         def locate(
             self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool

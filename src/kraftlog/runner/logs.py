@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from kraftlog.storage.batches import Batches, ProducerBatch
+from kraftlog.storage.batches import describe_produced
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.ports.files import Files
-    from kraftlog.records.header import BatchHeader
     from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.disk import Handle
@@ -68,31 +67,10 @@ class Logs:
         return self._logs[log].offset_for_timestamp(timestamp, limit)
 
     def newest_timestamp(self, log: LogName, limit: int) -> tuple[int, int] | None:
-        segments = self._logs[log].segments
-        newest = max([segment.max_timestamp for segment in segments], default=-1)
-        return self._logs[log].offset_for_timestamp(newest, limit) if newest >= 0 else None
+        return self._logs[log].newest_timestamp(limit)
 
     def append(self, append: Append, now_ms: int) -> int:
         """Write a turn's batches of one partition; the new end."""
         log = self._logs[append.partition.log]
-        log.append(append.buffers, describe(append.headers), now_ms)
+        log.append(append.buffers, describe_produced(append.headers), now_ms)
         return log.end_offset
-
-
-def describe(headers: list[BatchHeader]) -> Batches:
-    """What the log is told of batches whose headers have been read already."""
-    first, last = headers[0], headers[-1]
-    newest = max(headers, key=_max_timestamp)
-    return Batches(
-        first.base_offset,
-        last.base_offset + last.last_offset_delta,
-        sum([header.batch_length + 12 for header in headers]),
-        newest.max_timestamp,
-        newest.base_offset + newest.last_offset_delta,
-        first.leader_epoch,
-        tuple([ProducerBatch(header) for header in headers if header.producer_id >= 0]),
-    )
-
-
-def _max_timestamp(header: BatchHeader) -> int:
-    return header.max_timestamp

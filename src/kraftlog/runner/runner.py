@@ -129,11 +129,13 @@ class Runner:
 
     def _go_on_opening(self, now: Now) -> None:
         """A slice of the work on logs that are being opened."""
-        read_bytes = 0
-        while self._openings and read_bytes < OPENING_BYTES_A_TURN:
+        spent_bytes = 0
+        while self._openings and spent_bytes < OPENING_BYTES_A_TURN:
             effect, opening = self._openings[0]
+            # Also a log that opens at once, having been closed cleanly, has its share of the turn.
+            spent_bytes += OPENING_BYTES_A_STEP
             try:
-                read_bytes += next(opening) + OPENING_BYTES_A_STEP
+                spent_bytes += next(opening)
                 continue
             except StopIteration as end:
                 log, report = end.value

@@ -71,6 +71,25 @@ def describe(buffers: Sequence[Buffer]) -> Batches:
     return batches
 
 
+def describe_produced(headers: list[BatchHeader]) -> Batches:
+    """The same of batches whose headers have been read; producers send no markers."""
+    first, last = headers[0], headers[-1]
+    newest = max(headers, key=_max_timestamp)
+    return Batches(
+        first.base_offset,
+        last.last_offset,
+        sum([header.batch_length + LENGTH_OVERHEAD for header in headers]),
+        newest.max_timestamp,
+        newest.last_offset,
+        first.leader_epoch,
+        tuple([ProducerBatch(header) for header in headers if header.producer_id >= 0]),
+    )
+
+
+def _max_timestamp(header: BatchHeader) -> int:
+    return header.max_timestamp
+
+
 def split_by_epoch(buffer: Buffer) -> list[memoryview]:
     """Whole batches, parted where the leader epoch changes."""
     view = memoryview(buffer)
@@ -86,21 +105,15 @@ def split_by_epoch(buffer: Buffer) -> list[memoryview]:
 def read_marker(buffer: Buffer, position: int) -> Marker | None:
     """What the control batch at `position` says, None if it ends no transaction."""
     from kraftlog.logstate.producers import Marker
+    from kraftlog.records.control import COMMIT, decode_control_key, decode_end_marker
     from kraftlog.records.reader import read_records
 
     size = read_header(buffer, position).batch_length + LENGTH_OVERHEAD
     batch = memoryview(buffer)[position : position + size]
     for record in read_records(batch, with_crc=False):
-        if record.key is None or record.value is None:
-            return None
-        kind = _MARKER_KEY.unpack_from(record.key)[1]
-        if kind > _COMMIT:
-            return None
-        return Marker(kind, _MARKER_VALUE.unpack_from(record.value)[1])
+        kind = decode_control_key(record.key)
+        return Marker(kind, decode_end_marker(record.value)) if kind <= COMMIT else None
     return None  # an empty control batch: compaction has removed the whole transaction
 
 
-_COMMIT = 1
-_MARKER_KEY = struct.Struct(">hh")
-_MARKER_VALUE = struct.Struct(">hi")
 assert PLACE.size <= HEADER_SIZE

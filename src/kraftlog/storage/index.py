@@ -80,9 +80,6 @@ class Index:
             del self.load()[count * self.entry.size :]
             self.count = count
 
-    def is_full(self, limit_bytes: int) -> bool:
-        return (self.count + 1) * self.entry.size > limit_bytes
-
     def _append(self, first: int, second: int) -> None:
         data = self.data if self.data is not None else self.load()
         data += self.entry.pack(first, second)

@@ -267,24 +267,10 @@ class Log:
                             return found if record.offset < limit else None
         return None
 
-    def newest_timestamp(self) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record with the largest timestamp."""
-        from kraftlog.records.reader import read_records
-
-        if not self.segments or not self.size_bytes:
-            return None
-        segment = max(self.segments, key=_max_timestamp)
-        with _Doing(self, "finding the newest record"):
-            position = segment.position_of(segment.max_timestamp_offset)
-            for place, size, _, _ in segment.walk(position):
-                for record in read_records(self.read(Slice(segment.log, place, size))):
-                    if record.timestamp_ms == segment.max_timestamp:
-                        return record.offset, record.timestamp_ms
-        return None
-
-    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
-        """The largest epoch not above this one and its end; (-1, -1) if it is newer than all."""
-        return self.epochs.end_offset_for(epoch, self.end_offset)
+    def newest_timestamp(self, limit: int) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record with the largest timestamp, below `limit`."""
+        newest = max([segment.max_timestamp for segment in self.segments], default=-1)
+        return self.offset_for_timestamp(newest, limit) if newest >= 0 else None
 
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
         """Those that a reader of `first..end` must leave out."""
@@ -554,10 +540,6 @@ class _Doing:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
-
-
-def _max_timestamp(segment: Segment) -> int:
-    return segment.max_timestamp
 
 
 def _accept(_: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 
+from kraftlog.errors import CorruptBatchError
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
     CONTROL_BIT,
@@ -102,6 +103,12 @@ class Scan:
             if with_crc and crc(view[here + CRC_START : following]) != checksum:
                 self.problem = f"the checksum of the batch at offset {base} is wrong"
                 break
+            if producer >= 0 and self.producers is not None and base >= self.producers_from:
+                try:
+                    self._apply(view, here, attributes)
+                except CorruptBatchError as error:
+                    self.problem = f"the control batch at offset {base}: {error}"
+                    break
             if epoch != last_epoch:
                 last_epoch = epoch
                 if self.epochs is not None and epoch >= 0:
@@ -115,8 +122,6 @@ class Scan:
                 self.offsets.append(last - base_offset, start + here)
                 self.times.append(max_timestamp, self.max_timestamp_offset - base_offset)
                 since = 0
-            if producer >= 0 and self.producers is not None and base >= self.producers_from:
-                self._apply(view, here, attributes)
             since += following - here
             next_offset = last + 1
             here = following

@@ -6,7 +6,7 @@ timestamp; -4 and -5 ask about tiered storage, of which there is none, so they a
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode, StorageError
+from kraftlog.errors import CorruptBatchError, ErrorCode, StorageError
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.list_offsets import (
@@ -55,13 +55,14 @@ def _one(
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
     )
     if code or isinstance(partition, int):
-        return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
+        return _refused(asked.partition_index, code)
     try:
         offset, timestamp = _find(node, partition, asked.timestamp)
     except StorageError:
-        return ListOffsetsPartitionResponse(
-            partition_index=asked.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
-        )
+        return _refused(asked.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
+    except CorruptBatchError as error:
+        # A time is looked for in records, and those are as some producer made them.
+        return _refused(asked.partition_index, error.code)
     found = offset >= 0
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -70,6 +71,10 @@ def _one(
         offset=offset,
         leader_epoch=partition.leader_epoch if found and version >= EPOCH_SINCE else -1,
     )
+
+
+def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
 def _find(node: Node, partition: Partition, timestamp: int) -> tuple[int, int]:

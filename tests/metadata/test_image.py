@@ -1,0 +1,49 @@
+"""The image: what records add up to."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.metadata.image import Image, UnknownRecordError
+from kraftlog.metadata.preconfigured import preconfigured_records
+from kraftlog.wire.messages.metadata_records import NoOpRecord, PartitionRecord
+
+
+def image_of(**topics: int) -> tuple[Image, list[PartitionRecord]]:
+    image, partitions = Image(), []
+    for record in preconfigured_records(
+        cluster_id="c", node_id=1, host="h", port=9092, topics=topics
+    ):
+        image.replay(record)
+        if isinstance(record, PartitionRecord):
+            partitions.append(record)
+    return image, partitions
+
+
+def test_topics_are_found_by_name_and_have_their_partitions() -> None:
+    image, _ = image_of(a=2, b=1)
+    topic = image.topic_named("a")
+    assert topic is not None
+    assert [p.index for p in image.partitions_of(topic)] == [0, 1]
+    assert image.topic_named("c") is None
+
+
+def test_a_partition_that_is_told_again_is_replaced_and_not_counted_twice() -> None:
+    image, [first, _] = image_of(a=2)
+    image.replay(first.replace(leader_epoch=7))
+    topic = image.topic_named("a")
+    assert topic is not None
+    assert [p.leader_epoch for p in image.partitions_of(topic)] == [7, 0]
+
+
+def test_values_that_were_taken_out_stay_as_they_were() -> None:
+    image, [record] = image_of(a=1)
+    key = record.topic_id, 0
+    before = image.partitions[key]
+    assert image.replay(record.replace(leader_epoch=7)) == key
+    assert (before.leader_epoch, image.partitions[key].leader_epoch) == (0, 7)
+
+
+def test_an_unknown_record_is_not_passed_over() -> None:
+    with pytest.raises(UnknownRecordError, match="NoOpRecord"):
+        Image().replay(NoOpRecord())

@@ -1,0 +1,64 @@
+"""One partition: which offsets are given, who is released when, which epochs are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.header import read_header
+from kraftlog.replication.partition import Append, Partition
+from kraftlog.types import NULL_UUID
+
+
+def leading(epoch: int = 5, end: int = 10) -> Partition:
+    partition = Partition("t", NULL_UUID, 0, ("t", 0))
+    partition.lead(epoch, 0, end)
+    return partition
+
+
+def append(partition: Partition, count: int, turn: list[Append]) -> int:
+    builder = BatchBuilder()
+    for _ in range(count):
+        builder.append(1000, None, b"x")
+    batch = bytearray(builder.build())
+    return partition.append(read_header(batch), memoryview(batch), turn)
+
+
+def test_a_turn_gives_one_write_a_partition_and_offsets_without_a_hole() -> None:
+    partition = leading()
+    turn: list[Append] = []
+    assert [append(partition, count, turn) for count in (3, 1, 2)] == [10, 13, 14]
+    assert partition.end == 16
+    assert partition.high_watermark == 10, "nothing is written yet"
+    [write] = turn
+    assert [read_header(batch).base_offset for batch in write.buffers] == [10, 13, 14]
+    assert {read_header(batch).leader_epoch for batch in write.buffers} == {5}
+
+
+def test_a_write_releases_those_whose_records_it_holds_and_nobody_else() -> None:
+    """V7, with a single replica: what is written is below the high watermark."""
+    partition = leading()
+    waiting = [(11, "first", None), (12, "second", None), (13, "third", None)]
+    partition.acks.extend(waiting)
+    assert partition.written(12) == waiting[:2]
+    assert list(partition.acks) == waiting[2:]
+    assert partition.high_watermark == 12
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"),
+    [
+        (-1, ErrorCode.NONE),
+        (4, ErrorCode.FENCED_LEADER_EPOCH),
+        (5, ErrorCode.NONE),
+        (6, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_only_the_epoch_in_which_it_leads_is_served(epoch: int, code: int) -> None:
+    assert leading().refusal(epoch) == code
+
+
+def test_whose_log_is_not_open_serves_nobody() -> None:
+    partition = Partition("t", NULL_UUID, 0, ("t", 0))
+    assert partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER

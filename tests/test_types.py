@@ -1,0 +1,22 @@
+"""Small words: UUIDs as Kafka's tools print them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.types import uuid_from_text, uuid_text
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_a_uuid_is_read_as_it_was_printed(uuid: bytes) -> None:
+    text = uuid_text(uuid)
+    assert len(text) == 22
+    assert uuid_from_text(text) == uuid
+
+
+@pytest.mark.parametrize("text", ["", "AAAA", "A" * 21, "A" * 23, "A" * 21 + " A", "é" * 22])
+def test_what_is_no_uuid_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a UUID"):
+        uuid_from_text(text)
