@@ -1,0 +1,324 @@
+"""Whether clients of a replicated log saw one log: five rules, in linear time.
+
+As every appended value is unique, an answer says which append it is about, and nothing needs to be
+searched. The rules, by the word that begins a violation:
+
+acknowledged  an acknowledged offset holds that value in the final log, and no other offset does
+order         an append that began after another was acknowledged lies behind it
+read          a read answers an end offset: not below anything acknowledged, read or seen before it
+              began, and not beyond what had been invoked by then
+outcome       a failed append appears nowhere, one of unknown outcome at most once, and nothing
+              appears that nobody appended
+prefix        what a reader saw at an offset stays there, and nothing appears in front of it later
+
+    history = LogHistory()
+    history.record(Invoked(1, at=10, value=b"a"))
+    history.record(Acknowledged(1, at=25, offset=0))
+    for violation in history.finish([(0, b"a")]):
+        print(violation)
+
+Events are recorded in the order in which they happened: that order counts, `at` is for the reader
+of a violation. An operation that never ends has an unknown outcome.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Sequence
+
+    OperationId = int | str
+
+
+class Invoked(Value):
+    """A client asks to append a value that no other append has."""
+
+    id: OperationId
+    at: int
+    value: Hashable
+
+
+class Acknowledged(Value):
+    """The append is done: the value lies at this offset."""
+
+    id: OperationId
+    at: int
+    offset: int
+
+
+class Failed(Value):
+    """The append (or read) was refused: it has not happened and never will."""
+
+    id: OperationId
+    at: int
+
+
+class Unknown(Value):
+    """The client gave up: the append may have happened, may still happen, or never."""
+
+    id: OperationId
+    at: int
+
+
+class ReadInvoked(Value):
+    """A client asks how far the log goes."""
+
+    id: OperationId
+    at: int
+
+
+class ReadAnswered(Value):
+    """The log goes up to this offset, which is not part of it."""
+
+    id: OperationId
+    at: int
+    offset: int
+
+
+class Seen(Value):
+    """A reader was handed this value at this offset.
+
+    A reader goes through the log in order and is handed all of it; going back is allowed. One that
+    skips a part (it begins anew with a snapshot, say) goes by another name from there on.
+    """
+
+    reader: OperationId
+    at: int
+    offset: int
+    value: Hashable
+
+
+class Landmark(Value):
+    """What stands for a client, where a violation names who said what, and is none."""
+
+    name: str
+
+
+if TYPE_CHECKING:
+    Settling = Acknowledged | ReadAnswered | Seen
+    Witness = Settling | Landmark
+    Event = Settling | Invoked | Failed | Unknown | ReadInvoked
+
+BEGINNING = Landmark("the beginning of the log")
+FINAL_LOG = Landmark("the final log")
+
+
+def _name(witness: Witness) -> str:
+    match witness:
+        case Acknowledged():
+            return f"append {witness.id} (acknowledged at {witness.at} with {witness.offset})"
+        case ReadAnswered():
+            return f"read {witness.id} (answered at {witness.at} with {witness.offset})"
+        case Seen():
+            return f"reader {witness.reader} (saw offset {witness.offset} at {witness.at})"
+        case Landmark():
+            return witness.name
+
+
+class _Started(Value):
+    """An operation under way, and how far the log was known to go when it began, by whom.
+
+    The operation takes effect after that: a read answers no less, an append lies no lower.
+    """
+
+    at: int
+    floor: int
+    floor_by: Witness
+
+
+class _Append(_Started):
+    """An append, its outcome so far, and where its value is known to lie."""
+
+    id: OperationId
+    value: Hashable
+    outcome: Acknowledged | Failed | Unknown | None = None
+    place: int | None = None
+
+
+class LogHistory:
+    """Takes events as they happen; `violations` holds what is wrong so far.
+
+    Most of a history is judged as it is recorded; what was lost, and what a reader was not shown,
+    needs `finish`. Recording costs a few dictionary accesses. A history that no recorder should
+    make (an answer to nothing, a value appended twice) is a ValueError.
+    """
+
+    def __init__(self) -> None:
+        self.violations: list[str] = []
+        self._appends: dict[OperationId, _Append] = {}
+        self._by_value: dict[Hashable, _Append] = {}
+        self._reads: dict[OperationId, _Started | None] = {}
+        self._held: dict[int, tuple[Hashable, Witness]] = {}
+        #: the log is known to go up to here, and who says so
+        self._settled = 0
+        self._settled_by: Witness = BEGINNING
+        self._answers: list[ReadAnswered] = []
+        self._readers: dict[OperationId, Seen] = {}
+        #: pairs that a reader saw in a row, with offsets in between
+        self._gaps: list[tuple[Seen, Seen]] = []
+
+    def record(self, event: Event) -> None:
+        match event:
+            case Invoked():
+                self._invoked(event)
+            case Acknowledged():
+                self._acknowledged(event)
+            case ReadInvoked():
+                self._must_be_new(event)
+                self._reads[event.id] = _Started(event.at, self._settled, self._settled_by)
+            case ReadAnswered():
+                self._read(event)
+            case Seen():
+                self._seen(event)
+            case Failed() | Unknown():
+                self._gave_up(event)
+
+    def finish(self, final_log: Sequence[tuple[int, Hashable | None]]) -> list[str]:
+        """Hold the history against the log in the end; all violations.
+
+        The log is everything ever committed, from its first offset on, in order; None stands for
+        a record that is not from a client (of a leader change, say).
+        """
+        witnessed = [(offset, witness) for offset, (_, witness) in self._held.items()]
+        offsets: list[int] = []
+        end = 0
+        for offset, value in final_log:
+            if offset < end:
+                raise ValueError(f"the final log has offset {offset} behind {end - 1}")
+            end = offset + 1
+            if value is not None:
+                offsets.append(offset)
+                self._holds(offset, value, FINAL_LOG)
+        kept = set(offsets)
+        for offset, witness in witnessed:
+            if offset not in kept:
+                rule = "prefix" if isinstance(witness, Seen) else "acknowledged"
+                self._complain(rule, f"{_name(witness)} is not in the final log")
+        for answer in self._answers:
+            if answer.offset > end:
+                self._complain("read", f"{_name(answer)} went beyond the end of the log, {end}")
+        for before, after in self._gaps:
+            first = bisect_left(offsets, before.offset + 1)
+            if first < len(offsets) and offsets[first] < after.offset:
+                self._complain(
+                    "prefix", f"{_name(after)} was not shown offset {offsets[first]} before"
+                )
+        return self.violations
+
+    # -- one method per kind of event --------------------------------------------------------
+
+    def _invoked(self, event: Invoked) -> None:
+        self._must_be_new(event)
+        if event.value in self._by_value:
+            raise ValueError(f"{event.value!r} is appended by {event.id} and by another")
+        append = _Append(event.at, self._settled, self._settled_by, event.id, event.value)
+        self._appends[event.id] = self._by_value[event.value] = append
+
+    def _acknowledged(self, event: Acknowledged) -> None:
+        append = self._ended(event)
+        append.outcome = event
+        self._holds(event.offset, append.value, event)
+        self._settle(event.offset + 1, event)
+
+    def _gave_up(self, event: Failed | Unknown) -> None:
+        if self._reads.get(event.id):
+            self._reads[event.id] = None
+            return
+        append = self._ended(event)
+        append.outcome = event
+        if isinstance(event, Failed) and append.place is not None:
+            self._complain(
+                "outcome", f"append {event.id} failed at {event.at}, yet lies at {append.place}"
+            )
+
+    def _read(self, event: ReadAnswered) -> None:
+        read = self._reads.get(event.id)
+        if read is None:
+            raise ValueError(f"no read under way is answered by {event}")
+        self._reads[event.id] = None
+        if event.offset < read.floor:
+            self._complain(
+                "read", f"{_name(event)} began at {read.at}, behind {_name(read.floor_by)}"
+            )
+        self._answers.append(event)
+        self._settle(event.offset, event)
+
+    def _seen(self, event: Seen) -> None:
+        before = self._readers.get(event.reader)
+        if before is not None and event.offset > before.offset + 1:
+            self._gaps.append((before, event))
+        self._readers[event.reader] = event
+        self._holds(event.offset, event.value, event)
+        self._settle(event.offset + 1, event)
+
+    # -- what they share ---------------------------------------------------------------------
+
+    def _must_be_new(self, event: Invoked | ReadInvoked) -> None:
+        if event.id in self._appends or event.id in self._reads:
+            raise ValueError(f"the id of {event} was used before")
+
+    def _ended(self, event: Acknowledged | Failed | Unknown) -> _Append:
+        append = self._appends.get(event.id)
+        if append is None or append.outcome is not None:
+            raise ValueError(f"nothing under way is ended by {event}")
+        return append
+
+    def _settle(self, end: int, by: Settling) -> None:
+        if end > self._settled:
+            self._settled, self._settled_by = end, by
+
+    def _holds(self, offset: int, value: Hashable, witness: Witness) -> None:
+        """Somebody says that this value lies there: does it fit what others said?"""
+        held, by = self._held.setdefault(offset, (value, witness))
+        if held != value:
+            is_seen = isinstance(witness, Seen) or isinstance(by, Seen)
+            self._complain(
+                "prefix" if is_seen else "acknowledged",
+                f"at offset {offset} is {held!r} by {_name(by)}, {value!r} by {_name(witness)}",
+            )
+        append = self._by_value.get(value)
+        if append is None:
+            self._complain("outcome", f"{_name(witness)} has {value!r}, which nobody appended")
+            return
+        if isinstance(append.outcome, Failed):
+            self._complain(
+                "outcome",
+                f"{_name(witness)} has {value!r} of append {append.id}, "
+                f"which failed at {append.outcome.at}",
+            )
+        self._lies_at(append, offset, witness)
+
+    def _lies_at(self, append: _Append, offset: int, witness: Witness) -> None:
+        if append.place is None:
+            append.place = offset
+            if offset < append.floor:
+                self._complain_of_order(append, offset)
+        elif append.place != offset:
+            rule = "acknowledged" if isinstance(append.outcome, Acknowledged) else "outcome"
+            self._complain(
+                rule,
+                f"append {append.id} lies at {append.place}, and at {offset} by {_name(witness)}",
+            )
+
+    def _complain_of_order(self, append: _Append, offset: int) -> None:
+        """An append that lies below what was known when it began; who knew says which rule."""
+        by = append.floor_by
+        rule = {ReadAnswered: "read", Seen: "prefix"}.get(type(by), "order")
+        self._complain(
+            rule,
+            f"append {append.id} began at {append.at}, behind {_name(by)}, yet lies at {offset}",
+        )
+
+    def _complain(self, rule: str, what: str) -> None:
+        self.violations.append(f"{rule}: {what}")
+
+
+def judge(events: Iterable[Event], final_log: Sequence[tuple[int, Hashable | None]]) -> list[str]:
+    """All violations of a history that is complete."""
+    history = LogHistory()
+    for event in events:
+        history.record(event)
+    return history.finish(final_log)
