@@ -162,8 +162,7 @@ class Net:
 
     def leader(self) -> RaftCore:
         leaders = [h.core for h in self.hosts.values() if h.core.role.name == "leader"]
-        newest = max(leaders, key=lambda core: core.election.epoch)
-        return newest
+        return max(leaders, key=lambda core: core.election.epoch)
 
     def isolate(self, replica_id: int) -> None:
         for other in self.hosts:
