@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kraftlog.records.builder import build_batch
@@ -14,7 +16,9 @@ from kraftlog.records.header import stamp
 from kraftlog.records.record import Record
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.batches import Batches
+from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
 from kraftlog.storage.recovery import open_log, run
 
 if TYPE_CHECKING:
@@ -96,14 +100,59 @@ def appending() -> Iterator[tuple[str, float, str]]:
         batch = template(size)
         ours = bare = float("inf")
         for _ in range(5):  # in turns, as the disk's mood changes
-            ours = min(ours, best(lambda folder, b=batch: append_seconds(folder, b, 64), 1))  # type: ignore[misc]
-            bare = min(bare, best(lambda folder, b=batch: bare_seconds(folder, b, 64), 1))  # type: ignore[misc]
+            ours = min(ours, best(partial(append_seconds, batch=batch, count=64), 1))
+            bare = min(bare, best(partial(bare_seconds, batch=batch, count=64), 1))
         yield f"append, turns of 1 MB in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
         yield f"the same against a bare pwritev loop, {name}", bare / ours, "x"
 
 
+def small_steps() -> Iterator[tuple[str, float, str]]:
+    """What a turn with one small batch costs, and what finding it again does."""
+    batch, count = template(200), 50_000
+
+    def one_by_one(folder: str) -> float:
+        log = new_log(folder)
+        work = next(turns(batch, 200, 1))[0]
+        start = time.perf_counter()
+        for offset in range(count):
+            log.append(work, Batches(offset, offset, len(batch), T0, offset, 0), T0)
+        spent = time.perf_counter() - start
+        log.release()
+        return spent
+
+    def bare(folder: str) -> float:
+        os.makedirs(folder)
+        fd = os.open(f"{folder}/bare", os.O_RDWR | os.O_CREAT)
+        start = time.perf_counter()
+        for offset in range(count):
+            os.pwritev(fd, [batch], offset * len(batch))
+        spent = time.perf_counter() - start
+        os.close(fd)
+        return spent
+
+    def locate(folder: str, step: int) -> float:
+        log = new_log(folder)
+        offset = 0
+        for buffers, described in turns(batch, 64 << 10, 256):
+            offset = log.end_offset
+            log.append(buffers, described, T0)
+        start = time.perf_counter()
+        for number in range(20_000):
+            log.locate(offset - number * step, 64 << 10, log.end_offset)
+        spent = time.perf_counter() - start
+        log.release()
+        return spent
+
+    yield "append of one batch of 200 B", best(one_by_one, 3) / count * 1e6, "us"
+    yield "a bare pwritev of it", best(bare, 3) / count * 1e6, "us"
+    tail = best(lambda folder: locate(folder, 0), 3)
+    yield "locate the last turn's batches", tail / 20_000 * 1e6, "us"
+    cold = best(lambda folder: locate(folder, 4), 3)
+    yield "locate anywhere, cut at 64 KB", cold / 20_000 * 1e6, "us"
+
+
 def recovering() -> Iterator[tuple[str, float, str]]:
-    for size, name, total in ((16 << 10, "16 KB", 512), (200, "200 B", 64)):
+    for size, name, total in ((16 << 10, "16 KB", 1000), (200, "200 B", 64)):
         batch = template(size)
 
         def measure(folder: str, batch: bytearray = batch, total: int = total) -> float:
@@ -120,12 +169,101 @@ def recovering() -> Iterator[tuple[str, float, str]]:
         yield f"recovery of an unclean segment, batches of {name}", rate, "GB/s"
 
 
+def fill_directory(path: str, count: int) -> LogDirectory:
+    """Many logs of one batch each."""
+    os.makedirs(path)
+    files = OsFiles()
+    logs = LogDirectory(files, path, HandleCache(files, 500))
+    batch = template(200)
+    for number in range(count):
+        log = logs.create(("topic", number), bytes(16))
+        buffers, described = next(turns(batch, 200, 1))
+        log.append(buffers, described, T0)
+    return logs
+
+
+def opening(count: int = 10_000) -> Iterator[tuple[str, float, str]]:
+    """Time and memory of opening every log of a directory, once closed and once killed."""
+    parent = tempfile.mkdtemp(dir=os.environ.get("BENCH_DIR"))
+    try:
+        start = time.perf_counter()
+        logs = fill_directory(f"{parent}/logs", count)
+        yield f"creating {count:,} logs with a batch each", time.perf_counter() - start, "s"
+        logs.release()
+        for name in ("recovery after a kill", "opening after a clean stop"):
+            seconds, growth_kb = [], []
+            for _ in range(3):
+                output = subprocess.run(
+                    [sys.executable, "-m", "bench.storage", "open", f"{parent}/logs"],
+                    check=True,
+                    capture_output=True,
+                    text=True,
+                ).stdout.split()
+                seconds.append(float(output[0]))
+                growth_kb.append(float(output[1]))
+            yield f"{name} of {count:,} logs", min(seconds), "s"
+            yield f"{name} of {count:,} logs: memory", min(growth_kb) / 1024, "MB"
+            if "kill" in name:
+                files = OsFiles()
+                logs = LogDirectory(files, f"{parent}/logs", HandleCache(files, 500))
+                open_all(logs)
+                start = time.perf_counter()
+                logs.close()
+                yield f"clean stop of {count:,} logs to flush", time.perf_counter() - start, "s"
+    finally:
+        shutil.rmtree(parent)
+
+
+def open_all(logs: LogDirectory) -> None:
+    for name in list(logs.unopened):
+        run(logs.open_log(name))
+
+
+def resident_kb() -> int:
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        return int(statm.read().split()[1]) * 4
+
+
+def open_and_tell(path: str) -> None:
+    """In a process of its own: open everything, print seconds and kilobytes; touch nothing."""
+    import gc
+
+    from kraftlog.storage import manifest, recovery  # noqa: F401 - loaded before measuring
+
+    keep = {name: read_file(f"{path}/{name}") for name in (MANIFEST, CLEAN_MARKER)}
+    gc.collect()
+    gc.freeze()
+    before = resident_kb()
+    files = OsFiles()
+    start = time.perf_counter()
+    logs = LogDirectory(files, path, HandleCache(files, 500))
+    open_all(logs)
+    spent = time.perf_counter() - start
+    sys.stdout.write(f"{spent} {resident_kb() - before}\n")
+    for name, content in keep.items():
+        if content is not None:
+            with open(f"{path}/{name}", "wb") as file:
+                file.write(content)
+
+
+def read_file(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
 def cases() -> Iterator[tuple[str, float, str]]:
     """Every figure: name, value, unit."""
     yield from appending()
+    yield from small_steps()
     yield from recovering()
+    yield from opening()
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["open"]:
+    open_and_tell(sys.argv[2])
+elif __name__ == "__main__":
     for name, value, unit in cases():
         sys.stdout.write(f"{name:65} {value:10.3f} {unit}\n")

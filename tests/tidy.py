@@ -27,18 +27,14 @@ MAX_FUNCTION_LINES = 70
 RULE_FILES = frozenset({"tests/tidy.py", "tests/test_tidy.py"})
 
 #: Files and functions that are longer than they should be: the lines they may have, and why.
-LONG_FILES: dict[str, tuple[int, str]] = {
-    "src/kraftlog/wire/compiler.py": (640, "to be split along reading and writing"),
-}
+LONG_FILES: dict[str, tuple[int, str]] = {}
 LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
 #: Patterns of names in src that nothing mentions, and why they are there all the same.
 UNUSED: dict[str, str] = {
     "src/kraftlog/wire/messages/*Re[qs]*": "requests and responses are found by the API's name",
     "src/kraftlog/wire/messages/*_records.py:*": "records are found by their type",
     "src/kraftlog/wire/*.py:*": "the layers above are being written",
-    "src/kraftlog/records/*.py:*": "the layers above are being written",
     "src/kraftlog/errors.py:*": "the layers above are being written",
-    "src/kraftlog/types.py:*": "the layers above are being written",
 }
 
 WORKPLACE = re.compile(

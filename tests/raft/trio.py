@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kraftlog.logstate.voters import ReplicaKey, VoterHistory, voters_by_id
+from kraftlog.logstate.voters import ReplicaKey, VoterHistory, VoterSet, voters_by_id
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
@@ -12,18 +12,26 @@ from kraftlog.raft.messages import (
     Answered,
     Append,
     Asked,
+    DropPrefix,
     Elected,
     ElectionPersisted,
     ElectionState,
     FetchAnswer,
     Flushed,
+    InstallSnapshot,
     PersistElection,
     Reply,
     Send,
+    SnapshotChunk,
+    SnapshotInstalled,
+    SnapshotTaken,
     Truncate,
     Unanswered,
+    WriteSnapshot,
 )
-from kraftlog.types import Now
+from kraftlog.types import Now, OffsetAndEpoch
+
+CHUNK_SIZE = 7
 
 
 class Host:
@@ -35,6 +43,8 @@ class Host:
         self.held: list[Any] = []
         self.others: list[Any] = []
         self.persisted = election
+        self.snapshot: tuple[VoterSet, bytes] = VoterSet(), b""
+        self.download = b""
         self.core = RaftCore(
             ReplicaKey(replica_id, bytes(15) + bytes([replica_id])),
             log,
@@ -74,9 +84,30 @@ class Host:
             self.net.wire.append((core.me.id, effect.peer, effect))
         elif isinstance(effect, Reply):
             self.net.replies.append((effect.slot, self.filled(effect.body)))
+        elif isinstance(effect, DropPrefix):
+            self.batches = [b for b in self.batches if b.last_offset >= effect.offset]
+        elif isinstance(effect, WriteSnapshot):
+            assert effect.position == len(self.download)
+            self.download += effect.data
+        elif isinstance(effect, InstallSnapshot):
+            self.install(effect.id)
         else:
             self.others.append(effect)
         return True
+
+    def take_snapshot(self) -> None:
+        """Write down what is committed; here the state is how much there is of it."""
+        log = self.core.log
+        end = OffsetAndEpoch(log.high_watermark, log.epochs.epoch_at(log.high_watermark - 1))
+        self.snapshot = log.voters.committed(end.offset), bytes(end.offset)
+        self.core.handle(SnapshotTaken(end), self.net.now)
+
+    def install(self, end: OffsetAndEpoch) -> None:
+        """The voters of a snapshot come along by a side way: its bytes mean nothing here."""
+        leader = self.net.hosts[self.core.election.leader_id]
+        self.snapshot = leader.snapshot[0], self.download
+        self.batches, self.download = [], b""
+        self.core.handle(SnapshotInstalled(end, self.snapshot[0]), self.net.now)
 
     def is_durable(self, points: tuple[Any, ...]) -> bool:
         return all(
@@ -91,6 +122,10 @@ class Host:
         if isinstance(body, FetchAnswer) and body.limit >= 0:
             wanted = [b for b in self.batches if body.offset <= b.base_offset < body.limit]
             return body.replace(batches=tuple(wanted))
+        if isinstance(body, SnapshotChunk) and not body.error:
+            whole = self.snapshot[1]
+            data = whole[body.position : body.position + min(body.max_bytes, CHUNK_SIZE)]
+            return body.replace(size=len(whole), length=len(data), data=data)
         return body
 
 
@@ -146,11 +181,12 @@ class Net:
     def pass_time(self, ms: int) -> None:
         """Let the clock run, timer by timer, delivering everything in between."""
         end = self.now.monotonic_ms + ms
+        self.deliver_all()
         while True:
             deadlines = [d for h in self.hosts.values() if (d := h.core.deadline()) is not None]
-            following = min(deadlines, default=end)
-            if following > end:
+            if not deadlines or min(deadlines) > end:
                 break
+            following = min(deadlines)
             self._set(max(following, self.now.monotonic_ms))
             for host in self.hosts.values():
                 host.core.poll(self.now)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOLDER = "/data/t-0"
 #: segments of a few batches, an index entry for nearly each
-SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1)
+SMALL = LogConfig(segment_bytes=600, index_interval_bytes=100, retention_ms=-1, contiguous=True)
 T0 = 1_700_000_000_000
 
 

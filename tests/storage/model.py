@@ -12,10 +12,11 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import StorageError
+from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import read_header
 from kraftlog.storage.batches import read_marker
-from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.disk import Disk, HandleCache, unlink_if_there
 from kraftlog.storage.recovery import open_log, run
 from tests.storage.making import FOLDER, SMALL, T0, batch, marker, memory, put, read_all
 
@@ -36,7 +37,8 @@ class Modelled:
         self.epoch = 0
         self.next_sequence: dict[int, int] = {}
         self.open_transactions: set[int] = set()
-        self.batches: list[bytes] = []
+        #: all batches, those that were dropped at the front included: they may come back
+        self.written: list[bytes] = []
         self.end = 0
         self.start = 0
         #: states since the log was last durable, any of which may be found after a crash
@@ -66,6 +68,11 @@ class Modelled:
 
     def _store_lower(self, offset: int) -> None:
         self.stored_point = min(self.stored_point, offset)
+
+    @property
+    def batches(self) -> list[bytes]:
+        """What the log should hold."""
+        return [data for data in self.written if read_header(data).last_offset >= self.start]
 
     # -- doing ---------------------------------------------------------------------------------
 
@@ -97,9 +104,9 @@ class Modelled:
         self._put(made, self.end + 1)
 
     def _put(self, made: list[bytes], end: int) -> None:
-        self.possible.append([*self.batches, *made])
+        self.possible.append([*self.written, *made])
         put(self.log, *made)
-        self.batches, self.end = self.possible[-1], end
+        self.written, self.end = self.possible[-1], end
 
     def flush(self) -> None:
         self.log.flush()
@@ -107,26 +114,24 @@ class Modelled:
         self.stored_point = self.log.recovery_point
 
     def _is_durable(self) -> None:
-        self.durable = list(self.batches)
-        self.possible = [list(self.batches)]
+        self.durable = list(self.written)
+        self.possible = [list(self.written)]
 
     def truncate(self, offset: int) -> None:
-        kept = [data for data in self.batches if read_header(data).last_offset < offset]
+        kept = [data for data in self.written if read_header(data).last_offset < offset]
         if offset < self.end:
             self.possible.append(kept)
             self.durable = [data for data in self.durable if data in kept]
-        self.start = min(self.start, offset)
         end = self.log.truncate_to(offset)
-        self.batches, self.end = kept, end
+        self.written, self.end = kept, end
         self.epoch += 1
         self.start = min(self.start, end)
 
     def start_anew(self, offset: int) -> None:
         self.possible.append([])
         self.durable = []
-        self.start = 0  # until it is done, the old log may be found
         self.log.truncate_fully_and_start_at(offset)
-        self.batches, self.start, self.end = [], offset, offset
+        self.written, self.start, self.end = [], offset, offset
         self.possible = [[]]
         self.dropped = False
         self.epoch += 1
@@ -143,20 +148,14 @@ class Modelled:
         self.start = self.end  # anything may go, until it is known what went
         self.log.config = self.config.replace(retention_bytes=keep_bytes)
         before = self.log.start_offset
-        with contextlib.ExitStack() as stack:
-            stack.callback(lambda: None)
-            self.log.retention(T0, self.end)
+        self.log.retention(T0, self.end)
         self.start = max(before, self.log.start_offset)
         self._follow_start()
 
     def _follow_start(self) -> None:
         for path in self.log.garbage:
-            self.files.unlink(path)
+            unlink_if_there(self.files, path)
         self.log.garbage.clear()
-        self.batches = self._from_start(self.batches)
-
-    def _from_start(self, batches: list[bytes]) -> list[bytes]:
-        return [data for data in batches if read_header(data).last_offset >= self.start]
 
     def close_and_open(self) -> None:
         self.log.close()
@@ -199,13 +198,14 @@ class Modelled:
         assert first <= self.start or not found or first == log.end_offset, (
             f"the front is gone: {first}, {self.start}"
         )
-        durable = [data for data in self.durable if read_header(data).last_offset >= self.start]
-        wanted = [data for data in found if read_header(data).last_offset >= self.start]
+        durable = since(self.durable, self.start)
+        wanted = since(found, self.start)
         assert wanted[: len(durable)] == durable, "what was durable is gone"
-        fronts = [self._from_start(state) for state in self.possible]
-        assert any(front[: len(wanted)] == wanted for front in fronts), "never written like this"
-        self.batches, self.start, self.end = found, log.start_offset, log.end_offset
-        self.possible.append(list(found))
+        match = [state for state in self.possible if since(state, first)[: len(found)] == found]
+        assert match, "never written like this"
+        front = [data for data in match[0] if read_header(data).last_offset < first]
+        self.written, self.start, self.end = front + found, first, log.end_offset
+        self.possible.append(list(self.written))
         self.epoch += 1
         self.next_sequence = {
             producer_id: (entry.last_sequence + 1) & 0x7FFFFFFF
@@ -220,14 +220,17 @@ class Modelled:
         log = self.log
         assert log.end_offset == self.end
         found = read_all(log, 250)
-        assert self._from_start(found) == self.batches
+        assert found == self.batches
         epochs: list[tuple[int, int]] = []
         for data in found:
             header = read_header(data)
             if not epochs or epochs[-1][0] != header.leader_epoch:
                 epochs.append((header.leader_epoch, max(header.base_offset, log.start_offset)))
         if found:
-            assert log.epochs.entries() == epochs
+            expected = EpochCache(epochs)
+            if self.dropped:  # a start that went back again may have cost the epochs before it
+                expected.truncate_from_start(log.epochs.starts[0])
+            assert log.epochs == expected
         for data in self.batches[:: max(1, len(self.batches) // 5)]:
             header = read_header(data)
             assert log.locate(header.last_offset, 1, log.end_offset) is not None
@@ -239,6 +242,10 @@ class Modelled:
                     state.apply(header, read_marker(data, 0) if header.is_control else None)
             assert lasts(log.producers) == lasts(state)
             assert log.producers.ongoing == state.ongoing
+
+
+def since(state: list[bytes], start: int) -> list[bytes]:
+    return [data for data in state if read_header(data).last_offset >= start]
 
 
 def lasts(state: ProducerState) -> dict[int, tuple[int, ...]]:

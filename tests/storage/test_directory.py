@@ -115,6 +115,37 @@ def test_a_clean_directory_opens_without_reading_logs() -> None:
     assert files.list("/d")[:3] == [CLEAN_MARKER, ".lock", MANIFEST]
 
 
+def test_many_logs_are_closed_by_one_sync() -> None:
+    """And a crash at any point of it loses nothing durable."""
+    operation = 0
+    while True:
+        files = new_files()
+        logs = directory(files)
+        for number in range(70):
+            put(logs.create(("t", number), TOPIC_ID, SMALL), batch(0, 2, epoch=number % 3))
+        logs.logs["t", 0].flush()
+        files.journal = []
+        files.stop_before = files.operations + operation
+        try:
+            logs.close(5)
+        except PowerLost:
+            files.power_loss(Random(operation))
+            logs = directory(files)
+            open_all(logs)
+            assert logs.logs["t", 0].end_offset == 2
+            operation += 29
+        else:
+            break
+    assert operation > 300
+    assert len([line for line in files.journal if line.startswith("sync_all")]) == 2
+    files.power_loss()
+    logs = directory(files)
+    open_all(logs)
+    assert logs.was_clean
+    for (_, number), log in logs.logs.items():
+        assert (log.end_offset, log.epochs.entries()) == (2, [(number % 3, 0)])
+
+
 def test_logs_never_opened_stay_clean() -> None:
     files = new_files()
     logs = directory(files)

@@ -191,6 +191,17 @@ def test_offsets_by_timestamp() -> None:
     assert log.offset_for_timestamp(T0 + 100, 5) is None
 
 
+def test_the_newest_record_by_timestamp() -> None:
+    log, _ = opened(new_disk())
+    assert log.newest_timestamp() is None
+    fill(log, 20)
+    middle = log.end_offset
+    put(log, batch(middle, 3, timestamp_ms=T0 + 10_000))
+    put(log, batch(middle + 3, timestamp_ms=T0 + 10_002))
+    fill(log, 20)
+    assert log.newest_timestamp() == (middle + 2, T0 + 10_002)
+
+
 def test_a_wrong_index_is_made_anew_when_it_is_used() -> None:
     files = memory()
     log, _ = opened(new_disk(files))

@@ -9,6 +9,7 @@ import pytest
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
+from kraftlog.storage.recovery import open_log, run
 from tests.storage.making import (
     FOLDER,
     SMALL,
@@ -252,11 +253,39 @@ def test_an_old_batch_behind_newer_ones_is_cut() -> None:
     assert "behind one of epoch 2" in report.problem
 
 
+def test_a_log_that_lost_all_behind_its_start_goes_on_there() -> None:
+    """Records were deleted up to a point that the crash took away: they stay deleted."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    fill(log, 3)
+    files.kill()
+    again, report = run(open_log(new_disk(files), FOLDER, SMALL, start_offset=50))
+    assert (again.start_offset, again.end_offset, again.size_bytes) == (50, 50, 0)
+    assert "behind the start 50" in report.line()
+    fill(again, 2)
+
+
+def test_the_rest_of_a_write_that_was_taken_back_is_no_part_of_the_log() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 12)
+    log.flush()
+    sealed = log.segments[0]
+    files.make_file(sealed.log.path, files.bytes_of(sealed.log.path) + b"rest")
+    files.kill()
+    again, _ = opened(new_disk(files), recovery_point=log.recovery_point)
+    assert read_all(again) == written
+    files.make_file(sealed.log.path, files.bytes_of(sealed.log.path)[:-80])
+    files.kill()
+    with pytest.raises(CorruptLogError, match="no whole record batch"):
+        opened(new_disk(files), recovery_point=log.recovery_point)
+
+
 def test_a_hole_between_segments_ends_the_log() -> None:
     files = memory()
     log, _ = opened(new_disk(files))
     written = fill(log, 40)
-    files.truncate(log.segments[1].log.use(), log.segments[1].size // 2 * 0)
+    files.truncate(log.segments[1].log.use(), 0)
     files.kill()
     again, report = opened(new_disk(files))
     assert again.end_offset == log.segments[1].base_offset
@@ -265,14 +294,14 @@ def test_a_hole_between_segments_ends_the_log() -> None:
     assert [name for name in files.list(FOLDER) if name.endswith(".deleted")]
 
 
-def test_a_compacted_log_may_have_holes() -> None:
+def test_a_log_that_may_be_compacted_may_have_holes() -> None:
     files = memory()
-    log, _ = opened(new_disk(files), SMALL.replace(compacted=True))
+    log, _ = opened(new_disk(files), SMALL.replace(contiguous=False))
     fill(log, 40)
     end = log.end_offset
     files.truncate(log.segments[1].log.use(), 0)
     files.kill()
-    again, _ = opened(new_disk(files), SMALL.replace(compacted=True))
+    again, _ = opened(new_disk(files), SMALL.replace(contiguous=False))
     assert again.end_offset == end
     assert read_all(again)
 
@@ -308,6 +337,45 @@ def test_a_disk_that_is_full_when_a_segment_begins() -> None:
     log.close()
     again, report = opened(new_disk(files), clean=True)
     assert (read_all(again), report.is_noteworthy) == (written, False)
+
+
+def test_an_append_of_many_segments_is_all_or_nothing() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    written = fill(log, 3)
+    files.capacity_bytes = files.used_bytes() + 2000
+    with pytest.raises(DiskFullError):
+        put(log, *[batch(log.end_offset + i, producer_id=1, sequence=i) for i in range(50)])
+    assert (read_all(log), log.producers.entries) == (written, {})
+    files.capacity_bytes = None
+    fill(log, 3)
+
+
+def test_recovery_goes_in_small_steps() -> None:
+    """No step reads more than a chunk, so that a loop can do other work in between."""
+    files = memory()
+    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    for _ in range(40):
+        put(log, batch(log.end_offset, size=50_000))
+    files.kill()
+    steps = list(open_log(new_disk(files), FOLDER, SMALL))
+    assert sum(steps) == log.size_bytes
+    assert len(steps) >= 8
+    assert max(steps) <= 256 << 10
+
+
+def test_a_batch_larger_than_a_chunk_is_checked_whole() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files), SMALL.replace(segment_bytes=1 << 22))
+    put(log, batch(0), batch(1, size=1_000_000), batch(2))
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert (again.end_offset, report.problem) == (3, "")
+    files.corrupt(again.segments[0].log.path, 900_000, b"\x00")
+    files.kill()
+    again, report = opened(new_disk(files))
+    assert again.end_offset == 1
+    assert "checksum" in report.problem
 
 
 def test_a_short_write_is_carried_on() -> None:

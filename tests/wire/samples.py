@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.wire import messages
-from kraftlog.wire.compiler import Form
+from kraftlog.wire.form import Form
 from kraftlog.wire.schema import Field, Message
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kraftlog.types import uuid_text
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import decode, encode
-from kraftlog.wire.compiler import Form
+from kraftlog.wire.form import Form
 from kraftlog.wire.messages import control_records, metadata_records
 from kraftlog.wire.record_frames import (
     METADATA_TYPES,

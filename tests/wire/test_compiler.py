@@ -13,10 +13,13 @@ from kraftlog.wire.codec import (
     decode_part,
     decode_with_tags,
     encode,
+    encode_piece,
     encode_with_tags,
 )
-from kraftlog.wire.compiler import has_batches, reader_source, writer_source
+from kraftlog.wire.compiler import reader_source, writer_source
 from kraftlog.wire.explain import read_slowly
+from kraftlog.wire.form import has_batches
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kraftlog.wire.primitives import rest_of_uvarint, uvarint
 from kraftlog.wire.schema import Message
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
@@ -99,3 +102,23 @@ def test_a_varint_is_seven_bits_a_byte(value: int) -> None:
     assert len(raw) == max(1, -(-value.bit_length() // 7))
     if len(raw) > 1:
         assert rest_of_uvarint(raw, 1, raw[0]) == (value, len(raw))
+
+
+@pytest.mark.parametrize("version", versions_of(MetadataResponse))
+def test_topics_that_are_bytes_already(version: int) -> None:
+    for seed in range(10):
+        whole = Sampler(Random(seed)).message(MetadataResponse, version)
+        pieces = [encode_piece(MetadataResponse, version, topic) for topic in whole.topics]
+        assert all(type(piece) is bytes for piece in pieces)
+        mixed = [*pieces[::2], *whole.topics[1::2]]
+        ordered = [*whole.topics[::2], *whole.topics[1::2]]
+        assert encode(whole.replace(topics=pieces), version) == encode(whole, version)
+        assert encode(whole.replace(topics=mixed), version) == encode(
+            whole.replace(topics=ordered), version
+        )
+
+
+def test_only_an_array_that_says_so_takes_bytes_for_structs() -> None:
+    request = MetadataRequest(topics=(b"\0",))  # type: ignore[arg-type]  # which is the point
+    with pytest.raises(AttributeError):
+        encode(request, 12)

@@ -108,7 +108,6 @@ GOLDEN: list[tuple[type[Message], Message, str]] = [
 
 @pytest.mark.parametrize(("cls", "message", "golden"), GOLDEN)
 def test_our_apis(cls: type[Message], message: Message, golden: str) -> None:
-    """R9, P5, V11."""
     raw = bytes.fromhex(golden)
     assert encode(message, 0) == raw
     assert plain(decode(cls, 0, raw)) == plain(message)
@@ -117,7 +116,7 @@ def test_our_apis(cls: type[Message], message: Message, golden: str) -> None:
 @pytest.mark.parametrize(
     ("message", "version", "golden"),
     [
-        # R1: 10000 is the varint 90 4e
+        # 10000 is the varint 90 4e
         (VotersRecord(version=0, voters=()), 0, "0000 01 00"),
         (
             VotersRecord(version=0, voters=(), target_voters=(4, 5), cluster_id="id"),
@@ -129,13 +128,11 @@ def test_our_apis(cls: type[Message], message: Message, golden: str) -> None:
             0,
             "0000 01 01 904e 01 01",
         ),
-        # V11
         (
             PartitionChangeRecord(partition_id=1, topic_id=bytes(16), removed=True),
             0,
             "00000001 00000000000000000000000000000000 01 904e 01 01",
         ),
-        # P7
         (
             MetadataRequest(topics=None, linearizable=True),
             12,
@@ -151,6 +148,6 @@ def test_our_tagged_fields(message: Message, version: int, golden: str) -> None:
 
 
 def test_a_linearizable_read_is_not_asked_of_a_version_that_cannot_ask() -> None:
-    """P7: the answer might be stale without anybody knowing."""
+    """The answer might be stale without anybody knowing."""
     with pytest.raises(UnsupportedVersionError, match="linearizable"):
         encode(MetadataRequest(topics=None, linearizable=True), 8)

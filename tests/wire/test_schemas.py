@@ -12,7 +12,7 @@ from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire import apis, schema
 from kraftlog.wire.apis import APIS, Api, ApiKey
 from kraftlog.wire.codec import encode
-from kraftlog.wire.compiler import Form
+from kraftlog.wire.form import Form
 from kraftlog.wire.schema import FOREVER, Field, Message
 from tests.wire.samples import Sampler, all_messages, parts_of, versions_of
 

@@ -90,6 +90,10 @@ if TYPE_CHECKING:
             """Make the names in a directory durable."""
             ...
 
+        def sync_all(self, path: str) -> None:
+            """Make everything durable that was written to the file system of a directory."""
+            ...
+
         def lock(self, path: str) -> int:
             """Hold `path` for this process alone, or raise `BlockingIOError`; `close` lets go."""
             ...

@@ -8,9 +8,10 @@ it, the peers, the timers. Everything here is plain data, cheap to copy and to c
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import elections, messages, quorum
+from kraftlog.raft import changes, elections, messages, quorum, snapshots
 from kraftlog.raft.config import RaftConfig, jitter
 from kraftlog.raft.messages import (
+    MAX_EPOCH,
     Answered,
     Asked,
     Elected,
@@ -27,18 +28,20 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.raft.roles import make_role
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.logstate.voters import ReplicaKey, Voter
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
 
-MAX_EPOCH = 2**31 - 1
+#: Roles that a replica keeps although it votes no more: a leader stays until its removal is
+#: committed, and until it has told its successors.
+STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
 class Peer(Value):
@@ -81,7 +84,10 @@ class RaftCore:
             # none is given in it (Q4).
             self.election = ElectionState(log.last_epoch, -1, me)
             self._persist()
-        self.role: Role = make_role(elections.role_at_start(self))
+        name = elections.role_at_start(self)
+        if self.election.leader_id == me.id:
+            self.election = self.led_no_more(self.election)
+        self.role: Role = make_role(name)
         self.role.enter(self)
 
     # The door ------------------------------------------------------------------------------------
@@ -111,6 +117,39 @@ class RaftCore:
         taken, self._effects = self._effects, []
         return taken
 
+    def copy(self) -> RaftCore:
+        """A core of the same state, for exploring what may happen next."""
+        twin = RaftCore.__new__(RaftCore)
+        vars(twin).update(vars(self))
+        twin.log = self.log.copy()
+        twin.peers = {replica_id: peer.replace() for replica_id, peer in self.peers.items()}
+        twin.timers = dict(self.timers)
+        twin._effects = self._effects[:]
+        twin.role = self.role.copy()
+        return twin
+
+    def key(self) -> tuple[Any, ...]:
+        """What tells two states apart but for times and numbers of requests."""
+        election = self.election
+        return (
+            self.role.name,
+            election.epoch,
+            election.leader_id,
+            election.voted and election.voted.id,
+            self.version - self.durable_version,
+            self.log.key(),
+            tuple(sorted(self.timers)),
+            tuple(
+                [(i, p.asked and type(p.asked).__name__, p.gone) for i, p in self._known_peers()]
+            ),
+            self.role.key(),
+        )
+
+    def _known_peers(self) -> list[tuple[int, Peer]]:
+        """Those of whom there is anything to say."""
+        known = [(i, p) for i, p in self.peers.items() if p.asked is not None or p.gone]
+        return sorted(known, key=lambda item: item[0])
+
     # For the roles: what they may do -------------------------------------------------------------
 
     def effect(self, effect: Any) -> None:
@@ -119,11 +158,15 @@ class RaftCore:
     def become(self, role: str, election: ElectionState | None = None) -> None:
         """Change role and, with it, the election state, which is durable before it is spoken of."""
         old, new = self.election, election or self.election
+        if role == quorum.RESIGNED:
+            new = self.led_no_more(new)
         quorum.check_transition(self.role.name, role, newer_epoch=new.epoch > old.epoch)
         assert old.epoch <= new.epoch <= MAX_EPOCH, f"epoch {old.epoch} can't become {new.epoch}"
         self.timers.clear()
         for peer in self.peers.values():
             peer.in_flight, peer.asked = -1, None
+        if new.epoch > old.epoch and role != quorum.CANDIDATE:
+            self.attempt = 0  # failures of its own say nothing about an epoch of somebody else
         if new != old:
             self.election = new
             self._persist()
@@ -132,6 +175,10 @@ class RaftCore:
             self.effect(LeaderChanged(new.leader_id, new.epoch))
         self.role = make_role(role)
         self.role.enter(self)
+
+    def led_no_more(self, election: ElectionState) -> ElectionState:
+        """Who led an epoch names no leader of it any more, and its vote there stays its own."""
+        return ElectionState(election.epoch, -1, self.me)
 
     def vote_for(self, candidate: ReplicaKey) -> None:
         """Note a vote in this epoch; a replica never changes one (Q2)."""
@@ -204,8 +251,7 @@ class RaftCore:
         """The voter set in force may have changed: become, or cease to be, an observer."""
         if self.is_voter and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
-        elif not self.is_voter and self.role.name not in {quorum.OBSERVER, quorum.LEADER}:
-            # A leader stays until its removal is committed.
+        elif not self.is_voter and self.role.name not in STAYS:
             self.become(quorum.OBSERVER)
 
     # Messages ------------------------------------------------------------------------------------
@@ -221,6 +267,9 @@ class RaftCore:
         elif isinstance(body, messages.Fetch):
             self._note_alive(body.replica.id)
             self.role.on_fetch(self, message, body)
+        elif isinstance(body, messages.SnapshotFetch):
+            self._note_alive(body.replica.id)
+            self.role.on_snapshot_fetch(self, message, body)
         elif isinstance(body, messages.ReadOffset):
             self.role.on_read(self, message.slot, body)
         else:
@@ -280,15 +329,30 @@ class RaftCore:
         role.propose(self, slot, count, size_bytes, payload)
         return ErrorCode.NONE
 
+    def reassign(self, slot: Any, targets: tuple[int, ...] | None, now: Now) -> int:
+        """Walk to these voters, or with None stop walking (R2); the code of a refusal."""
+        return self._change(changes.reassign, slot, targets, now)
+
+    def add_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+        return self._change(changes.add_voter, slot, voter, now)
+
+    def remove_voter(self, slot: Any, key: ReplicaKey, now: Now) -> int:
+        return self._change(changes.remove_voter, slot, key, now)
+
+    def update_voter(self, slot: Any, voter: Voter, now: Now) -> int:
+        return self._change(changes.update_voter, slot, voter, now)
+
+    def _change(self, change: Callable[..., int], slot: Any, what: Any, now: Now) -> int:
+        self.now = now
+        if not isinstance(self.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return change(self, self.role, slot, what)
+
     def shut_down(self, now: Now) -> None:
         """Leave in order: a leader names its successors and tells them (Q17)."""
         self.now = now
-        role = self.role
-        if isinstance(role, Leader):
-            successors = role.successors(self)
-            self.become(quorum.RESIGNED)
-            assert isinstance(self.role, Resigned)
-            self.role.tell(self, successors)
+        if isinstance(self.role, Leader):
+            self.role.hand_over(self)
 
 
 _HANDLERS: dict[type, Any] = {
@@ -298,4 +362,6 @@ _HANDLERS: dict[type, Any] = {
     PeerGone: RaftCore._peer_gone,
     Flushed: RaftCore._flushed,
     ElectionPersisted: RaftCore._persisted,
+    messages.SnapshotTaken: snapshots.on_taken,
+    messages.SnapshotInstalled: snapshots.on_installed,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import BeginAnswer, ElectionState, EndAnswer, VoteAnswer
+from kraftlog.raft.messages import BeginAnswer, ElectionState, EndAnswer, Stop, VoteAnswer
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +18,12 @@ def role_at_start(core: RaftCore) -> str:
     """What a replica is after a restart, by what it had promised (Q8)."""
     election = core.election
     if not core.is_voter:
+        if election.leader_id == core.me.id:
+            core.election = election.replace(leader_id=-1)
         return quorum.OBSERVER
     if election.leader_id == core.me.id:
-        return quorum.RESIGNED  # it no longer knows what it had told whom
+        # It no longer knows what it had told whom; a sole voter has told nobody (Q1).
+        return quorum.RESIGNED if core.others else quorum.UNATTACHED
     return role_in_epoch(core)
 
 
@@ -42,7 +45,7 @@ def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
     if epoch > mine.epoch:
         become_in(core, ElectionState(epoch, leader_id))
         return True
-    if leader_id >= 0 and mine.leader_id < 0:
+    if leader_id >= 0 and mine.leader_id < 0 and core.role.name != quorum.RESIGNED:
         become_in(core, mine.replace(leader_id=leader_id))
         return True
     return False
@@ -79,6 +82,8 @@ def _refusal_of_vote(core: RaftCore, vote: Vote) -> int:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if vote.epoch < 0 or not 0 <= vote.last_epoch <= vote.epoch or vote.end_offset < 0:
         return ErrorCode.INVALID_REQUEST
+    if vote.candidate.id < 0:
+        return ErrorCode.INVALID_REQUEST
     if vote.receiver.id >= 0 and not _is_me(core, vote.receiver):
         return ErrorCode.INVALID_VOTER_KEY
     if vote.epoch < core.election.epoch:
@@ -110,10 +115,17 @@ def _grants(core: RaftCore, vote: Vote) -> bool:
 def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
     """Q16: who leads now."""
     error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
+    if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        # Q31: an elected leader says so, and it counts this replica among its voters.
+        core.effect(Stop(f"the leader {begin.leader_id} belongs to another cluster"))
+    if not error and begin.leader_id < 0:
+        error = ErrorCode.INVALID_REQUEST
     if not error and begin.receiver.id >= 0 and not _is_me(core, begin.receiver):
         error = ErrorCode.INVALID_VOTER_KEY
     if not error:
-        adopt(core, begin.epoch, begin.leader_id)
+        news = adopt(core, begin.epoch, begin.leader_id)
+        if not news and core.role.name == quorum.PROSPECTIVE:
+            become_in(core, core.election)  # the leader that was silent is there after all
     core.reply(slot, BeginAnswer(error=error, **core.leader_and_epoch))
 
 
@@ -138,9 +150,11 @@ def _refusal_of_leader(core: RaftCore, cluster_id: str | None, leader_id: int, e
     if core.cluster_id_differs(cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     mine = core.election
+    if leader_id < -1:
+        return ErrorCode.INVALID_REQUEST
     if epoch < mine.epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    known = mine.leader_id
+    known = core.me.id if core.role.name == quorum.RESIGNED else mine.leader_id
     if epoch == mine.epoch and known >= 0 and leader_id not in {known, -1}:
         return ErrorCode.INVALID_REQUEST
     if leader_id == core.me.id:

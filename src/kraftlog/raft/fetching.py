@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Append, Committed, Fetch, LogFlushed, Stop, Truncate
+from kraftlog.raft.messages import (
+    Append,
+    ClusterIdKnown,
+    Committed,
+    Fetch,
+    LogFlushed,
+    Stop,
+    Truncate,
+)
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +47,7 @@ def take(core: RaftCore, answer: FetchAnswer) -> bool:
         return False
     if answer.diverging is not None:
         _truncate(core, answer.diverging)
-    else:
+    elif answer.snapshot is None:
         _append(core, answer)
         advance(core, answer.high_watermark)
     return True
@@ -49,9 +57,11 @@ def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
     """Q19: back to where the logs agree, as far as one answer can tell."""
     mine = core.log.end_of_epoch(diverging.epoch)
     end = min(diverging.offset, mine.offset)
-    if end < core.log.end:
+    shorter = end < core.log.end
+    other_voters = core.log.truncate(end)
+    if shorter:
         core.effect(Truncate(end))
-    if core.log.truncate(end):
+    if other_voters:
         core.settle_voters()
 
 
@@ -77,3 +87,7 @@ def advance(core: RaftCore, high_watermark: int) -> None:
     if known > log.high_watermark:
         log.high_watermark = known
         core.effect(Committed(known))
+        cluster_id = log.voters.committed(known).cluster_id
+        if core.cluster_id is None and cluster_id is not None:
+            core.cluster_id = cluster_id
+            core.effect(ClusterIdKnown(cluster_id))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class RaftLog:
     """What is known of the log without reading it. `flushed` is what would survive a crash."""
 
-    __slots__ = ("end", "epochs", "flushed", "high_watermark", "start", "voters")
+    __slots__ = ("end", "epochs", "flushed", "high_watermark", "snapshot", "start", "voters")
 
     def __init__(
         self,
@@ -29,6 +29,8 @@ class RaftLog:
         self.end = end
         self.flushed = end
         self.epochs = epochs or EpochCache()
+        #: The snapshot that the log starts behind, if it does not start at 0.
+        self.snapshot: OffsetAndEpoch | None = None
         #: What this replica knows to be committed.
         self.high_watermark = high_watermark
 
@@ -60,12 +62,28 @@ class RaftLog:
         self.epochs.truncate_from_end(end)
         return self.voters.truncate(end)
 
+    def drop_prefix(self, end: OffsetAndEpoch) -> None:
+        """A snapshot holds everything before `end`."""
+        self.snapshot = end
+        self.start = end.offset
+        self.epochs.truncate_from_start(end.offset)
+        self.voters.trim(end.offset)
+
+    def start_at(self, end: OffsetAndEpoch, voters: VoterSet) -> None:
+        """A snapshot has taken the place of everything."""
+        self.snapshot = end
+        self.start = self.end = self.flushed = end.offset
+        self.high_watermark = max(self.high_watermark, end.offset)
+        self.epochs.clear()
+        self.epochs.assign(end.epoch, end.offset)
+        self.voters = VoterHistory(voters)
+
     def divergence(self, offset: int, last_epoch: int) -> OffsetAndEpoch | None:
         """Where the log of a fetcher at (offset, epoch) parts from this one; None if it does not.
 
         Q19: an offset within the fetcher's last epoch, its end included, is no divergence.
         """
-        if last_epoch < 0 or offset == self.start == 0:
+        if last_epoch < 0 or offset == self.start:
             return None
         found = self.end_of_epoch(last_epoch)
         if found.epoch == last_epoch and offset <= found.offset:
@@ -86,9 +104,22 @@ class RaftLog:
         """Whether a log with this end is at least as up to date as this one (Q12)."""
         return (last_epoch, end_offset) >= (self.last_epoch, self.end)
 
+    def key(self) -> tuple[object, ...]:
+        """What tells two logs apart."""
+        return (
+            self.start,
+            self.end,
+            self.flushed,
+            self.high_watermark,
+            tuple(self.epochs.epochs),
+            tuple(self.epochs.starts),
+            tuple([(offset, voters.ids, voters.targets) for offset, voters in self.voters.entries]),
+        )
+
     def copy(self) -> RaftLog:
         twin = RaftLog.__new__(RaftLog)
         twin.voters = self.voters.copy()
+        twin.snapshot = self.snapshot
         twin.start = self.start
         twin.end = self.end
         twin.flushed = self.flushed

@@ -14,6 +14,9 @@ from kraftlog.logstate.voters import ReplicaKey, VoterSet
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import Value
 
+#: Epochs are 32 bits wide in every file and message, and never wrap (Q2).
+MAX_EPOCH = 2**31 - 1
+
 # Between replicas --------------------------------------------------------------------------------
 
 
@@ -108,6 +111,31 @@ class FetchAnswer(Value):
     batches: tuple[Batch, ...] = ()
 
 
+class SnapshotFetch(Value):
+    """A replica asks for a chunk of a snapshot."""
+
+    cluster_id: str | None
+    replica: ReplicaKey
+    epoch: int
+    id: OffsetAndEpoch
+    position: int
+    max_bytes: int
+
+
+class SnapshotChunk(Value):
+    """The leader's host fills in `size` of the whole, `length` and `data` of this chunk."""
+
+    error: int
+    leader_id: int
+    epoch: int
+    id: OffsetAndEpoch
+    position: int
+    max_bytes: int = 0
+    size: int = -1
+    length: int = 0
+    data: Any = None
+
+
 class ReadOffset(Value):
     """Where must I have read to, to see all that was committed before I asked (P5)?"""
 
@@ -160,6 +188,19 @@ class Flushed(Value):
     offset: int
 
 
+class SnapshotTaken(Value):
+    """The state machine has written a snapshot of everything before `id.offset`."""
+
+    id: OffsetAndEpoch
+
+
+class SnapshotInstalled(Value):
+    """A fetched snapshot has taken the place of the log; these were its voters."""
+
+    id: OffsetAndEpoch
+    voters: VoterSet
+
+
 class ElectionPersisted(Value):
     """The election state with this version is durable."""
 
@@ -206,6 +247,26 @@ class Truncate(Value):
     offset: int
 
 
+class DropPrefix(Value):
+    """What is before `offset` is in a snapshot: remove it from the log."""
+
+    offset: int
+
+
+class WriteSnapshot(Value):
+    """Put a chunk at its place in a snapshot that is being fetched."""
+
+    id: OffsetAndEpoch
+    position: int
+    data: Any
+
+
+class InstallSnapshot(Value):
+    """The snapshot is whole: put it in place of the log, durably, then say SnapshotInstalled."""
+
+    id: OffsetAndEpoch
+
+
 class Send(Value):
     """Ask a peer; the answer comes back as Answered or Unanswered with this number."""
 
@@ -234,6 +295,12 @@ class LeaderChanged(Value):
 
     leader_id: int
     epoch: int
+
+
+class ClusterIdKnown(Value):
+    """The cluster's id is committed: keep it (Q29)."""
+
+    cluster_id: str
 
 
 class Stop(Value):

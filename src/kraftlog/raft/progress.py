@@ -24,6 +24,11 @@ class Progress(Value):
     caught_up_wall_ms: int = UNKNOWN
     #: The log's end, and the time, at the fetch before.
     end_at_last_fetch: int = UNKNOWN
+    #: Rounds (R4): where the log ended, and when, at the fetch that began this round; whether the
+    #: last round was short enough.
+    round_end: int = UNKNOWN
+    round_at: int = UNKNOWN
+    in_time: bool = False
     #: Reads (P5): the fetch that was answered last, when in the leader's count of events, and the
     #: newest answer that a later fetch is known to have followed.
     channel: Any = None
@@ -46,9 +51,15 @@ class ProgressTable:
             known = self.replicas[key] = Progress()
         return known
 
-    def fetched(self, key: ReplicaKey, offset: int, log_end: int, now: Now) -> None:
+    def fetched(
+        self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
+    ) -> None:
         """A valid fetch: the replica holds everything before `offset`."""
         progress = self.of(key)
+        if progress.round_end < 0 or offset >= progress.round_end:
+            took = now.monotonic_ms - progress.round_at
+            progress.in_time = progress.round_end >= 0 and took < round_limit_ms
+            progress.round_end, progress.round_at = log_end, now.monotonic_ms
         if offset >= log_end:
             progress.caught_up_wall_ms = now.wall_ms
         elif offset >= progress.end_at_last_fetch >= 0:
@@ -58,12 +69,40 @@ class ProgressTable:
         progress.fetched_at = now.monotonic_ms
         progress.fetched_wall_ms = now.wall_ms
 
+    def heard(self, key: ReplicaKey, now: Now) -> None:
+        """A sign of life that says nothing of the log."""
+        self.of(key).fetched_at = now.monotonic_ms
+
     def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
-        """A voter's progress, by whichever key it fetches with."""
+        """A voter's progress, by whichever key it fetches with now.
+
+        Where the voters are known by id alone, a replaced disk leaves the progress of the old one.
+        """
+        found: Progress | None = None
         for key, progress in self.replicas.items():
-            if key.id == replica_id and voters.holds(key):
-                return progress
-        return None
+            newer = found is None or progress.fetched_at >= found.fetched_at
+            if newer and key.id == replica_id and voters.holds(key):
+                found = progress
+        return found
+
+    def keys_of(self, replica_id: int, now: Now, within_ms: int) -> list[ReplicaKey]:
+        """The replicas that have lately fetched under this id: more than one is a mix-up."""
+        return [
+            key
+            for key, progress in self.replicas.items()
+            if key.id == replica_id
+            and progress.fetched_at >= 0
+            and now.monotonic_ms - progress.fetched_at < within_ms
+        ]
+
+    def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int) -> bool:
+        """R4: its last round was short, and it is still there."""
+        progress = self.replicas.get(key)
+        return (
+            progress is not None
+            and progress.in_time
+            and now.monotonic_ms - progress.fetched_at < within_ms
+        )
 
     def majority_end(self, voters: VoterSet, me: ReplicaKey, my_end: int) -> int:
         """The largest offset that a majority of the voters has reached; -1: unknown."""

@@ -13,6 +13,7 @@ from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
 from kraftlog.errors import StorageError
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
+from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now
 
+#: No topic is compacted yet, so a hole in a log is damage.
+TOPIC = LogConfig(contiguous=True)
 #: How much of a turn goes into opening logs: so many bytes checked, a step counting as some more.
 OPENING_BYTES_A_TURN = 2 << 20
 OPENING_BYTES_A_STEP = 64 << 10
@@ -97,9 +100,9 @@ class Runner:
                 # A topic of this name that was deleted while this node was away.
                 directory.delete(name)
             if name in directory.unopened:
-                self._openings.append((effect, directory.open_log(name)))
+                self._openings.append((effect, directory.open_log(name, TOPIC)))
                 return
-            log = directory.create(name, effect.topic_id)
+            log = directory.create(name, effect.topic_id, TOPIC)
         except StorageError as error:
             self._opening_failed(effect, error, now)
             return

@@ -9,7 +9,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kraftlog.ports.files import Files
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE: Kafka's tools stop at the first zero of a longer file
 _READ = os.O_RDONLY | os.O_CLOEXEC
@@ -76,6 +75,13 @@ class OsFiles:
         finally:
             os.close(fd)
 
+    def sync_all(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            load_syncfs()(fd)
+        finally:
+            os.close(fd)
+
     def lock(self, path: str) -> int:
         """A POSIX lock, the kind that Kafka takes: either keeps the other out."""
         import fcntl
@@ -95,21 +101,31 @@ def load_fallocate() -> Callable[[int, int, int], None]:
     """The C library's `fallocate`: the standard library has only the one that zero-fills."""
     import ctypes
 
-    library = ctypes.CDLL(None, use_errno=True)
-    function = getattr(library, "fallocate64", None)
+    function = _c_function("fallocate64")
 
     def fallocate(fd: int, position: int, size: int) -> None:
-        if function is None:
-            raise OSError(errno.ENOSYS, "no fallocate in this C library")
-        offset, length = ctypes.c_int64(position), ctypes.c_int64(size)
-        while function(fd, _KEEP_SIZE, offset, length) != 0:
-            code = ctypes.get_errno()
-            if code != errno.EINTR:
-                raise OSError(code, os.strerror(code))
+        function(fd, _KEEP_SIZE, ctypes.c_int64(position), ctypes.c_int64(size))
 
     return fallocate
 
 
-def _is_files(files: OsFiles) -> Files:
-    """Lets the type checker hold the class against the port."""
-    return files
+def load_syncfs() -> Callable[[int], None]:
+    """The C library's `syncfs`: unlike `os.sync` it tells of errors."""
+    return _c_function("syncfs")
+
+
+def _c_function(name: str) -> Callable[..., None]:
+    """A function of the C library that returns 0 or sets `errno`."""
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), name, None)
+
+    def call(*arguments: object) -> None:
+        if function is None:
+            raise OSError(errno.ENOSYS, f"no {name} in this C library")
+        while function(*arguments) != 0:
+            code = ctypes.get_errno()
+            if code != errno.EINTR:
+                raise OSError(code, os.strerror(code))
+
+    return call

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-    from kraftlog.ports.files import Files
     from kraftlog.types import Buffer
 
 SECTOR = 512
@@ -346,6 +345,10 @@ class MemoryFiles:
         self._operation("sync_directory", path)
         self._directory(path).write_back()
 
+    def sync_all(self, path: str) -> None:
+        self._operation("sync_all", path)
+        self.write_back()
+
     def lock(self, path: str) -> int:
         if path in self._locks:
             raise BlockingIOError(errno.EAGAIN, "held by another process", path)
@@ -448,8 +451,3 @@ class MemoryFiles:
 
 def _error(code: int, path: str) -> OSError:
     return OSError(code, os.strerror(code), path)
-
-
-def _is_files(files: MemoryFiles) -> Files:
-    """Lets the type checker hold the class against the port."""
-    return files

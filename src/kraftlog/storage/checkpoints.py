@@ -70,8 +70,10 @@ def _encode(lines: list[str]) -> bytes:
 
 def _decode(data: bytes, path: str, width: int) -> Iterable[list[str]]:
     lines = _text(data, path).splitlines()
-    if not lines or lines[0] != _VERSION:
-        raise CorruptLogError(f"{path}: version {lines[0] if lines else 'missing'}, not {_VERSION}")
+    if not lines:
+        return []  # Kafka makes its files empty and fills them later
+    if lines[0] != _VERSION:
+        raise CorruptLogError(f"{path}: version {lines[0]}, not {_VERSION}")
     count = _number(lines[1], path) if len(lines) > 1 else -1
     entries = [line.split() for line in lines[2:] if line]
     if len(entries) != count or any(len(entry) != width for entry in entries):

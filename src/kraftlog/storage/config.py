@@ -18,8 +18,9 @@ class LogConfig(Value):
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = -1
-    #: offsets may be missing between batches; else a hole means that something was lost
-    compacted: bool = False
+    #: the topic is known never to be compacted: after a crash a hole between segments means that
+    #: the end of one was lost. Where that is not known, holes are left alone, as Kafka does.
+    contiguous: bool = False
     #: reserved ahead of a log that is written a lot; 0: never
     allocate_bytes: int = 64 << 20
 

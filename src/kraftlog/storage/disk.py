@@ -57,7 +57,7 @@ class Handle:
     def unpin(self) -> None:
         assert self.pins > 0, f"{self.path} is not pinned"
         self.pins -= 1
-        if self.gone and not self.pins:
+        if not self.pins and (self.gone or self._cache.is_over_limit):
             self._cache.close(self)
 
     def release(self) -> None:
@@ -95,6 +95,11 @@ class HandleCache:
         if len(self._open) > 2 * self.limit:
             self._open = deque([h for h in self._open if h.fd != NOT_OPEN])
         self.files.close(fd)
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Too many were pinned at once."""
+        return self.open_count > self.limit
 
     def _close_one(self) -> None:
         """Close the first one in the queue that was not used since it was last looked at.

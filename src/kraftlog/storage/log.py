@@ -19,7 +19,7 @@ from kraftlog.logstate.producers import ProducerState
 from kraftlog.storage.batches import PLACE, describe
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, LogConfig
-from kraftlog.storage.disk import write_all, write_atomically
+from kraftlog.storage.disk import write_all, write_atomically, write_whole
 from kraftlog.storage.flush import FlushJob
 from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.scan import Scan, scan_file
@@ -134,14 +134,18 @@ class Log:
         self.end_offset = batches.last_offset + 1
 
     def _append_in_pieces(self, buffers: Sequence[Buffer], now_ms: int) -> None:
-        """More than a segment holds: as much as fits into each."""
-        start, size = 0, 0
-        for number, buffer in enumerate(buffers):
-            if number > start and size + len(buffer) > self.config.segment_bytes:
-                self.append(buffers[start:number], describe(buffers[start:number]), now_ms)
-                start, size = number, 0
-            size += len(buffer)
-        self.append(buffers[start:], describe(buffers[start:]), now_ms)
+        """More than a segment holds: as much as fits into each, and all or nothing."""
+        end_offset, start, size = self.end_offset, 0, 0
+        try:
+            for number, buffer in enumerate(buffers):
+                if number > start and size + len(buffer) > self.config.segment_bytes:
+                    self.append(buffers[start:number], describe(buffers[start:number]), now_ms)
+                    start, size = number, 0
+                size += len(buffer)
+            self.append(buffers[start:], describe(buffers[start:]), now_ms)
+        except DiskFullError:
+            self.truncate_to(end_offset)
+            raise
 
     def _make_room(self, batches: Batches, now_ms: int) -> None:
         """A new active segment for these batches."""
@@ -170,8 +174,10 @@ class Log:
                 fd = segment.log.use()
                 if self.disk.files.size(fd) > segment.size:
                     self.disk.files.truncate(fd, segment.size)
+                    # at once: the next append of this epoch must not be followed by the rest
+                    self.disk.files.sync(fd)
             except OSError as second:
-                return self.disk.failed(where, second)
+                return self.disk.fail(where, second)
         return failure
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> None:
@@ -261,6 +267,21 @@ class Log:
                             return found if record.offset < limit else None
         return None
 
+    def newest_timestamp(self) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record with the largest timestamp."""
+        from kraftlog.records.reader import read_records
+
+        if not self.segments or not self.size_bytes:
+            return None
+        segment = max(self.segments, key=_max_timestamp)
+        with _Doing(self, "finding the newest record"):
+            position = segment.position_of(segment.max_timestamp_offset)
+            for place, size, _, _ in segment.walk(position):
+                for record in read_records(self.read(Slice(segment.log, place, size))):
+                    if record.timestamp_ms == segment.max_timestamp:
+                        return record.offset, record.timestamp_ms
+        return None
+
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
         """The largest epoch not above this one and its end; (-1, -1) if it is newer than all."""
         return self.epochs.end_offset_for(epoch, self.end_offset)
@@ -299,6 +320,7 @@ class Log:
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
+                self._unsynced.append(active.log.path)
             self.end_offset = end_offset
             self.start_offset = min(self.start_offset, end_offset)
             self.tracker.remove_above(end_offset)
@@ -431,9 +453,10 @@ class Log:
         self._unsynced.append(path)
 
     def nothing_is_durable_yet(self) -> None:
-        """After a crash: names and epochs were found, and may yet be only in memory."""
+        """After a crash: what was found may yet be only in memory, and what was cut on the disk."""
         self._epochs_changed = bool(self.epochs.epochs)
         self._names_changed = True
+        self._unsynced += [segment.log.path for segment in self.segments[-1:]]
 
     def flushed(self, job: FlushJob) -> int:
         """A job has ended; the recovery point. Raises when it has failed: never to be retried."""
@@ -458,14 +481,42 @@ class Log:
 
     def close(self) -> None:
         """Everything to disk, files closed. What was closed cleanly opens without being read."""
+        self.finish()
+        self.flush()
+        self.release()
+
+    def finish(self) -> None:
+        """Write what a clean opening needs; it is not durable yet."""
         self.disk.check()
         with _Doing(self, "closing"):
             if self.segments and not self.segments[-1].has_index_files:
                 self.seal(self.segments[-1])
             if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
-        self.flush()
-        self.release()
+
+    # Closing ten thousand logs one by one takes ten thousand times a few syncs. Instead the
+    # directory lets all of them write, syncs the file system, and lets all of them rename.
+
+    def write_epochs_beside(self) -> None:
+        """The leader-epoch checkpoint under another name, not durable yet."""
+        if self._epochs_changed:
+            with _Doing(self, "writing leader epochs"):
+                data = encode_epochs(self.epochs.entries())
+                write_whole(self.disk.files, f"{self.folder}/{EPOCHS}.tmp", data, sync=False)
+
+    def put_epochs_in_place(self) -> None:
+        """That file is durable now: it takes the other's name."""
+        if self._epochs_changed:
+            with _Doing(self, "writing leader epochs"):
+                path = f"{self.folder}/{EPOCHS}"
+                self.disk.files.rename(f"{path}.tmp", path)
+
+    def all_is_durable(self) -> None:
+        """The whole file system has been synced behind the last change."""
+        assert self._flushing is None, "a job that is under way must end first"
+        self._epochs_changed = self._names_changed = False
+        self._unsynced.clear()
+        self.recovery_point = self.end_offset
 
     def _wants_snapshot(self) -> bool:
         """A log without snapshots counts as one that never had a producer id."""
@@ -503,6 +554,10 @@ class _Doing:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
+
+
+def _max_timestamp(segment: Segment) -> int:
+    return segment.max_timestamp
 
 
 def _accept(_: int) -> None:

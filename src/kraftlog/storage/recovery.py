@@ -144,8 +144,7 @@ class _Opener:
         log.tracker = ProducerTracker(self.disk, log.folder, sorted(self._bases(SNAPSHOT)))
         first_scanned = self._first_to_scan(segments)
         trusted = segments[:first_scanned]
-        self._believe(trusted, segments[first_scanned:])
-        yield 0
+        yield from self._believe(trusted, segments[first_scanned:])
         log.segments = trusted
         log.end_offset = trusted[-1].end_offset if trusted else self._first_base(segments)
         if self.clean:
@@ -216,21 +215,22 @@ class _Opener:
 
     # -- what is believed ----------------------------------------------------------------------
 
-    def _believe(self, trusted: list[Segment], rest: list[Segment]) -> None:
+    def _believe(self, trusted: list[Segment], rest: list[Segment]) -> Generator[int, None, None]:
         """Take sealed segments as they are; only their indexes are looked at."""
         for number, segment in enumerate(trusted):
             following = [*trusted[number + 1 : number + 2], *rest[:1]]
             if segment.size and not self._index_is_good(segment):
-                segment.rebuild(self.log.config.index_interval_bytes)
+                yield from segment.rebuilding(self.log.config.index_interval_bytes)
                 self.report.rebuilt += (segment.log.path.rpartition("/")[2],)
             newest = segment.times.last() if segment.size else None
             if newest is not None and segment.max_timestamp < 0:
                 segment.max_timestamp = newest[0]
                 segment.max_timestamp_offset = newest[1] + segment.base_offset
+            if segment.size:
+                self._find_end(segment, following)
             if following:
                 segment.end_offset = following[0].base_offset
-            elif segment.size:
-                self._find_end(segment)
+            yield 0
 
     def _index_is_good(self, segment: Segment) -> bool:
         """Whether the last entries lead into the segment, and the offset index close to its end."""
@@ -254,13 +254,22 @@ class _Opener:
         return next(batches, None) is None or next(batches, None) is None
 
     @staticmethod
-    def _find_end(segment: Segment) -> None:
-        """The end of the last segment: by way of the last index entry."""
-        last = segment.offsets.last()
-        for _, _, last_offset, timestamp in segment.walk(last[1] if last else 0):
-            segment.end_offset = last_offset + 1
-            if timestamp > segment.max_timestamp:
-                segment.max_timestamp, segment.max_timestamp_offset = timestamp, last_offset
+    def _find_end(segment: Segment, following: list[Segment]) -> None:
+        """The end of a segment that is believed: by way of the last index entry.
+
+        What stands behind a last batch that leads to the next segment was never part of the log:
+        the rest of a write that failed and was taken back.
+        """
+        last, size = segment.offsets.last(), 0
+        try:
+            for place, bytes_, last_offset, timestamp in segment.walk(last[1] if last else 0):
+                segment.end_offset, size = last_offset + 1, place + bytes_
+                if timestamp > segment.max_timestamp:
+                    segment.max_timestamp, segment.max_timestamp_offset = timestamp, last_offset
+        except CorruptLogError:
+            if not following or segment.end_offset != following[0].base_offset:
+                raise
+            segment.size = size
 
     def _load_producers(self, end_offset: int) -> Generator[int, None, None]:
         """Snapshot and replay. A clean log without any snapshot never had a producer id."""
@@ -320,7 +329,7 @@ class _Opener:
     def _hole_before(self, segment: Segment) -> str:
         """A segment that does not begin where the log ends so far: the end of that was lost."""
         log = self.log
-        if not log.segments or segment.base_offset == log.end_offset or log.config.compacted:
+        if not log.segments or segment.base_offset == log.end_offset or not log.config.contiguous:
             return ""
         return f"a segment at offset {segment.base_offset} where {log.end_offset} is next"
 
@@ -366,12 +375,18 @@ class _Opener:
                 f"{place}: the log ends at offset {log.end_offset}, but everything below "
                 f"{self.recovery_point} had been durable"
             )
-        log.start_offset = min(
-            max(log.start_offset, self._first_base(log.segments)), log.end_offset
-        )
+        for segment in log.segments[:-1]:
+            if not segment.has_index_files:
+                log.seal(segment)
+        if log.start_offset > log.end_offset:
+            self.report.problem += f"; nothing is left at or behind the start {log.start_offset}"
+            log.truncate_fully_and_start_at(log.start_offset)
+        log.start_offset = max(log.start_offset, self._first_base(log.segments))
         log.epochs.truncate_from_end(log.end_offset)
         log.epochs.truncate_from_start(log.start_offset)
-        log.recovery_point = log.end_offset if self.clean else self.recovery_point
+        log.recovery_point = (
+            log.end_offset if self.clean else min(self.recovery_point, log.end_offset)
+        )
         if not self.clean:
             log.nothing_is_durable_yet()
         self.report.start_offset, self.report.end_offset = log.start_offset, log.end_offset

@@ -12,6 +12,7 @@ from itertools import accumulate
 from kraftlog.errors import CorruptLogError
 from kraftlog.records.header import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
 from kraftlog.storage.batches import PLACE
+from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import unlink_if_there, write_whole
 from kraftlog.storage.index import OffsetIndex, TimeIndex
 from kraftlog.storage.scan import Scan, scan_file
@@ -33,6 +34,10 @@ DELETED = ".deleted"
 #: headers are read this much at a time: what lies between two index entries, as a rule
 _WALK_BYTES = 8192
 _MARKS = 1024
+
+
+#: shared by all segments that have none: idle ones are many
+_NO_MARKS: dict[int, int] = {}
 
 
 def file_name(offset: int, ending: str) -> str:
@@ -90,8 +95,8 @@ class Segment:
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
         # exact places of some batches: where appends ended, and where readers were told to stop
-        self._marks: dict[int, int] = {}
-        self._old_marks: dict[int, int] = {}
+        self._marks = _NO_MARKS
+        self._old_marks = _NO_MARKS
 
     def __repr__(self) -> str:
         return f"Segment({self.base_offset}..{self.end_offset}, {self.size} bytes)"
@@ -171,7 +176,7 @@ class Segment:
 
     def mark(self, offset: int, position: int) -> None:
         """Remember that the batch with this offset begins at this position."""
-        if len(self._marks) >= _MARKS:
+        if len(self._marks) >= _MARKS or self._marks is _NO_MARKS:
             self._old_marks, self._marks = self._marks, {}
         self._marks[offset] = position
 
@@ -211,9 +216,24 @@ class Segment:
         if entry is not None and not self.fits(entry):
             self.rebuild()
             return self.position_of(offset)
-        for place, _, last_offset, _ in self.walk(entry[1] if entry else 0):
-            if last_offset >= offset:
-                return place
+        return self._walk_to(offset, entry[1] if entry else 0)
+
+    def _walk_to(self, offset: int, position: int) -> int:
+        """As `walk`, but only as far as the batch that holds `offset`; the way of every fetch."""
+        files, unpack = self._disk.files, PLACE.unpack_from
+        while position < self.size:
+            chunk = files.pread(self.log.use(), _WALK_BYTES, position)
+            here, end = 0, min(len(chunk), self.size - position) - HEADER_SIZE
+            while here <= end:
+                base, length, delta = unpack(chunk, here)
+                if base + delta >= offset:
+                    return position + here
+                if length < MIN_LENGTH:
+                    raise self.corrupt(position + here, "no whole record batch")
+                here += length + LENGTH_OVERHEAD
+            if here == 0:
+                raise self.corrupt(position, "no whole record batch")
+            position += here
         return self.size
 
     def fits(self, entry: tuple[int, int]) -> bool:
@@ -279,14 +299,18 @@ class Segment:
         self.since_entry = scan.since_entry
         self._offsets, self._times = scan.offsets, scan.times
         self.has_index_files = False
-        self._marks, self._old_marks = {}, {}
+        self._marks = self._old_marks = _NO_MARKS
 
-    def rebuild(self, interval_bytes: int = 4096) -> None:
-        """Make the indexes anew from the batches, as they turned out to be wrong."""
+    def rebuild(self) -> None:
+        """Make the indexes anew at once, as they turned out to be wrong when they were used."""
+        for _ in self.rebuilding(DEFAULT_CONFIG.index_interval_bytes):
+            pass
+
+    def rebuilding(self, interval_bytes: int) -> Iterator[int]:
+        """Make the indexes anew from the batches, chunk by chunk."""
         scan = Scan(self.base_offset, interval_bytes, with_crc=False)
         size = self.size
-        for _ in scan_file(self._disk, self.log, size, scan):
-            pass
+        yield from scan_file(self._disk, self.log, size, scan)
         if scan.position != size:
             raise self.corrupt(scan.position, scan.problem)
         self.take(scan)
@@ -299,7 +323,7 @@ class Segment:
         self.remove_index_files()
         self._disk.files.truncate(self.log.use(), position)
         self.size, self.allocated = position, 0
-        self._marks, self._old_marks = {}, {}
+        self._marks = self._old_marks = _NO_MARKS
         self.offsets.truncate(position)
         self._find_end()
         if self.aborted is not None:
@@ -395,7 +419,9 @@ def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_m
         waited_ms = now_ms - segment.created_ms
     if waited_ms > config.segment_ms:
         return True
-    # both indexes need room for the entries of this append and for the last one
-    room = config.segment_index_bytes - 12 * (2 + batches.size_bytes // config.index_interval_bytes)
-    offsets = segment.offsets
-    return offsets.count * 8 > room or segment.times.count * 12 > room
+    # There is at most one entry, of at most twelve bytes, per interval: as a rule that settles it.
+    interval_bytes, limit = config.index_interval_bytes, config.segment_index_bytes
+    if 12 * (segment.size + batches.size_bytes) < (limit - 36) * interval_bytes:
+        return False
+    room = limit - 12 * (2 + batches.size_bytes // interval_bytes)
+    return segment.offsets.count * 8 > room or segment.times.count * 12 > room

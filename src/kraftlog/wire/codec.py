@@ -10,6 +10,7 @@ import struct
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import compiler
+from kraftlog.wire.form import has_batches
 from kraftlog.wire.primitives import Malformed
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
 _tag_readers: dict[tuple[type[Message], int], Reader] = {}
 _tag_writers: dict[tuple[type[Message], int], Writer] = {}
+
+_piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
 _WHAT_READERS_RAISE = (struct.error, IndexError, UnicodeDecodeError, Malformed)
 
@@ -87,7 +90,7 @@ def _decode(
 ) -> M:
     stop = len(buffer) if end is None else end
     source: Any = buffer
-    if type(buffer) is not bytes and not compiler.has_batches(cls):
+    if type(buffer) is not bytes and not has_batches(cls):
         # What is no batch is short-lived and small: bytes are the quickest thing to read from.
         source, pos, stop = bytes(memoryview(buffer)[pos:stop]), 0, stop - pos
     try:
@@ -116,9 +119,28 @@ def explain(
 
 def encode(message: Message, version: int) -> bytes:
     """The bytes of a message, without a header."""
+    cls = type(message)
+    write = _writers.get((cls, version)) or writer(cls, version)
     pieces: list[Any] = []
-    writer(type(message), version)(message, pieces.append)
+    write(message, pieces.append)
     return b"".join(pieces)
+
+
+def encode_piece(cls: type[Message], version: int, part: M) -> M:
+    """The bytes of a struct as it stands in message `cls`, typed as what they stand for.
+
+    An array whose schema says `pieces` takes them in place of the struct itself: who answers
+    with the same structs again and again keeps their bytes.
+    """
+    key = (cls, version, type(part))
+    found = _piece_writers.get(key)
+    if found is None:
+        found = compiler.compile_writer(cls, version, part=type(part))
+        _piece_writers[key] = found
+    pieces: list[Any] = []
+    found(part, pieces.append)
+    piece: Any = b"".join(pieces)
+    return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
 
 
 def encode_with_tags(message: Message, version: int) -> bytes:

@@ -12,7 +12,7 @@ import struct
 
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.compiler import Form
+from kraftlog.wire.form import Form, item_of
 from kraftlog.wire.primitives import FIXED
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Cursor:
             return None
         if count * self.form.smallest_item(field) > self.left():
             self.fail(f"array of {count} items, {self.left()} bytes left", path)
-        item = field if field.struct is not None else _plain(field)
+        item = field if field.struct is not None else item_of(field)
         return tuple([self.item(item, f"{path}[{index}]") for index in range(count)])
 
     def item(self, field: Field, path: str) -> Any:
@@ -156,10 +156,3 @@ class Cursor:
         setattr(message, field.name, self.field(field, where))
         if self.pos != stop:
             self.fail(f"tagged field of another size than the {size} bytes it says", where)
-
-
-def _plain(field: Field) -> Field:
-    """The field that one element of an array of primitives would be: never null."""
-    from kraftlog.wire.schema import Field
-
-    return Field(field.kind, None, {"flexible": field.flexible})

@@ -20,6 +20,7 @@ The words a field takes:
                    from its default
 `ignorable`        the field may be dropped when the version lacks it; otherwise writing a value
                    other than the default into such a version is an error
+`pieces`           the array also takes structs that are bytes already (see `codec.encode_piece`)
 `flexible=False`   the field keeps the old string form in flexible versions (the header's client id)
 
 `flexible` on a class is its first version with compact lengths and tagged sections; None: none.
@@ -55,6 +56,7 @@ class Field:
         "kind",
         "name",
         "null_since",
+        "pieces",
         "required",
         "since",
         "struct",
@@ -81,6 +83,7 @@ class Field:
         self.tag: int = words.pop("tag", -1)
         self.ignorable: bool = words.pop("ignorable", False)
         self.flexible: bool = words.pop("flexible", True)
+        self.pieces: bool = words.pop("pieces", False)
         self.required = "default" not in words
         self.default = words.pop("default", zero)
         if words:

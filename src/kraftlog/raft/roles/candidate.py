@@ -8,6 +8,8 @@ from kraftlog.raft.roles.unattached import election_delay
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kraftlog.raft.core import RaftCore
 
 
@@ -20,6 +22,9 @@ class Candidate(Polling):
     def __init__(self) -> None:
         super().__init__()
         self.beaten = False
+
+    def key(self) -> tuple[Any, ...]:
+        return (*super().key(), self.beaten)
 
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms
@@ -36,9 +41,9 @@ class Candidate(Polling):
             core.become(quorum.LEADER, core.election.replace(leader_id=core.me.id))
 
     def lost(self, core: RaftCore) -> None:
-        if self.beaten or "election" not in core.timers:
-            core.become(quorum.PROSPECTIVE)
-            return
-        self.beaten = True
-        core.attempt += 1
-        core.arm("election", election_delay(core))
+        if "election" not in core.timers:
+            core.become(quorum.PROSPECTIVE)  # it was that timer: time is up
+        elif not self.beaten:
+            self.beaten = True
+            core.attempt += 1
+            core.arm("election", election_delay(core))

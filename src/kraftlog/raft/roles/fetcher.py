@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kraftlog.raft import fetching
-from kraftlog.raft.messages import Fetch
+from kraftlog.raft import fetching, snapshots
+from kraftlog.raft.messages import Fetch, SnapshotFetch
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.snapshots import Download
 
 NEVER = -1
 
@@ -18,10 +19,16 @@ NEVER = -1
 class Fetcher(Role):
     """`heard_at` is when the leader last answered well: only that resets the fetch timeout."""
 
-    __slots__ = ("heard_at",)
+    __slots__ = ("download", "heard_at")
 
     def __init__(self) -> None:
         self.heard_at = NEVER
+        #: A snapshot that is being fetched; another leader or epoch abandons it.
+        self.download: Download | None = None
+
+    def key(self) -> tuple[Any, ...]:
+        download = self.download and (self.download.id.offset, self.download.position)
+        return self.heard_at != NEVER, download
 
     def begin(self, core: RaftCore) -> None:
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
@@ -34,14 +41,37 @@ class Fetcher(Role):
         return core.now.monotonic_ms - self.heard_at < core.config.fetch_timeout_ms
 
     def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
-        if not isinstance(asked, Fetch) or peer != core.election.leader_id:
+        if peer != core.election.leader_id:
             return
-        if not fetching.take(core, body):
+        if isinstance(asked, SnapshotFetch):
+            good = snapshots.take(core, self, body)
+        elif isinstance(asked, Fetch):
+            good = fetching.take(core, body)
+        else:
+            return
+        if core.role is not self:
+            return
+        if not good:
             core.arm("fetch", core.backoff(0))
-        elif core.role is self:
-            self.heard_at = core.now.monotonic_ms
-            core.arm("fetch timeout", core.config.fetch_timeout_ms)
-            fetching.fetch_from(core, peer)
+            return
+        self.heard_at = core.now.monotonic_ms
+        core.arm("fetch timeout", core.config.fetch_timeout_ms)
+        if isinstance(asked, Fetch):
+            if body.snapshot is not None:
+                snapshots.begin(core, self, body.snapshot)
+            else:
+                fetching.fetch_from(core, peer)
+
+    def again(self, core: RaftCore) -> None:
+        """Go on with what was interrupted."""
+        if self.download is not None:
+            snapshots.go_on(core, self)
+        else:
+            fetching.fetch_from(core, core.election.leader_id)
+
+    def on_snapshot_installed(self, core: RaftCore) -> None:
+        self.download = None
+        fetching.fetch_from(core, core.election.leader_id)
 
     def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
         core.arm("fetch", core.backoff(core.peer(peer).failures))

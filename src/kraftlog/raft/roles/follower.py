@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.raft import fetching, quorum
+from kraftlog.raft import quorum
 from kraftlog.raft.roles.fetcher import Fetcher
 from kraftlog.raft.roles.standing import Standing
 from kraftlog.value import TYPE_CHECKING
@@ -25,7 +25,7 @@ class Follower(Standing, Fetcher):
         if name == "fetch timeout":
             core.become(quorum.PROSPECTIVE)
         elif name == "fetch":
-            fetching.fetch_from(core, core.election.leader_id)
+            self.again(core)
         else:
             self.on_standing_timer(core, name)
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import fetching, quorum
+from kraftlog.raft import changes, fetching, quorum, snapshots
 from kraftlog.raft.messages import Append, Batch, Begin, FetchAnswer, Proposed, ReadOffsetAnswer
 from kraftlog.raft.progress import ProgressTable
+from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.raft.roles.role import Role
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, ReadOffset
+    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
 
 LEADER_CHANGE_SIZE = 100
 
@@ -68,15 +69,35 @@ class Leader(Role):
         #: Counts arrivals and answers, to tell which came first.
         self.events = 0
 
+    def key(self) -> tuple[Any, ...]:
+        return (
+            self.epoch_start,
+            tuple(sorted(self.endorsed)),
+            tuple(sorted([(k.id, p.end_offset) for k, p in self.progress.replicas.items()])),
+            tuple(sorted([(w.fetch.replica.id, w.fetch.offset) for w in self.parked])),
+            tuple([offset for offset, _ in self.proposals]),
+            len(self.reads),
+        )
+
     def enter(self, core: RaftCore) -> None:
         core.attempt = 0
         self.since = core.now.monotonic_ms
         self.epoch_start = core.log.end
-        self.append(core, 1, LEADER_CHANGE_SIZE, ("leader change", core.me.id), None)
+        self.append_leader_change(core)
         for peer in core.others:
             self.tell(core, peer)
         self.watch_majority(core)
         self.advance(core)
+
+    def append_leader_change(self, core: RaftCore) -> None:
+        """Q14; and the first leader of a cluster writes down who votes, and the id (R11)."""
+        first = core.log.voters.latest_offset < 0 and core.log.start == 0
+        voters = None
+        if first:
+            cluster_id = core.cluster_id or core.config.fresh_cluster_id
+            voters = core.log.voter_set.replace(cluster_id=cluster_id)
+        payload = "leader change", core.me.id, voters
+        self.append(core, 2 if first else 1, LEADER_CHANGE_SIZE, payload, voters)
 
     def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
         return True
@@ -85,8 +106,15 @@ class Leader(Role):
 
     def propose(self, core: RaftCore, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
-        self.proposals.append((core.log.end, slot))
+        self.answer_when_committed(core, slot, core.log.end)
         self.advance(core)
+
+    def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
+        """Tell `slot` once everything before `offset` is committed."""
+        if offset <= core.log.high_watermark:
+            core.effect(Proposed(slot, ErrorCode.NONE, offset))
+        else:
+            self.proposals.append((offset, slot))
 
     def append(
         self,
@@ -124,6 +152,9 @@ class Leader(Role):
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
         self.answer_parked(core)
         self.answer_reads(core)
+        changes.leave_if_removed(core, self)
+        if core.role is self:
+            changes.step(core, self)
 
     # Fetches -------------------------------------------------------------------------------------
 
@@ -132,30 +163,61 @@ class Leader(Role):
         if error:
             self.answer(core, asked, fetch, error=error)
             return
-        self.confirm(fetch.replica, asked)
+        # What skips the checks (Q19) proves nothing: neither what the fetcher holds, nor that it
+        # is in this epoch.
+        checked = fetch.epoch >= 0 and fetch.last_epoch >= 0
+        if checked:
+            self.confirm(fetch.replica, asked)
+        if snapshots.is_needed(core, fetch):
+            if checked:
+                self.progress.heard(fetch.replica, core.now)
+            self.answer(core, asked, fetch, snapshot=core.log.snapshot)
+            return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
             self.answer(core, asked, fetch, diverging=diverging)
             return
-        self.progress.fetched(fetch.replica, fetch.offset, core.log.end, core.now)
+        if checked:
+            self.note_progress(core, fetch)
+        if core.role is not self:
+            core.role.on_fetch(core, asked, fetch)
+            return
+        self.answer_reads(core)
+        waits = fetch.max_wait_ms > 0 and not self.must_prove(core, fetch.replica)
+        if waits and not self.has_news(core, fetch):
+            self.park(core, asked, fetch)
+        else:
+            self.answer(core, asked, fetch)
+
+    def note_progress(self, core: RaftCore, fetch: Fetch) -> None:
+        self.progress.fetched(
+            fetch.replica, fetch.offset, core.log.end, core.now, core.config.election_timeout_ms
+        )
         self.endorse(core, fetch.replica)
         self.advance(core)
-        self.answer_reads(core)
-        if self.has_news(core, fetch) or fetch.max_wait_ms <= 0 or self.reads:
-            self.answer(core, asked, fetch)
-        else:
-            self.park(core, asked, fetch)
+        if core.role is self:
+            changes.step(core, self)
+
+    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+        snapshots.on_fetch(core, self, asked, fetch)
 
     def refusal(self, core: RaftCore, fetch: Fetch) -> int:
         """Q18, in its order."""
         if core.cluster_id_differs(fetch.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
-        mine = core.election.epoch
-        if fetch.offset < 0 or fetch.last_epoch > max(fetch.epoch, 0) or fetch.max_wait_ms < 0:
+        if min(fetch.offset, fetch.epoch + 1, fetch.last_epoch + 1, fetch.max_wait_ms) < 0:
             return ErrorCode.INVALID_REQUEST
-        if 0 <= fetch.epoch < mine:
+        if fetch.last_epoch > fetch.epoch >= 0:
+            return ErrorCode.INVALID_REQUEST
+        return self.refusal_of(core, fetch.cluster_id, fetch.epoch)
+
+    @staticmethod
+    def refusal_of(core: RaftCore, cluster_id: str | None, epoch: int) -> int:
+        if core.cluster_id_differs(cluster_id):
+            return ErrorCode.INCONSISTENT_CLUSTER_ID
+        if 0 <= epoch < core.election.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if fetch.epoch > mine:
+        if epoch > core.election.epoch:
             return ErrorCode.UNKNOWN_LEADER_EPOCH
         return ErrorCode.NONE
 
@@ -224,6 +286,12 @@ class Leader(Role):
         progress = self.progress.of(key)
         if progress.channel == asked.channel and asked.number > progress.answered_number >= 0:
             progress.confirmed_at = progress.answered_at
+
+    def must_prove(self, core: RaftCore, key: ReplicaKey) -> bool:
+        """Whether a read still waits for this voter's next fetch."""
+        if not self.reads or not core.log.voter_set.holds(key):
+            return False
+        return self.progress.of(key).confirmed_at <= self.reads[-1].arrived
 
     def answer_reads(self, core: RaftCore) -> None:
         if not self.reads or core.log.high_watermark <= self.epoch_start:
@@ -305,6 +373,22 @@ class Leader(Role):
             Role.on_fetch(self, core, waiting.asked, waiting.fetch)
         for read in self.reads:
             self.answer_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+    def voters_changed(self, core: RaftCore) -> None:
+        """Another set is in force: new voters are told, and another majority counts."""
+        for peer in core.others:
+            if peer not in self.endorsed:
+                self.tell(core, peer)
+        self.watch_majority(core)
+        self.advance(core)
+
+    def hand_over(self, core: RaftCore) -> None:
+        """Stop leading in order, naming who should come next (Q17)."""
+        successors = self.successors(core)
+        core.become(quorum.RESIGNED)
+        role = core.role
+        assert isinstance(role, Resigned)
+        role.tell(core, successors)
 
     def successors(self, core: RaftCore) -> tuple[ReplicaKey, ...]:
         """Q17: the other voters, those that hold most first."""

@@ -3,7 +3,7 @@ by somebody whose log names it a voter (R8)."""
 
 from __future__ import annotations
 
-from kraftlog.raft import fetching, quorum
+from kraftlog.raft import quorum
 from kraftlog.raft.roles.fetcher import Fetcher
 from kraftlog.raft.roles.unattached import discover
 from kraftlog.value import TYPE_CHECKING
@@ -30,7 +30,7 @@ class Observer(Fetcher):
         if name == "fetch timeout":
             self.lose_leader(core)
         elif name == "fetch":
-            fetching.fetch_from(core, core.election.leader_id)
+            self.again(core)
         elif name == "discover":
             discover(core)
 

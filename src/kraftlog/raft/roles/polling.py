@@ -23,6 +23,9 @@ class Polling(Role):
         self.granted: tuple[int, ...] = ()
         self.refused: tuple[int, ...] = ()
 
+    def key(self) -> tuple[Any, ...]:
+        return tuple(sorted(self.granted)), tuple(sorted(self.refused))
+
     def won(self, core: RaftCore) -> None:
         raise NotImplementedError  # each poll has its own prize
 

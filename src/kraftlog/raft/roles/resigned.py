@@ -27,6 +27,9 @@ class Resigned(Role):
         self.untold: tuple[int, ...] = ()
         self.successors: tuple[ReplicaKey, ...] = ()
 
+    def key(self) -> tuple[Any, ...]:
+        return (self.untold,)
+
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms
         core.arm("election", timeout + core.chance(7, below=timeout))
@@ -49,6 +52,9 @@ class Resigned(Role):
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "election":
-            core.become(quorum.PROSPECTIVE)
+            if core.is_voter:
+                core.become(quorum.PROSPECTIVE)
+            else:  # it was removed, and nobody told it who leads now
+                core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))
         elif name.startswith("tell "):
             self.ask(core, int(name[5:]))

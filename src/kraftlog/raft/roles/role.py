@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.raft import snapshots
 from kraftlog.raft.messages import FetchAnswer, ReadOffsetAnswer
 from kraftlog.value import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, ReadOffset
+    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
 
 
 class Role:
@@ -65,11 +66,21 @@ class Role:
             ),
         )
 
+    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+        core.reply(asked.slot, snapshots.refusal(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+    def on_snapshot_installed(self, core: RaftCore) -> None:
+        """The log begins anew, behind a snapshot that this role has fetched."""
+
     def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:  # noqa: ARG002 - as above
         answer = ReadOffsetAnswer(
             error=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1, **core.leader_and_epoch
         )
         core.reply(slot, answer)
+
+    def key(self) -> tuple[Any, ...]:
+        """What tells two states of this role apart, but for times."""
+        return ()
 
     def copy(self) -> Role:
         """A role of the same state, for exploring what may happen next."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import ElectionState
+from kraftlog.raft.messages import MAX_EPOCH, ElectionState, Stop
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,4 +32,7 @@ class Standing:
 
 def stand(core: RaftCore) -> None:
     """Become a candidate: the next epoch, with a vote for itself (Q13)."""
+    if core.election.epoch == MAX_EPOCH:
+        core.effect(Stop(f"epoch {MAX_EPOCH} is the last there can be"))
+        return
     core.become(quorum.CANDIDATE, ElectionState(core.election.epoch + 1, -1, core.me))

@@ -57,6 +57,6 @@ class MetadataResponse(Message, versions=(0, 13), flexible=9):
     brokers: Sequence[MetadataResponseBroker] = array(MetadataResponseBroker)
     cluster_id: str | None = string(since=2, nullable=True, default=None, ignorable=True)
     controller_id: int = int32(since=1, default=-1, ignorable=True)
-    topics: Sequence[MetadataResponseTopic] = array(MetadataResponseTopic)
+    topics: Sequence[MetadataResponseTopic] = array(MetadataResponseTopic, pieces=True)
     cluster_authorized_operations: int = int32(since=8, until=10, default=-2147483648)
     error_code: int = int16(since=13, default=0, ignorable=True)

@@ -1,0 +1,150 @@
+"""Changing the voters: one member at a time, or step by step towards a target (R1 to R6).
+
+Every change is a record of the whole set, in force on a replica as soon as it is in its log. Two
+consecutive sets differ by one member, and a change begins only when the one before it, and a
+record of the leader's own epoch, are committed: so any two sets in force share a majority.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import Voter
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.roles.leader import Leader
+
+VOTERS_SIZE = 200
+
+
+def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...] | None) -> int:
+    """R2: set, replace or (with None) take back the target; the code of a refusal."""
+    latest = core.log.voter_set
+    if targets is None:
+        if latest.targets is None:
+            return ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    else:
+        if not targets or len(set(targets)) < len(targets) or min(targets) < 0:
+            return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        targets = tuple(sorted(targets))
+        if targets == (latest.ids if latest.targets is None else latest.targets):
+            leader.answer_when_committed(core, slot, core.log.voters.latest_offset + 1)
+            return ErrorCode.NONE
+    append_voters(core, leader, latest.replace(targets=targets))
+    leader.answer_when_committed(core, slot, core.log.end)
+    return ErrorCode.NONE
+
+
+def add_voter(core: RaftCore, leader: Leader, slot: Any, added: Voter) -> int:
+    """One more voter, which must have caught up as an observer (R4)."""
+    error = _not_now(core, leader)
+    if error:
+        return error
+    if core.log.voter_set.voter(added.key.id) is not None:
+        return ErrorCode.DUPLICATE_VOTER
+    if not leader.progress.is_caught_up(added.key, core.now, core.config.fetch_timeout_ms):
+        return ErrorCode.REQUEST_TIMED_OUT
+    return _change(core, leader, slot, core.log.voter_set.with_voter(added))
+
+
+def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey) -> int:
+    """One voter less; the leader may be it, and then leaves once that is committed."""
+    error = _not_now(core, leader)
+    if error:
+        return error
+    voters = core.log.voter_set
+    if not voters.holds(removed):
+        return ErrorCode.VOTER_NOT_FOUND
+    if len(voters.voters) == 1:
+        return ErrorCode.INVALID_REQUEST
+    return _change(core, leader, slot, voters.without(removed.id))
+
+
+def update_voter(core: RaftCore, leader: Leader, slot: Any, updated: Voter) -> int:
+    """A voter's endpoints and versions or, if it was not known yet, its directory."""
+    error = _not_now(core, leader)
+    if error:
+        return error
+    if not core.log.voter_set.holds(updated.key):
+        return ErrorCode.VOTER_NOT_FOUND
+    return _change(core, leader, slot, core.log.voter_set.with_voter(updated))
+
+
+def _not_now(core: RaftCore, leader: Leader) -> int:
+    """The refusals that all single changes share, in Kafka's order."""
+    if not may_change(core, leader):
+        return ErrorCode.REQUEST_TIMED_OUT
+    if core.log.voter_set.targets is not None:
+        return ErrorCode.REASSIGNMENT_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def may_change(core: RaftCore, leader: Leader) -> bool:
+    """Whether a record of this epoch, and the last change, are committed."""
+    committed = core.log.high_watermark
+    return committed > leader.epoch_start and core.log.voters.latest_offset < committed
+
+
+def _change(core: RaftCore, leader: Leader, slot: Any, voters: VoterSet) -> int:
+    append_voters(core, leader, voters)
+    leader.answer_when_committed(core, slot, core.log.end)
+    return ErrorCode.NONE
+
+
+def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
+    """From now on these vote, here; and wherever else the record arrives."""
+    leader.append(core, 1, VOTERS_SIZE, ("voters", voters), voters)
+    leader.voters_changed(core)
+
+
+# Towards a target --------------------------------------------------------------------------------
+
+
+def step(core: RaftCore, leader: Leader) -> None:
+    """R3: the next single change towards the target, if there is one and it may be made now."""
+    voters = core.log.voter_set
+    if voters.targets is None or not may_change(core, leader):
+        return
+    missing = [t for t in voters.targets if t not in voters.ids]
+    surplus = [v for v in voters.ids if v not in voters.targets]
+    if not missing and not surplus:
+        append_voters(core, leader, voters.replace(targets=None))  # R6
+    elif missing and len(missing) >= len(surplus):
+        added = _most_caught_up(core, leader, missing)
+        if added is not None:
+            append_voters(core, leader, voters.with_voter(added))
+    else:
+        others = [v for v in surplus if v != core.me.id]
+        if others:
+            append_voters(core, leader, voters.without(others[0]))
+        else:
+            leader.hand_over(core)  # R5: whoever leads next removes this one
+
+
+def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int]) -> Voter | None:
+    """Of the missing ones that have caught up the one that holds most.
+
+    Two replicas that fetch under one id hold the step: it can't be told which is meant.
+    """
+    found: list[tuple[int, int, ReplicaKey]] = []
+    for target in missing:
+        keys = leader.progress.keys_of(target, core.now, core.config.fetch_timeout_ms)
+        if len(keys) != 1:
+            continue
+        if leader.progress.is_caught_up(keys[0], core.now, core.config.fetch_timeout_ms):
+            found.append((-leader.progress.of(keys[0]).end_offset, target, keys[0]))
+    return Voter(min(found, key=_rank)[2]) if found else None
+
+
+def _rank(found: tuple[int, int, ReplicaKey]) -> tuple[int, int]:
+    return found[0], found[1]
+
+
+def leave_if_removed(core: RaftCore, leader: Leader) -> None:
+    """A leader that is no voter any more leads until that is committed, and then goes."""
+    if not core.is_voter and core.log.voters.latest_offset < core.log.high_watermark:
+        leader.hand_over(core)

@@ -1,0 +1,77 @@
+"""Kafka's dump tool reads what our storage writes, without a complaint."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.storage.sample import write_sample
+
+if TYPE_CHECKING:
+    from tests.interop.driver import Driver, ToolResult
+
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+#: what the tool says of a file that it does not like; it exits with 0 all the same
+COMPLAINTS = (
+    "isvalid: false",
+    "mismatch",
+    "invalid",
+    "corrupt",
+    "exception",
+    "larger",
+    "not found",
+)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_sample(str(tmp_path_factory.mktemp("sample")))
+
+
+def files(folder: str, ending: str) -> str:
+    paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(ending)]
+    assert len(paths) > 1
+    return ",".join(paths)
+
+
+def dumped(jvm: Driver, *arguments: str) -> str:
+    result = jvm.tool(DUMP, *arguments).ok()
+    assert not complaints(result), result.stdout + result.stderr
+    return result.stdout
+
+
+def complaints(result: ToolResult) -> list[str]:
+    said = (result.stdout + result.stderr).lower()
+    return [word for word in COMPLAINTS if word in said]
+
+
+def test_segments(jvm: Driver, sample: str) -> None:
+    output = dumped(jvm, "--deep-iteration", "--files", files(sample, ".log"))
+    assert output.count("baseOffset: ") == 613
+    assert "partitionLeaderEpoch: 2" in output
+    assert "endTxnMarker: ABORT coordinatorEpoch: 7" in output
+
+
+@pytest.mark.parametrize("ending", [".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_files_beside_segments(jvm: Driver, sample: str, ending: str) -> None:
+    output = dumped(jvm, "--files", files(sample, ending))
+    if ending == ".snapshot":
+        assert "currentTxnFirstOffset: OptionalLong[1512]" in output
+    if ending == ".txnindex":
+        assert output.count("producerId: 2") == 3
+
+
+def test_indexes_are_sane(jvm: Driver, sample: str) -> None:
+    output = dumped(jvm, "--index-sanity-check", "--files", files(sample, ".index"))
+    assert output.count("passed sanity check") == 4
+
+
+def test_a_wrong_index_is_complained_of(jvm: Driver, tmp_path: Path) -> None:
+    """So that the silence above means something."""
+    folder = Path(write_sample(str(tmp_path)))
+    index = next(iter(sorted(folder.glob("*.index"))))
+    index.write_bytes(bytes.fromhex("00000005 00000000") + index.read_bytes()[8:])
+    assert complaints(jvm.tool(DUMP, "--files", str(index)))

@@ -1,0 +1,184 @@
+"""What a log says to idempotent and transactional producers: the rules of Kafka's brokers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.producers import (
+    ABORT,
+    COMMIT,
+    CompletedTransaction,
+    Marker,
+    ProducerState,
+    RetainedBatch,
+)
+from kraftlog.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader
+
+MAX = 0x7FFFFFFF
+
+
+def header(
+    offset: int,
+    count: int,
+    sequence: int,
+    *,
+    epoch: int = 0,
+    producer_id: int = 1,
+    timestamp: int = 0,
+    transactional: bool = False,
+    control: bool = False,
+) -> BatchHeader:
+    attributes = TRANSACTIONAL_BIT * transactional + CONTROL_BIT * control
+    return BatchHeader(
+        offset,
+        100,
+        0,
+        2,
+        0,
+        attributes,
+        count - 1,
+        timestamp,
+        timestamp,
+        producer_id,
+        epoch,
+        sequence,
+        count,
+    )
+
+
+def after(*batches: BatchHeader) -> ProducerState:
+    state = ProducerState()
+    for batch in batches:
+        assert state.check(batch) == ErrorCode.NONE
+        state.apply(batch)
+    return state
+
+
+def test_sequences_must_follow() -> None:
+    state = after(header(0, 3, 0), header(3, 2, 3))
+    assert state.check(header(5, 1, 5)) == ErrorCode.NONE
+    assert state.check(header(5, 1, 6)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(5, 1, 0)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_sequences_wrap() -> None:
+    state = after(header(0, 3, MAX - 1))
+    assert state.entries[1].last_sequence == 0
+    assert state.check(header(3, 1, 1)) == ErrorCode.NONE
+    assert state.check(header(3, 3, MAX - 1)) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    state = after(header(0, 1, MAX))
+    assert state.check(header(1, 1, 0)) == ErrorCode.NONE
+
+
+def test_the_last_five_batches_are_known_again() -> None:
+    batches = [header(10 * i, 10, 10 * i, timestamp=i) for i in range(7)]
+    state = after(*batches)
+    for number, batch in enumerate(batches):
+        code = state.check(batch)
+        if number < 2:
+            assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        else:
+            assert code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+            found = state.duplicate_of(batch)
+            assert found == RetainedBatch(10 * number + 9, 10 * number + 9, 9, number)
+            assert found.first_offset == 10 * number
+    assert state.check(header(70, 9, 60)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_new_epoch_begins_with_zero_and_fences_the_old() -> None:
+    state = after(header(0, 3, 0))
+    assert state.check(header(3, 1, 3, epoch=1)) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    state.apply(header(3, 1, 0, epoch=1))
+    assert state.check(header(4, 1, 3)) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check_epoch(1, 0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check_epoch(1, 1) == ErrorCode.NONE
+    assert state.check_epoch(9, 0) == ErrorCode.NONE
+    assert state.check(header(4, 1, 1, epoch=1)) == ErrorCode.NONE
+    assert len(state.entries[1].batches) == 1
+
+
+def test_an_unknown_producer_may_begin_anywhere_unless_it_must_not() -> None:
+    state = ProducerState()
+    assert state.check(header(0, 1, 77)) == ErrorCode.NONE
+    code = state.check(header(0, 1, 77), must_start_at_zero=True)
+    assert code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert state.check(header(0, 1, 0), must_start_at_zero=True) == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+def test_a_transaction_begins_and_ends(kind: int) -> None:
+    state = after(
+        header(0, 2, 0, transactional=True), header(2, 2, 0, producer_id=2, transactional=True)
+    )
+    assert state.first_undecided() == state.first_unstable() == 0
+    assert state.check(header(4, 1, 2)) == ErrorCode.INVALID_TXN_STATE
+    end = header(4, 1, -1, transactional=True, control=True)
+    completed = state.apply(end, Marker(kind, 3))
+    assert completed == CompletedTransaction(1, 0, 4, kind == ABORT)
+    assert state.stable_after(completed) == 2
+    assert state.first_undecided() == 2
+    assert state.first_unstable() == 0, "until the marker is replicated"
+    state.high_watermark_moved(4)
+    assert state.first_unstable() == 0
+    state.high_watermark_moved(5)
+    assert state.first_unstable() == 2
+    assert state.check(header(5, 1, 2)) == ErrorCode.NONE
+    assert state.apply(end, Marker(kind, 3)) is None, "a repeated marker ends nothing"
+    last = state.apply(
+        header(6, 1, -1, producer_id=2, transactional=True, control=True), Marker(kind, 3)
+    )
+    assert last is not None
+    assert state.stable_after(last) == 7
+    assert state.first_undecided() == -1
+
+
+def test_markers_of_the_past_are_refused() -> None:
+    state = after(header(0, 1, 0, epoch=3, transactional=True))
+    assert state.check_marker(1, 2, 0) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check_marker(1, 3, 0) == ErrorCode.NONE
+    assert state.check_marker(1, 3, 0, strictly_newer=True) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert state.check_marker(1, 4, 0, strictly_newer=True) == ErrorCode.NONE
+    state.apply(header(1, 1, -1, epoch=4, transactional=True, control=True), Marker(COMMIT, 5))
+    assert state.check_marker(1, 4, 5, strictly_newer=True) == ErrorCode.NONE
+    assert state.check_marker(1, 4, 4) == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert state.check_marker(8, 0, 0) == ErrorCode.NONE
+    assert state.entries[1].batches == (), "a new epoch begins its sequences anew"
+    assert state.check(header(2, 1, 0, epoch=4)) == ErrorCode.NONE
+
+
+def test_silent_producers_are_forgotten_but_not_their_open_transactions() -> None:
+    state = after(
+        header(0, 1, 0, timestamp=100),
+        header(1, 1, 0, producer_id=2, timestamp=100, transactional=True),
+        header(2, 1, 0, producer_id=3, timestamp=101),
+    )
+    assert state.expire(1100, 1000) == [1]
+    assert sorted(state.entries) == [2, 3]
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4), st.booleans()), max_size=20))
+def test_what_is_refused_changes_nothing_and_a_copy_is_apart(
+    steps: list[tuple[int, int, bool]],
+) -> None:
+    """Each producer's accepted sequences are one unbroken row; repeats are always known."""
+    state, offset = ProducerState(), 0
+    following: dict[int, int] = {}
+    for producer_id, count, repeat in steps:
+        sequence = following.get(producer_id, 0)
+        batch = header(offset, count, sequence, producer_id=producer_id)
+        before = state.copy()
+        assert state.check(batch) == ErrorCode.NONE
+        skipping = header(offset, count, sequence + 1, producer_id=producer_id)
+        if producer_id in following:
+            assert state.check(skipping) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        assert state == before
+        state.apply(batch)
+        assert state != before
+        following[producer_id] = sequence + count
+        offset += count
+        if repeat:
+            assert state.check(batch) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert {p: e.last_sequence + 1 for p, e in state.entries.items()} == following

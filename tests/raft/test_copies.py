@@ -1,0 +1,46 @@
+"""A core can be copied and compared: what exploring all that may happen rests on."""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import Flushed
+from tests.raft.trio import Net
+
+
+def busy_quorum() -> Net:
+    """A leader with followers and observers, with something waiting everywhere."""
+    net = Net(1, 2, 3, 4, voters=(1, 2, 3))
+    net.pass_time(5000)
+    net.leader().propose("one", 1, 10, None, net.now)
+    net.leader().reassign("grow", (1, 2, 3, 4), net.now)
+    net.settle()
+    return net
+
+
+def test_a_copy_is_equal_and_goes_its_own_way() -> None:
+    net = busy_quorum()
+    for host in net.hosts.values():
+        core = host.core
+        twin = core.copy()
+        assert twin.key() == core.key()
+        before = core.key()
+        twin.handle(Flushed(twin.log.end), net.now)
+        twin.poll(net.now.replace(monotonic_ms=net.now.monotonic_ms + 60_000))
+        assert twin.key() != before
+        assert core.key() == before
+
+
+def test_keys_leave_out_times() -> None:
+    """The same happenings at another time lead to the same state."""
+    keys, leaders = [], []
+    for wait in (0, 12_345):
+        net = Net(1, 2, 3)
+        net.now = net.now.replace(monotonic_ms=wait)
+        net.settle()
+        for core in (net.core(1), net.core(2)):
+            core.now = net.now
+        net.core(1).fire("election")
+        net.deliver_all()
+        keys.append([host.core.key() for host in net.hosts.values()])
+        leaders.append(net.leader().me.id)
+    assert keys[0] == keys[1]
+    assert leaders == [1, 1]

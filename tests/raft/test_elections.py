@@ -1,0 +1,301 @@
+"""Q9, Q10, Q13: when a replica stands, and how an election ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.messages import (
+    Answered,
+    Begin,
+    Elected,
+    ElectionState,
+    LeaderChanged,
+    PersistElection,
+    Send,
+    Stop,
+    Vote,
+)
+from tests.raft.solo import (
+    CONFIG,
+    ELECTION,
+    FETCH,
+    VOTERS,
+    Solo,
+    candidate,
+    end_of,
+    follower,
+    key,
+    loyal,
+    of,
+    prospective,
+    sends,
+    unattached,
+    voted,
+    voters_of,
+)
+
+FIVE = voters_of(1, 2, 3, 4, 5)
+BACKOFF = CONFIG.election_backoff_max_ms
+
+
+# When ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [follower, loyal])
+def test_q9a_a_follower_whose_leader_is_silent_asks_for_pre_votes(make: Any) -> None:
+    solo = make()
+    assert solo.in_ms("fetch timeout") == FETCH
+    solo.wait(FETCH - 1)
+    assert solo.state == ("follower", 5, 2, -1)
+    votes = sends(solo.wait(1))
+    assert solo.state == ("prospective", 5, 2, -1)
+    assert sorted(votes) == [2, 3]
+    assert all(vote.pre_vote for vote in votes.values())
+
+
+def test_q9a_only_a_good_answer_of_the_leader_resets_the_timeout() -> None:
+    solo = loyal()
+    solo.wait(100)
+    solo.answer(2, solo.fetched())
+    assert solo.in_ms("fetch timeout") == FETCH
+    solo.wait(100)
+    solo.answer(2, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    solo.wait_for("fetch")
+    solo.unanswered(2)
+    solo.ask(solo.begin())
+    solo.ask(solo.vote(3))
+    assert solo.in_ms("fetch timeout") < FETCH - 100
+
+
+def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
+    solo = loyal()
+    solo.gone(3)
+    assert solo.role == "follower"
+    solo.gone(2)
+    assert solo.state == ("prospective", 5, 2, -1)
+
+
+def test_q9b_the_first_successor_stands_at_once_and_without_a_pre_vote() -> None:
+    solo = loyal()
+    votes = sends(solo.ask(end_of(2, 5, 1, 3)))
+    assert solo.state == ("candidate", 6, -1, 1)
+    assert {peer: vote.pre_vote for peer, vote in votes.items()} == {2: False, 3: False}
+
+
+def test_q9c_a_candidate_without_a_majority_in_time_asks_for_pre_votes_again() -> None:
+    solo = candidate()
+    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
+    votes = sends(solo.wait_for("election"))
+    assert solo.state == ("prospective", 5, -1, 1)
+    assert [vote.pre_vote for vote in votes.values()] == [True, True]
+
+
+@pytest.mark.parametrize("make", [unattached, voted])
+def test_q9d_who_learns_of_no_leader_in_time_asks_for_pre_votes(make: Any) -> None:
+    solo = make()
+    before = solo.core.election
+    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
+    votes = sends(solo.wait_for("election"))
+    assert solo.role == "prospective"
+    assert solo.core.election == before
+    assert [vote.pre_vote for vote in votes.values()] == [True, True]
+
+
+def test_q9d_a_vote_given_late_begins_the_wait_anew() -> None:
+    """Whoever was voted for gets its time, however often this replica has failed before."""
+    solo = unattached()
+    for _ in range(6):
+        solo.wait_for("election")
+        for peer in (2, 3):
+            solo.answer(peer, solo.voted(False))
+    solo.ask(solo.vote(2, epoch=6))
+    assert solo.state == ("voted", 6, -1, 2)
+    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
+
+
+# Randomness ----------------------------------------------------------------------------------
+
+
+def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> None:
+    by_seed = {unattached(config=RaftConfig(seed=s)).in_ms("election") for s in range(20)}
+    by_epoch = {Solo(ElectionState(epoch)).in_ms("election") for epoch in range(1, 21)}
+    assert min(len(by_seed), len(by_epoch)) > 15
+    assert all(ELECTION <= wait < 2 * ELECTION for wait in by_seed | by_epoch)
+
+
+def test_q10_failed_attempts_back_off_by_a_random_time_that_grows_up_to_a_limit() -> None:
+    waits = []
+    for seed in range(10):
+        solo = unattached(config=RaftConfig(seed=seed))
+        ours = []
+        for _ in range(10):
+            solo.wait_for("election")
+            solo.answer(2, solo.voted(False))
+            solo.answer(3, solo.voted(False))
+            assert solo.state == ("unattached", 5, -1, -1)
+            ours.append(solo.in_ms("election"))
+        waits.append(ours)
+    widest = [max(column) for column in zip(*waits, strict=True)]
+    assert all(0 < wait <= BACKOFF for wait in widest)
+    assert widest[0] <= 100 < widest[2] <= 400 < widest[5]
+    assert len(set(map(tuple, waits))) == 10
+
+
+# Standing ------------------------------------------------------------------------------------
+
+
+def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
+    """Q3: its own vote is durable before it asks."""
+    solo = prospective(slow_disk=True)
+    effects = solo.answer(2, solo.voted())
+    assert solo.core.election == ElectionState(6, -1, key(1))
+    assert of(PersistElection, effects) == [PersistElection(1, solo.core.election)]
+    assert [(send.peer, send.body, send.after) for send in of(Send, effects)] == [
+        (peer, Vote("cluster", key(peer), 6, key(1), 1, 10, False), (Elected(1),))
+        for peer in (2, 3)
+    ]
+
+
+def test_q13_its_own_vote_counts_once_it_is_durable() -> None:
+    """Q3, Q1: also for a sole voter, whose only vote that is."""
+    sole = unattached(voters=voters_of(1), slow_disk=True)
+    assert sole.state == ("candidate", 6, -1, 1)
+    sole.persist()
+    assert sole.state == ("leader", 6, 1, 1)
+
+
+@pytest.mark.parametrize("needed", [1, 2])
+def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
+    solo = candidate(voters=voters_of(1, 2, 3) if needed == 1 else FIVE)
+    for peer in (2, 3)[: needed - 1]:
+        solo.answer(peer, solo.voted())
+    assert solo.role == "candidate"
+    effects = solo.answer(needed + 1, solo.voted())
+    assert solo.state == ("leader", 5, 1, 1)
+    assert of(LeaderChanged, effects) == [LeaderChanged(1, 5)]
+
+
+def test_q13_no_voter_is_counted_twice_nor_changes_its_word() -> None:
+    solo = candidate(voters=FIVE)
+    for granted in (True, False):
+        solo.core.send(2, solo.vote())
+        solo.step()
+        solo.answer(2, solo.voted(granted))
+    solo.core.send(2, solo.vote())
+    solo.step()
+    solo.answer(2, solo.voted())
+    assert (solo.role, solo.core.role.copy().granted) == ("candidate", (1, 2))  # type: ignore[attr-defined]  # it leads
+    solo.answer(3, solo.voted())
+    assert solo.role == "leader"
+
+
+def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
+    """Q10: instead of waiting for the election timeout."""
+    solo = candidate(voters=FIVE)
+    for peer in (2, 3):
+        solo.answer(peer, solo.voted(False))
+    assert solo.in_ms("election") >= ELECTION
+    solo.answer(4, solo.voted(False))
+    assert solo.in_ms("election") <= 100
+    solo.answer(5, solo.voted())
+    solo.wait_for("election")
+    assert solo.state == ("prospective", 5, -1, 1)
+
+
+def test_q13_a_vote_request_without_an_answer_is_repeated_with_growing_pauses() -> None:
+    """Q24 too."""
+    solo = candidate()
+    pauses = []
+    for _ in range(8):
+        solo.unanswered(3)
+        pauses.append(solo.in_ms("ask 3"))
+        if solo.in_ms("ask 3") >= solo.in_ms("election"):
+            break
+        assert sends(solo.wait_for("ask 3"))[3] == solo.vote(
+            1, receiver=key(3), epoch=5, end_offset=10
+        )
+    assert pauses[0] <= 40
+    assert max(pauses) > 200
+    assert solo.role == "candidate"
+
+
+@pytest.mark.parametrize("leader_id", [2, 3])
+def test_q16_a_candidate_follows_whoever_won_its_epoch(leader_id: int) -> None:
+    solo = candidate()
+    late = solo.core.peer(3).in_flight
+    solo.ask(solo.begin(leader_id, 5))
+    assert solo.state == ("follower", 5, leader_id, 1)
+    solo.step(Answered(3, late, solo.voted()))  # asked in another role
+    assert solo.state == ("follower", 5, leader_id, 1)
+
+
+def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
+    solo = candidate()
+    assert not solo.asked(solo.vote(2)).granted
+    assert solo.state == ("candidate", 5, -1, 1)
+
+
+# Epochs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+@pytest.mark.parametrize(("leader_id", "role"), [(-1, "unattached"), (3, "follower")])
+def test_q2_an_answer_of_a_newer_epoch_is_adopted(make: Any, leader_id: int, role: str) -> None:
+    solo = make()
+    solo.core.send(3, solo.vote())
+    solo.step()
+    effects = solo.answer(3, solo.voted(epoch=7, leader_id=leader_id))
+    assert solo.state == (role, 7, leader_id, -1)
+    assert solo.persisted == ElectionState(7, leader_id)
+    assert of(LeaderChanged, effects) == [LeaderChanged(leader_id, 7)]
+
+
+@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+def test_q2_an_answer_of_an_older_epoch_changes_nothing(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    solo.core.send(3, solo.vote())
+    solo.step()
+    solo.answer(3, solo.voted(epoch=4, leader_id=3))
+    assert solo.state == before
+
+
+@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+def test_q2_an_answer_nobody_waits_for_changes_nothing(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    solo.core.send(3, solo.vote())
+    number = solo.core.peer(3).in_flight
+    solo.core.send(3, solo.vote())
+    solo.step()
+    solo.step(Answered(3, number, solo.voted(epoch=9)))
+    assert solo.state == before
+
+
+def test_q2_nobody_else_decides_that_a_replica_leads() -> None:
+    solo = unattached()
+    solo.wait_for("discover")
+    asked = next(peer for peer in (2, 3) if solo.core.peer(peer).in_flight >= 0)
+    solo.answer(asked, solo.fetched(error=6, epoch=7, leader_id=1))
+    assert solo.state == ("unattached", 7, -1, -1)
+
+
+def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
+    solo = unattached()
+    last = 2**31 - 1
+    assert solo.asked(solo.vote(2, epoch=last)).granted
+    solo.wait_for("election")
+    effects = solo.answer(3, solo.voted())
+    assert len(of(Stop, effects)) == 1
+    assert (solo.role, solo.core.election.epoch) == ("prospective", last)
+
+
+def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
+    solo = candidate()
+    solo.answer(2, solo.voted(False, leader_id=2))
+    assert solo.state == ("follower", 5, 2, 1)
+    assert Begin not in map(type, sends(solo.step()).values())

@@ -1,0 +1,128 @@
+"""Q18, Q19: what is checked of a fetch, in which order, and where logs part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import FetchAnswer
+from kraftlog.types import OffsetAndEpoch
+from tests.raft.solo import EVERY_ROLE, Solo, committed_leader, leader, replies, voters_of
+
+NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leader"}
+
+
+@pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
+@pytest.mark.parametrize("cluster_id", ["cluster", "other", None])
+def test_q18_who_does_not_lead_says_who_does_and_checks_nothing(make: Any, cluster_id: Any) -> None:
+    """Q23 too: also for a fetch of another epoch."""
+    solo = make()
+    before = solo.state
+    for epoch in (4, 5, 9):
+        answer = solo.asked(solo.fetch(cluster_id=cluster_id, epoch=epoch, offset=0, last_epoch=0))
+        leader_id = solo.core.election.leader_id
+        assert answer == FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id, 5, -1)
+    assert solo.state == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"cluster_id": "other", "epoch": 4, "offset": -1}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"cluster_id": "", "epoch": 5}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"epoch": 4, "last_epoch": 1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"epoch": 6}, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"offset": -1}, ErrorCode.INVALID_REQUEST),
+        ({"max_wait_ms": -1}, ErrorCode.INVALID_REQUEST),
+        ({"last_epoch": 6}, ErrorCode.INVALID_REQUEST),
+        ({"last_epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({"epoch": -2}, ErrorCode.INVALID_REQUEST),
+        ({}, ErrorCode.NONE),
+        ({"cluster_id": None}, ErrorCode.NONE),
+        ({"epoch": -1}, ErrorCode.NONE),
+        ({"last_epoch": -1}, ErrorCode.NONE),
+        ({"epoch": -1, "last_epoch": -1}, ErrorCode.NONE),
+    ],
+    ids=str,
+)
+def test_q18_a_leader_checks_cluster_and_epoch_in_this_order(
+    changes: dict[str, Any], error: int
+) -> None:
+    """Q19: -1 skips a check. Q28: each code only where a rule says so. Q23: all name the leader."""
+    solo = committed_leader()
+    answer = solo.asked(solo.fetch(**{"max_wait_ms": 0, **changes}))
+    assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, 5)
+    assert answer.diverging is None
+    assert solo.role == "leader"
+
+
+# The leader's log: epoch 1 from 0, epoch 3 from 4, epoch 5 from 10, its end at 11.
+EPOCHS = ((1, 0), (3, 4))
+
+
+@pytest.mark.parametrize(
+    ("offset", "last_epoch", "diverging"),
+    [
+        (11, 5, None),  # the end of the log
+        (10, 3, None),  # the boundary of two epochs
+        (4, 1, None),
+        (0, 0, None),  # nothing yet
+        (7, 3, None),
+        (2, 1, None),
+        (12, 5, (11, 5)),
+        (99, 5, (11, 5)),
+        (11, 4, (10, 3)),  # an epoch that the leader lacks
+        (9, 4, (10, 3)),
+        (11, 3, (10, 3)),
+        (5, 1, (4, 1)),
+        (5, 2, (4, 1)),
+        (3, 2, (4, 1)),
+    ],
+)
+def test_q19_a_fetch_outside_the_range_of_its_last_epoch_is_told_where_that_ended(
+    offset: int, last_epoch: int, diverging: tuple[int, int] | None
+) -> None:
+    """At once, without records and without an error code."""
+    solo = leader(epochs=EPOCHS)
+    got = replies(solo.ask(solo.fetch(2, offset=offset, last_epoch=last_epoch)))[-1:]
+    if diverging is None:
+        assert all(answer.diverging is None for answer in got)
+    else:
+        (answer,) = got
+        expected = OffsetAndEpoch(*diverging)
+        assert answer == FetchAnswer(0, 1, 5, 0, diverging=expected)
+
+
+@pytest.mark.parametrize(("offset", "last_epoch"), [(5, 1), (1, 1), (3, 2)])
+def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
+    offset: int, last_epoch: int
+) -> None:
+    solo = leader(epochs=((3, 0),))
+    answer = solo.asked(solo.fetch(2, offset=offset, last_epoch=last_epoch))
+    assert (answer.error, answer.diverging.offset) == (0, 0)
+    assert answer.diverging.epoch <= last_epoch
+
+
+def test_q19_a_leader_that_had_no_log_tells_everybody_to_begin_at_the_start() -> None:
+    solo = leader(end=0, voters=voters_of(1, 2, 3))
+    answer = solo.asked(solo.fetch(2, offset=7, last_epoch=3))
+    assert (answer.error, answer.diverging.offset) == (0, 0)
+
+
+def test_q19_following_the_answers_ends_where_the_logs_agree() -> None:
+    """Q7: by the epochs alone; each answer shortens the log, and agreed records stay."""
+    agreed = ((1, 0), (2, 3))
+    ahead = Solo(epochs=(*agreed, (3, 5), (6, 7)), end=9)
+    behind = Solo(epochs=(*agreed, (4, 5), (5, 8)), end=12)
+    ends = [behind.core.log.end]
+    while True:
+        log = behind.core.log
+        diverging = ahead.core.log.divergence(log.end, log.last_epoch)
+        if diverging is None:
+            break
+        log.truncate(min(diverging.offset, log.end_of_epoch(diverging.epoch).offset))
+        ends.append(log.end)
+        assert ends[-1] < ends[-2]
+    assert (ends[-1], behind.core.log.epochs.entries()) == (5, [(1, 0), (2, 3)])

@@ -1,0 +1,264 @@
+"""Following: who is believed to lead, fetching, appending, truncating, acknowledging."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import (
+    Append,
+    BeginAnswer,
+    Committed,
+    Elected,
+    Fetch,
+    LeaderChanged,
+    LogFlushed,
+    PersistElection,
+    Send,
+    Truncate,
+)
+from kraftlog.types import OffsetAndEpoch
+from tests.raft.solo import (
+    EVERY_ROLE,
+    FETCH,
+    VOTERS,
+    batch,
+    candidate,
+    follower,
+    key,
+    leader,
+    loyal,
+    observer,
+    of,
+    prospective,
+    resigned,
+    sends,
+    unattached,
+    voted,
+)
+
+everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+
+
+# Who leads -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
+def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
+    """Q3: the fetch leaves once the election state is durable."""
+    solo = make()
+    solo.slow_disk = True
+    log = solo.core.log
+    effects = solo.ask(solo.begin(3, 6))
+    assert solo.state == ("follower", 6, 3, -1)
+    (persist,) = of(PersistElection, effects)
+    assert of(LeaderChanged, effects) == [LeaderChanged(3, 6)]
+    (fetch,) = of(Send, effects)
+    assert fetch.body == Fetch(
+        "cluster", key(1), 6, log.end, log.last_epoch, log.high_watermark, 500, 8 << 20
+    )
+    assert Elected(persist.version) in fetch.after
+
+
+@pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, observer])
+def test_q16_who_knows_no_leader_of_the_epoch_believes_the_one_that_begins_it(make: Any) -> None:
+    solo = make()
+    vote = solo.core.election.voted
+    assert solo.asked(solo.begin(3, 5)) == BeginAnswer(0, 3, 5)
+    assert (solo.core.election.leader_id, solo.core.election.voted) == (3, vote)
+    assert solo.role in {"follower", "observer"}
+
+
+@pytest.mark.parametrize("make", [leader, follower, loyal, resigned])
+def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    assert solo.asked(solo.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
+    assert solo.state == before
+
+
+@everywhere
+def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    answer = solo.asked(solo.begin(3, 4))
+    assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
+    assert solo.state == before
+
+
+def test_q16_to_be_told_again_changes_nothing() -> None:
+    solo = loyal()
+    solo.wait(100)
+    effects = solo.ask(solo.begin(2, 5))
+    assert [effect.body for effect in effects] == [BeginAnswer(0, 2, 5)]
+    assert solo.in_ms("fetch timeout") == FETCH - 100
+
+
+@everywhere
+@pytest.mark.parametrize("leader_id", [-1, -7])
+@pytest.mark.parametrize("epoch", [5, 6])
+def test_q28_nobody_begins_an_epoch_for_nobody(make: Any, leader_id: int, epoch: int) -> None:
+    solo = make()
+    before = solo.state
+    assert solo.asked(solo.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert solo.state == before
+
+
+@everywhere
+@pytest.mark.parametrize("epoch", [5, 6])
+def test_q16_nobody_else_says_that_this_replica_leads(make: Any, epoch: int) -> None:
+    solo = make()
+    before = solo.state
+    assert solo.asked(solo.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert solo.state == before
+
+
+# Fetching ------------------------------------------------------------------------------------
+
+
+def test_q19_records_that_follow_the_log_are_appended_and_acknowledged_by_the_next_fetch() -> None:
+    solo = follower()
+    effects = solo.answer(2, solo.fetched(batch(10, 4), batch(11, 5, last=12)))
+    assert of(Append, effects) == [Append(batch(10, 4)), Append(batch(11, 5, last=12))]
+    fetch = sends(effects)[2]
+    assert (fetch.epoch, fetch.offset, fetch.last_epoch) == (5, 13, 5)
+    assert solo.core.log.epochs.entries() == [(1, 0), (4, 10), (5, 11)]
+
+
+def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
+    solo = follower(slow_disk=True)
+    (send,) = of(Send, solo.answer(2, solo.fetched(batch(10, 5))))
+    assert send.after == (LogFlushed(11),)
+    solo.flush()
+    (send,) = of(Send, solo.answer(2, solo.fetched()))
+    assert send.after == ()
+
+
+def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
+    solo = observer(slow_disk=True)
+    solo.ask(solo.begin(2, 5))
+    solo.persist()
+    (send,) = of(Send, solo.answer(2, solo.fetched(batch(10, 5))))
+    assert (send.body.offset, send.after) == (11, ())
+
+
+@pytest.mark.parametrize(
+    ("batches", "kept"),
+    [
+        ((batch(10, 5), batch(12, 5)), 1),  # a gap
+        ((batch(9, 5),), 0),  # it has that one
+        ((batch(11, 5),), 0),
+        ((batch(10, 5), batch(11, 4)), 1),  # epochs do not go back
+        ((batch(10, 5), batch(11, 6)), 1),  # nobody's epoch yet
+    ],
+)
+def test_q19_of_what_does_not_follow_the_log_only_the_sound_beginning_is_taken(
+    batches: Any, kept: int
+) -> None:
+    solo = follower()
+    effects = solo.answer(2, solo.fetched(*batches))
+    assert of(Append, effects) == [Append(sound) for sound in batches[:kept]]
+    assert solo.role == "follower"
+
+
+@pytest.mark.parametrize(("told", "known"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
+def test_q22_the_high_watermark_is_told_by_the_leader_within_the_own_log(
+    told: int, known: int
+) -> None:
+    solo = follower(high_watermark=4)
+    effects = solo.answer(2, solo.fetched(batch(10, 5), high_watermark=told))
+    assert solo.core.log.high_watermark == known
+    assert of(Committed, effects) == ([Committed(known)] if known > 4 else [])
+
+
+def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
+    solo = follower()
+    solo.answer(2, solo.fetched(high_watermark=7))
+    solo.wait(FETCH)
+    solo.answer(2, solo.voted())
+    solo.answer(2, solo.voted(epoch=6, leader_id=2))
+    assert (solo.state, solo.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
+
+
+def test_q24_a_leader_that_does_not_answer_is_asked_again_after_growing_pauses() -> None:
+    solo = follower()
+    pauses = []
+    for _ in range(5):
+        solo.unanswered(2)
+        pauses.append(solo.in_ms("fetch"))
+        assert isinstance(sends(solo.wait_for("fetch"))[2], Fetch)
+    assert pauses[-1] > 4 * pauses[0]
+    solo.answer(2, solo.fetched())
+    solo.unanswered(2)
+    assert solo.in_ms("fetch") <= 2 * pauses[0] + 2
+
+
+@pytest.mark.parametrize("role", ["prospective", "another leader"])
+def test_q2_what_was_asked_in_another_role_is_not_answered_in_this_one(role: str) -> None:
+    from kraftlog.raft.messages import Answered
+
+    solo = loyal()
+    late = solo.core.peer(2).in_flight
+    answer = solo.fetched(batch(10, 5), high_watermark=9)
+    if role == "prospective":
+        solo.wait(FETCH)
+    else:
+        solo.ask(solo.begin(3, 6))
+    assert solo.step(Answered(2, late, answer)) == []
+    assert solo.core.log.end == 10
+
+
+# Reconciling ---------------------------------------------------------------------------------
+
+LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
+
+
+@pytest.mark.parametrize(
+    ("told", "end"),
+    [
+        ((9, 4), 9),  # its end of the epoch comes first
+        ((4, 1), 4),
+        ((6, 1), 4),  # ours comes first
+        ((5, 3), 5),
+        ((8, 3), 8),
+        ((9, 3), 8),
+        ((7, 2), 4),  # an epoch that this log lacks
+        ((0, 0), 0),
+        ((0, 1), 0),
+    ],
+)
+def test_q19_a_diverging_log_is_cut_at_the_smaller_of_both_ends_of_the_epoch(
+    told: tuple[int, int], end: int
+) -> None:
+    solo = follower(**LOG)
+    effects = solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(*told)))
+    assert of(Truncate, effects) == [Truncate(end)]
+    fetch = sends(effects)[2]
+    assert fetch.offset == solo.core.log.end == end
+    assert fetch.last_epoch == max([epoch for epoch, start in LOG["epochs"] if start < end] or [0])
+
+
+def test_q19_committed_records_are_never_cut_off() -> None:
+    """It is a fatal, loud error, and nothing is carried out before it."""
+    solo = follower(**LOG, high_watermark=6)
+    answer = solo.fetched(diverging=OffsetAndEpoch(5, 3))
+    with pytest.raises(AssertionError, match="the high watermark is 6"):
+        solo.answer(2, answer)
+    assert of(Truncate, solo.core.take_effects()) == []
+    assert solo.core.log.end == 10
+
+
+def test_q21_a_diverging_answer_tells_no_high_watermark() -> None:
+    solo = follower(**LOG)
+    effects = solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(9, 4), high_watermark=9))
+    assert of(Committed, effects) == []
+
+
+def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
+    solo = follower(**LOG, slow_disk=True)
+    solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(5, 3)))
+    assert solo.core.log.flushed == 5
+    (send,) = of(Send, solo.answer(2, solo.fetched(batch(5, 5))))
+    assert send.after == (LogFlushed(6),)

@@ -1,0 +1,174 @@
+"""Q29 to Q31: which cluster a node belongs to, who may say so, and what follows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import Voter, VoterSet
+from kraftlog.raft.messages import (
+    Begin,
+    ClusterIdKnown,
+    End,
+    ReadOffset,
+    Send,
+    Stop,
+    Vote,
+)
+from tests.raft.solo import (
+    EVERY_ROLE,
+    batch,
+    candidate,
+    end_of,
+    follower,
+    key,
+    leader,
+    of,
+    prospective,
+    replies,
+    resigned,
+    unattached,
+)
+
+MISMATCH = ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+@pytest.mark.parametrize("cluster_id", ["cluster", None])
+@pytest.mark.parametrize(
+    ("make", "timer"),
+    [
+        (unattached, "discover"),
+        (unattached, "election"),
+        (follower, "fetch timeout"),
+        (prospective, "election"),
+    ],
+)
+def test_q30_every_request_carries_the_cluster_id_or_null(
+    make: Any, timer: str, cluster_id: str | None
+) -> None:
+    solo = make(cluster_id=cluster_id)
+    asked = of(Send, solo.first) + of(Send, solo.wait_for(timer))
+    assert all(send.body.cluster_id == cluster_id for send in asked)
+
+
+@pytest.mark.parametrize("cluster_id", ["cluster", None])
+def test_q30_so_do_those_of_candidates_and_leaders(cluster_id: str | None) -> None:
+    solo = prospective(cluster_id=cluster_id)
+    asked = of(Send, solo.answer(2, solo.voted()))
+    asked += of(Send, solo.answer(2, solo.voted())) + of(Send, solo.shut_down())
+    assert {type(send.body) for send in asked} == {Vote, Begin, End}
+    assert {send.body.cluster_id for send in asked} == {cluster_id}
+
+
+@pytest.mark.parametrize("mine", ["cluster", None])
+@pytest.mark.parametrize("theirs", ["cluster", None, "other", ""])
+@pytest.mark.parametrize("kind", ["vote", "pre-vote", "begin", "end", "fetch", "read"])
+def test_q30_null_skips_the_check_and_nothing_else_does(
+    kind: str, mine: str | None, theirs: str | None
+) -> None:
+    solo = leader(cluster_id=mine) if kind in {"fetch", "read"} else unattached(cluster_id=mine)
+    body: Any = {
+        "vote": solo.vote(cluster_id=theirs),
+        "pre-vote": solo.vote(cluster_id=theirs, pre_vote=True),
+        "begin": solo.begin(cluster_id=theirs),
+        "end": end_of(3, 5).replace(cluster_id=theirs),
+        "fetch": solo.fetch(cluster_id=theirs),
+        "read": ReadOffset(theirs),
+    }[kind]
+    errors = [answer.error for answer in replies(solo.ask(body))]
+    differs = None not in {mine, theirs} and mine != theirs
+    assert (MISMATCH in errors) is differs
+
+
+@pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+def test_q31_a_leader_of_another_cluster_that_begins_an_epoch_here_stops_the_node(
+    make: Any,
+) -> None:
+    solo = make()
+    before = solo.state
+    effects = solo.ask(solo.begin(2, 6, cluster_id="other"))
+    assert [answer.error for answer in replies(effects)] == [MISMATCH]
+    assert len(of(Stop, effects)) == 1
+    assert solo.state == before
+
+
+@pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+@pytest.mark.parametrize("kind", ["vote", "pre-vote", "end", "fetch", "read"])
+def test_q31_any_other_request_of_another_cluster_is_refused_and_no_more(
+    make: Any, kind: str
+) -> None:
+    solo = make()
+    before = solo.state
+    body: Any = {
+        "vote": solo.vote(cluster_id="other", epoch=9),
+        "pre-vote": solo.vote(cluster_id="other", epoch=9, pre_vote=True),
+        "end": end_of(2, 9, 1).replace(cluster_id="other"),
+        "fetch": solo.fetch(cluster_id="other"),
+        "read": ReadOffset("other"),
+    }[kind]
+    effects = solo.ask(body)
+    assert [effect for effect in effects if isinstance(effect, Stop)] == []
+    assert all(answer.error for answer in replies(effects))
+    assert solo.state == before
+
+
+def test_q31_the_leader_that_is_followed_may_say_so() -> None:
+    solo = follower()
+    assert len(of(Stop, solo.answer(2, solo.fetched(error=MISMATCH)))) == 1
+
+
+def test_q31_so_may_a_node_that_names_itself_leader() -> None:
+    solo = unattached()
+    (send,) = of(Send, solo.wait_for("discover"))
+    effects = solo.answer(send.peer, solo.fetched(error=MISMATCH, leader_id=send.peer))
+    effects += solo.answer(send.peer, solo.fetched(error=MISMATCH)) if not of(Stop, effects) else []
+    assert len(of(Stop, effects)) == 1
+
+
+def test_q31_from_anybody_else_it_is_a_refusal_and_the_next_is_tried() -> None:
+    solo = unattached()
+    asked = set()
+    for _ in range(8):
+        (send,) = of(Send, solo.wait_for("discover"))
+        asked.add(send.peer)
+        assert of(Stop, solo.answer(send.peer, solo.fetched(error=MISMATCH))) == []
+    assert asked == {2, 3}
+    assert solo.state == ("unattached", 5, -1, -1)
+
+
+@pytest.mark.parametrize("make", [prospective, candidate])
+def test_q31_a_vote_that_is_refused_for_it_is_a_vote_not_given(make: Any) -> None:
+    solo = make()
+    effects = solo.answer(2, solo.voted(False, error=MISMATCH))
+    assert of(Stop, effects) == []
+    solo.answer(3, solo.voted())
+    assert solo.role == ("candidate" if make is prospective else "leader")
+
+
+def test_q31_an_end_that_is_refused_for_it_is_no_reason_to_stop() -> None:
+    from kraftlog.raft.messages import EndAnswer
+
+    solo = leader()
+    solo.shut_down()
+    assert solo.answer(2, EndAnswer(MISMATCH, -1, 5)) == []
+    assert solo.role == resigned().role
+
+
+def test_q29_the_id_is_kept_once_it_is_committed_and_checked_from_then_on() -> None:
+    solo = follower(cluster_id=None)
+    named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="new")
+    effects = solo.answer(2, solo.fetched(batch(10, 5, voters=named)))
+    assert of(ClusterIdKnown, effects) == []
+    assert solo.core.cluster_id is None
+    effects = solo.answer(2, solo.fetched(high_watermark=11))
+    assert of(ClusterIdKnown, effects) == [ClusterIdKnown("new")]
+    assert solo.asked(solo.vote(3, cluster_id="cluster")).error == MISMATCH
+
+
+def test_q29_an_id_that_is_known_is_not_told_again() -> None:
+    solo = follower()
+    named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
+    effects = solo.answer(2, solo.fetched(batch(10, 5, voters=named), high_watermark=11))
+    assert of(ClusterIdKnown, effects) == []

@@ -1,0 +1,96 @@
+"""Observers: they look for the leader for ever, fetch from it, and neither stand nor count."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import Append, Committed, ElectionState, Fetch, LeaderChanged
+from tests.raft.solo import FETCH, Solo, batch, key, observer, of, sends, voters_of
+from tests.raft.trio import Net
+
+
+def following() -> Solo:
+    return Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+
+
+def test_q24_an_observer_asks_one_voter_after_another_until_it_is_told() -> None:
+    solo = observer()
+    asked = []
+    for _ in range(30):
+        ((peer, body),) = sends(solo.wait_for("discover")).items()
+        asked.append(peer)
+        assert isinstance(body, Fetch)
+        solo.answer(peer, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert set(asked) == {2, 3, 4}
+    ((peer, _),) = sends(solo.wait_for("discover")).items()
+    answer = solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=4)
+    assert list(sends(solo.answer(peer, answer))) == [4]
+    assert solo.state == ("observer", 5, 4, -1)
+
+
+def test_q32_an_observer_never_stands_however_long_it_looks() -> None:
+    solo = observer()
+    for _ in range(100):
+        for peer in sends(solo.wait_for("discover")):
+            solo.unanswered(peer)
+    assert solo.now.monotonic_ms > 20 * FETCH
+    assert solo.state == ("observer", 5, -1, -1)
+
+
+def test_q24_a_voter_that_can_not_be_reached_is_left_alone_for_longer_and_longer() -> None:
+    solo = observer()
+    pauses = []
+    for _ in range(60):
+        for peer in sends(solo.wait_for("discover")):
+            solo.unanswered(peer)
+            pauses.append(solo.in_ms("discover"))
+    limit = solo.core.config.retry_backoff_max_ms
+    assert max(pauses[:3]) <= 160
+    assert limit // 2 <= min(pauses[-10:]) <= max(pauses) <= limit
+
+
+@pytest.mark.parametrize("how", ["silence", "death"])
+def test_q9_an_observer_that_loses_its_leader_looks_again(how: str) -> None:
+    solo = following()
+    effects = solo.wait(FETCH) if how == "silence" else solo.gone(2)
+    assert solo.state == ("observer", 5, -1, -1)
+    assert of(LeaderChanged, effects) == [LeaderChanged(-1, 5)]
+    assert "discover" in solo.core.timers or sends(effects)
+
+
+def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
+    solo = following()
+    effects = solo.answer(2, solo.fetched(batch(10, 5), high_watermark=11))
+    assert of(Append, effects) == [Append(batch(10, 5))]
+    assert of(Committed, effects) == [Committed(11)]
+    assert sends(effects)[2].offset == 11
+
+
+@pytest.mark.parametrize("epoch", [5, 6])
+def test_q16_an_observer_that_is_told_who_leads_stays_one(epoch: int) -> None:
+    solo = observer()
+    assert solo.asked(solo.begin(3, epoch)).error == 0
+    assert solo.state == ("observer", epoch, 3, -1)
+
+
+def test_r8_an_observer_votes_when_somebody_takes_it_for_a_voter() -> None:
+    solo = observer()
+    assert solo.asked(solo.vote(2)).granted
+    assert solo.asked(solo.vote(3)).granted is False
+    assert solo.persisted == ElectionState(5, -1, key(2))
+    assert solo.role == "observer"
+
+
+def test_q32_an_observer_among_others_finds_the_leader_and_follows_the_next_one() -> None:
+    net = Net(1, 2, 3, 9, voters=(1, 2, 3))
+    net.pass_time(5000)
+    old = net.leader()
+    assert net.core(9).election.leader_id == old.me.id
+    net.isolate(old.me.id)
+    net.pass_time(10_000)
+    new = net.leader()
+    assert new is not old
+    assert net.core(9).role.name == "observer"
+    assert net.core(9).election.leader_id == new.me.id
+    assert net.core(9).log.high_watermark == new.log.high_watermark

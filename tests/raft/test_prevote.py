@@ -1,0 +1,229 @@
+"""P1, P3, P4: asking before standing, so that nobody is deposed for nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import ElectionState, PersistElection, Vote
+from tests.raft.solo import (
+    ELECTION,
+    FETCH,
+    end_of,
+    follower,
+    key,
+    of,
+    prospective,
+    resigned,
+    sends,
+    unattached,
+    voted,
+    voters_of,
+)
+from tests.raft.trio import Net
+
+
+@pytest.mark.parametrize(
+    ("make", "timer"),
+    [
+        (unattached, "election"),
+        (voted, "election"),
+        (follower, "fetch timeout"),
+        (resigned, "election"),
+    ],
+)
+def test_p1_it_asks_with_the_epoch_it_has_and_persists_no_vote(make: Any, timer: str) -> None:
+    solo = make()
+    vote = solo.persisted.voted
+    effects = solo.wait_for(timer)
+    log = solo.core.log
+    assert sends(effects) == {
+        peer: Vote("cluster", key(peer), 5, key(1), log.last_epoch, log.end, True)
+        for peer in (2, 3)
+    }
+    assert (solo.role, solo.core.election.epoch) == ("prospective", 5)
+    assert all(persist.state.voted == vote for persist in of(PersistElection, effects))
+    assert solo.persisted.epoch == 5
+
+
+@pytest.mark.parametrize("make", [unattached, voted, follower])
+def test_p1_asking_writes_nothing_at_all(make: Any) -> None:
+    solo = make()
+    before = solo.core.election
+    timer = "election" if "election" in solo.core.timers else "fetch timeout"
+    assert of(PersistElection, solo.wait_for(timer)) == []
+    for peer in (2, 3):
+        solo.answer(peer, solo.voted(False))
+    assert solo.core.election == before
+
+
+def test_p3_a_majority_of_grants_leads_to_the_real_election() -> None:
+    solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
+    solo.answer(2, solo.voted())
+    assert solo.role == "prospective"
+    votes = sends(solo.answer(3, solo.voted()))
+    assert solo.state == ("candidate", 6, -1, 1)
+    assert {peer: vote.pre_vote for peer, vote in votes.items()} == dict.fromkeys(
+        (2, 3, 4, 5), False
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "timer", "role"),
+    [
+        (unattached, "election", "unattached"),
+        (voted, "election", "voted"),
+        (follower, "fetch timeout", "follower"),
+    ],
+)
+@pytest.mark.parametrize("how", ["refused", "silence"])
+def test_p3_without_a_majority_it_is_again_what_it_was(
+    make: Any, timer: str, role: str, how: str
+) -> None:
+    solo = make()
+    before = solo.core.election
+    solo.wait_for(timer)
+    if how == "refused":
+        for peer in (2, 3):
+            solo.answer(peer, solo.voted(False))
+    else:
+        assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
+        solo.wait_for("election")
+    assert (solo.role, solo.core.election) == (role, before)
+
+
+def test_p3_a_leader_that_resigned_and_lost_the_pre_vote_looks_for_the_new_one() -> None:
+    """Q11: it follows nobody, least of all itself, until it wins or learns of a newer leader."""
+    solo = resigned()
+    solo.wait_for("election")
+    assert solo.role == "prospective"
+    for peer in (2, 3):
+        solo.answer(peer, solo.voted(False))
+    assert solo.state == ("voted", 5, -1, 1)
+    assert set(sends(solo.wait_for("discover"))) <= {2, 3}
+
+
+@pytest.mark.parametrize("leader_known", [False, True])
+def test_q16_a_prospective_told_who_leads_follows_at_once(leader_known: bool) -> None:
+    solo = follower() if leader_known else unattached()
+    solo.wait_for("fetch timeout" if leader_known else "election")
+    assert solo.role == "prospective"
+    asked = sends(solo.ask(solo.begin(2, 5)))
+    assert solo.state == ("follower", 5, 2, -1)
+    assert (asked[2].epoch, asked[2].offset) == (5, 10)
+    assert solo.in_ms("fetch timeout") == FETCH
+
+
+def test_p2_a_refusal_that_names_the_leader_is_believed() -> None:
+    solo = prospective()
+    solo.answer(2, solo.voted(False, leader_id=3))
+    assert solo.state == ("follower", 5, 3, -1)
+
+
+def test_p2_a_refusal_that_tells_of_a_newer_epoch_is_believed() -> None:
+    solo = prospective()
+    solo.answer(2, solo.voted(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH))
+    assert solo.state == ("follower", 8, 3, -1)
+
+
+def test_q12_a_prospective_may_still_give_its_vote() -> None:
+    solo = prospective()
+    assert solo.asked(solo.vote(2)).granted
+    assert solo.core.election == ElectionState(5, -1, key(2))
+    assert not solo.asked(solo.vote(3)).granted
+
+
+def test_q17_a_successor_that_is_asking_already_stands() -> None:
+    solo = follower()
+    solo.wait_for("fetch timeout")
+    solo.ask(end_of(2, 5, 1))
+    assert solo.state == ("candidate", 6, -1, 1)
+
+
+def test_p4_a_peer_that_does_not_know_the_question_counts_as_a_grant() -> None:
+    """No epoch moves before a majority is reached that way."""
+    solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
+    unaware = solo.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
+    solo.answer(2, unaware)
+    assert solo.state == ("prospective", 5, -1, -1)
+    assert sorted(sends(solo.answer(3, unaware))) == [2, 3, 4, 5]
+    assert solo.state == ("candidate", 6, -1, 1)
+
+
+def test_p4_in_the_real_election_not_knowing_is_no_vote() -> None:
+    solo = prospective()
+    solo.answer(2, solo.voted())
+    solo.answer(2, solo.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
+    assert solo.role == "candidate"
+
+
+# Many ----------------------------------------------------------------------------------------
+
+
+def elected(*ids: int) -> Net:
+    net = Net(*ids)
+    net.pass_time(5000)
+    net.leader()
+    return net
+
+
+def test_p3_a_voter_cut_off_for_long_comes_back_with_its_epoch_and_deposes_nobody() -> None:
+    net = elected(1, 2, 3)
+    leader = net.leader()
+    epoch = leader.election.epoch
+    lost = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
+    net.isolate(lost)
+    net.pass_time(60_000)
+    assert net.core(lost).election.epoch == epoch
+    net.heal()
+    net.pass_time(5000)
+    assert net.leader() is leader
+    assert {host.core.election.epoch for host in net.hosts.values()} == {epoch}
+    assert net.core(lost).role.name == "follower"
+
+
+def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
+    net = elected(1, 2, 3)
+    leader = net.leader()
+    epoch = leader.election.epoch
+    lost = next(core_id for core_id in (1, 2, 3) if core_id != leader.me.id)
+    net.cut |= {(lost, leader.me.id), (leader.me.id, lost)}
+    net.pass_time(20_000)
+    assert net.leader() is leader
+    assert leader.election.epoch == epoch
+
+
+def test_p3_five_voters_of_whom_two_can_reach_one_leader_only_do_not_take_turns() -> None:
+    """The ping-pong of KIP-996: 4 and 5 see only 2, which everybody sees."""
+    net = Net(1, 2, 3, 4, 5)
+    for lonely in (4, 5):
+        net.cut |= {(lonely, other) for other in (1, 3)} | {(other, lonely) for other in (1, 3)}
+    net.cut |= {(4, 5), (5, 4)}
+    net.pass_time(10_000)
+    epoch = net.leader().election.epoch
+    net.pass_time(60_000)
+    assert net.leader().election.epoch == epoch
+
+
+def test_q9_three_fresh_voters_elect_one_leader_whom_all_follow() -> None:
+    net = elected(1, 2, 3)
+    leader = net.leader()
+    assert {host.core.election.leader_id for host in net.hosts.values()} == {leader.me.id}
+    assert len({host.core.log.high_watermark for host in net.hosts.values()}) == 1
+    assert leader.log.high_watermark == leader.log.end
+
+
+def test_q11_without_its_leader_the_others_elect_another() -> None:
+    net = elected(1, 2, 3)
+    old = net.leader()
+    net.isolate(old.me.id)
+    net.pass_time(10_000)
+    new = net.leader()
+    assert new is not old
+    assert old.role.name != "leader"
+    net.heal()
+    net.pass_time(5000)
+    assert old.role.name == "follower"
+    assert old.election.leader_id == new.me.id

@@ -1,0 +1,190 @@
+"""P5: an offset to read at is given only by who has proved, after being asked, that it leads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import ReadOffsetAnswer, Reply
+from tests.raft.solo import (
+    EVERY_ROLE,
+    FETCH,
+    Solo,
+    committed_leader,
+    leader,
+    of,
+    read,
+    replies,
+    unattached,
+    voters_of,
+)
+
+FIVE = voters_of(1, 2, 3, 4, 5)
+NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leader"}
+
+
+def reads_in(effects: list[Any]) -> list[Any]:
+    return [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)]
+
+
+def fetch(solo: Solo, replica: int, channel: Any = None, **changes: Any) -> list[Any]:
+    """The next fetch of a replica, on its one connection unless another is named."""
+    return solo.ask(solo.fetch(replica, **changes), channel=channel or replica)
+
+
+def followed(voters: Any = None) -> Solo:
+    """A leader with a committed record, whose voters each have a fetch parked."""
+    solo = committed_leader(voters=voters or voters_of(1, 2, 3))
+    for peer in solo.core.others:
+        assert of(Reply, fetch(solo, peer)) == []
+    return solo
+
+
+def test_p5_a_read_answers_all_parked_fetches_and_waits_for_those_that_follow() -> None:
+    """Q20 too."""
+    solo = followed()
+    effects = solo.ask(read(), channel="client")
+    assert len(replies(effects)) == 2
+    assert reads_in(effects) == []
+    assert reads_in(fetch(solo, 2)) == [ReadOffsetAnswer(0, 1, 5, 11)]
+
+
+def test_p5_two_of_five_others_must_follow_and_the_leader_counts_itself() -> None:
+    solo = followed(FIVE)
+    solo.ask(read(), channel="client")
+    assert reads_in(fetch(solo, 4)) == []
+    assert reads_in(fetch(solo, 4)) == []
+    assert len(reads_in(fetch(solo, 5))) == 1
+
+
+def test_p5_observers_prove_nothing() -> None:
+    solo = followed()
+    for _ in range(3):
+        solo.ask(read(), channel="client")
+        assert reads_in(fetch(solo, 8)) == reads_in(fetch(solo, 9)) == []
+
+
+def test_p5_a_fetch_on_its_way_when_the_read_arrived_does_not_count() -> None:
+    """It was answered before the read, and the next one was sent before it too."""
+    solo = committed_leader()
+    fetch(solo, 2, max_wait_ms=0)
+    solo.ask(read(), channel="client")
+    assert reads_in(fetch(solo, 2)) == []
+    assert len(reads_in(fetch(solo, 2))) == 1
+
+
+def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
+    """It follows no answer: it may have been sent before the read arrived."""
+    solo = followed()
+    solo.ask(read(), channel="client")
+    assert reads_in(fetch(solo, 2, channel="another")) == []
+    assert len(reads_in(fetch(solo, 2, channel="another"))) == 1
+
+
+def test_p5_a_request_repeated_late_does_not_count() -> None:
+    """Its number is not beyond that of the fetch that was answered."""
+    from kraftlog.raft.messages import Asked
+
+    solo = followed()
+    solo.ask(read(), channel="client")
+    old = Asked("late", solo.fetch(2), 2, 1)
+    assert reads_in(solo.step(old)) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"epoch": 4, "last_epoch": 1}, {"epoch": 6}, {"epoch": -1}, {"cluster_id": "other"}],
+    ids=str,
+)
+def test_p5_a_fetch_that_is_not_of_this_epoch_does_not_count(changes: dict[str, Any]) -> None:
+    solo = followed()
+    solo.ask(read(), channel="client")
+    for _ in range(3):
+        assert reads_in(fetch(solo, 2, **changes)) == []
+
+
+def test_p5_nothing_is_answered_before_a_record_of_the_own_epoch_is_committed() -> None:
+    solo = leader(voters=FIVE)
+    solo.ask(read(), channel="client")
+    for _ in range(3):
+        for replica in (2, 3):
+            assert reads_in(fetch(solo, replica, offset=10, last_epoch=1)) == []
+    assert reads_in(fetch(solo, 2)) == []
+    assert reads_in(fetch(solo, 3)) == [ReadOffsetAnswer(0, 1, 5, 11)]
+
+
+def test_p5_the_answer_is_the_high_watermark_when_it_is_given() -> None:
+    solo = followed(FIVE)
+    solo.ask(read(), channel="client")
+    solo.propose("a")
+    solo.step()
+    fetch(solo, 2)
+    fetch(solo, 2)
+    assert reads_in(fetch(solo, 3)) == [ReadOffsetAnswer(0, 1, 5, 12)]
+
+
+def test_p5_reads_are_proved_each_for_itself() -> None:
+    solo = followed()
+    solo.ask(read(), channel="client")
+    solo.ask(read(), channel="client")
+    assert len(reads_in(fetch(solo, 2))) == 1  # its answer was sent between the two
+    assert len(reads_in(fetch(solo, 2))) == 1
+
+
+def test_p5_a_sole_voter_answers_at_once() -> None:
+    solo = unattached(voters=voters_of(1))
+    answer = solo.asked(read())
+    assert (answer.error, answer.offset) == (0, solo.core.log.end)
+
+
+def test_p5_a_sole_voter_too_waits_for_a_record_of_its_own() -> None:
+    solo = unattached(voters=voters_of(1), slow_disk=True)
+    solo.persist()
+    assert reads_in(solo.ask(read())) == []
+    assert len(reads_in(solo.flush())) == 1
+
+
+@pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
+def test_p5_who_does_not_lead_says_so(make: Any) -> None:
+    solo = make()
+    leader_id = solo.core.election.leader_id
+    assert solo.asked(read()) == ReadOffsetAnswer(
+        ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id, 5, -1
+    )
+
+
+@pytest.mark.parametrize(
+    ("cluster_id", "error"),
+    [("other", ErrorCode.INCONSISTENT_CLUSTER_ID), ("cluster", 0), (None, 0)],
+)
+def test_p5_a_read_of_another_cluster_is_refused(cluster_id: str | None, error: int) -> None:
+    """Q30: null skips the check."""
+    solo = unattached(voters=voters_of(1))
+    assert solo.asked(read(cluster_id)).error == error
+
+
+@pytest.mark.parametrize("how", ["newer epoch", "silence", "shutdown"])
+def test_p5_losing_leadership_fails_what_waits(how: str) -> None:
+    """Q11 too."""
+    solo = followed()
+    solo.ask(read(), channel="client")
+    if how == "newer epoch":
+        effects = solo.ask(solo.vote(2, epoch=6))
+    elif how == "silence":
+        effects = solo.wait(FETCH * 3 // 2)
+    else:
+        effects = solo.shut_down()
+    (answer,) = reads_in(effects)
+    assert (answer.error, answer.offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
+    """A read that waits for the others must not make it fetch without pause."""
+    solo = followed(FIVE)
+    solo.ask(read(), channel="client")
+    assert of(Reply, fetch(solo, 2)) == []
+    assert of(Reply, fetch(solo, 9)) == []  # an observer never has to
+    effects = solo.ask(read(), channel="client")
+    assert len(replies(effects)) == 2  # for the new one it has to prove it again

@@ -1,0 +1,202 @@
+"""Q17: leaving in order, so that nobody has to wait for a timeout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.messages import End, EndAnswer, Proposed, Send
+from tests.raft.solo import (
+    CONFIG,
+    ELECTION,
+    EVERY_ROLE,
+    committed_leader,
+    end_of,
+    follower,
+    key,
+    leader,
+    loyal,
+    observer,
+    of,
+    replies,
+    sends,
+    unattached,
+    voted,
+    voters_of,
+)
+from tests.raft.trio import Net
+
+FOUR = voters_of(1, 2, 3, 4)
+
+
+# The leader that leaves ----------------------------------------------------------------------
+
+
+def test_q17_a_leader_that_shuts_down_names_its_successors_the_furthest_first() -> None:
+    solo = leader(voters=FOUR)
+    for replica, offset in ((2, 4), (3, 10)):
+        solo.ask(solo.fetch(replica, offset=offset, last_epoch=1), channel=replica)
+    effects = solo.shut_down()
+    end = End("cluster", 1, 5, (key(3), key(2), key(4)))
+    assert sends(effects) == {2: end, 3: end, 4: end}
+    assert (solo.role, solo.core.election.epoch) == ("resigned", 5)
+
+
+def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None:
+    solo = committed_leader()
+    solo.ask(solo.fetch(9), channel=9)
+    solo.propose("a")
+    solo.step()
+    solo.ask(solo.fetch(9), channel=9)
+    effects = solo.shut_down()
+    assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
+    assert [answer.error for answer in replies(effects)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    assert solo.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_q17_it_is_repeated_to_those_that_have_not_answered() -> None:
+    solo = leader()
+    solo.shut_down()
+    solo.answer(2, EndAnswer(0, -1, 5))
+    pauses = []
+    for _ in range(4):
+        solo.unanswered(3)
+        pauses.append(solo.in_ms("tell 3"))
+        assert list(sends(solo.wait_for("tell 3"))) == [3]
+    assert pauses[-1] > 2 * pauses[0]
+
+
+@pytest.mark.parametrize("how", ["a new leader", "the election timeout"])
+def test_q17_it_is_repeated_no_longer_than_it_can_help(how: str) -> None:
+    solo = leader()
+    solo.shut_down()
+    solo.unanswered(3)
+    if how == "a new leader":
+        solo.ask(solo.begin(2, 6))
+        assert solo.state == ("follower", 6, 2, -1)
+    else:
+        assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
+        solo.wait_for("election")
+    assert not [name for name in solo.core.timers if name.startswith("tell")]
+
+
+def test_q17_it_does_not_vote_for_itself_or_others_in_that_epoch_again() -> None:
+    solo = leader()
+    solo.shut_down()
+    assert not solo.asked(solo.vote(2)).granted
+    assert solo.asked(solo.vote(2, epoch=6)).granted
+    assert solo.state == ("voted", 6, -1, 2)
+
+
+def test_q17_who_does_not_lead_has_nobody_to_tell() -> None:
+    solo = loyal()
+    assert of(Send, solo.shut_down()) == []
+    assert solo.role == "follower"
+
+
+# Those that are told -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [follower, loyal, unattached, voted])
+def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
+    solo = make()
+    effects = solo.ask(end_of(2, 5, 1, 3))
+    assert [(answer.error, answer.epoch) for answer in replies(effects)] == [(0, 5)]
+    assert solo.state == ("candidate", 6, -1, 1)
+
+
+@pytest.mark.parametrize("position", [1, 2, 3, 6, 9])
+def test_q17_the_next_ones_wait_longer_each_and_then_stand_without_a_pre_vote(
+    position: int,
+) -> None:
+    longest = min(CONFIG.retry_backoff_ms * 2 ** (position - 1), CONFIG.retry_backoff_max_ms)
+    names = (*range(10, 10 + position), 1)
+    waits = set()
+    for seed in range(20):
+        solo = loyal(config=RaftConfig(seed=seed))
+        solo.ask(end_of(2, 5, *names))
+        assert solo.state == ("follower", 5, 2, -1)
+        waits.add(solo.in_ms("succession"))
+        votes = sends(solo.wait_for("succession"))
+        assert solo.state == ("candidate", 6, -1, 1)
+        assert not votes[3].pre_vote
+    assert longest // 2 <= min(waits)
+    assert max(waits) <= longest
+    assert len(waits) > min(4, longest // 4)
+
+
+def test_q17_a_voter_that_is_not_named_keeps_its_ordinary_timeout() -> None:
+    solo = loyal()
+    solo.wait(300)
+    before = dict(solo.core.timers)
+    solo.ask(end_of(2, 5, 3))
+    assert (solo.state, solo.core.timers) == (("follower", 5, 2, -1), before)
+
+
+def test_q17_another_directory_under_the_same_id_is_not_named() -> None:
+    from kraftlog.logstate.voters import ReplicaKey
+
+    solo = loyal()
+    solo.ask(End("cluster", 2, 5, (ReplicaKey(1, bytes(15) + b"\x77"),)))
+    assert solo.role == "follower"
+
+
+def test_q17_an_observer_does_not_stand_whatever_it_is_told() -> None:
+    solo = observer()
+    solo.ask(end_of(2, 5, 1))
+    assert solo.role == "observer"
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (end_of(2, 9, 1).replace(cluster_id="other"), ErrorCode.INCONSISTENT_CLUSTER_ID),
+        (end_of(2, 4, 1), ErrorCode.FENCED_LEADER_EPOCH),
+        (end_of(3, 5, 1), ErrorCode.INVALID_REQUEST),
+        (end_of(1, 5, 1), ErrorCode.INVALID_REQUEST),
+        (end_of(-7, 6, 1), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_q17_what_does_not_fit_is_refused_and_changes_nothing(end: End, error: int) -> None:
+    """Q28 too."""
+    solo = loyal()
+    answer = solo.asked(end)
+    assert answer == EndAnswer(error, 2, 5)
+    assert solo.state == ("follower", 5, 2, -1)
+
+
+@pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    answer = solo.asked(end_of(2, 4, 1))
+    assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
+    assert solo.state == before
+
+
+def test_q17_the_end_of_a_newer_epoch_is_news_of_that_epoch() -> None:
+    """Q2: adopted first; here with nobody named."""
+    solo = unattached()
+    solo.ask(end_of(3, 7))
+    assert solo.state == ("follower", 7, 3, -1)
+
+
+def test_q17_a_candidate_that_leaves_says_so_without_a_leader() -> None:
+    """The receiver's side: nobody is named and nothing changes."""
+    solo = unattached()
+    assert solo.asked(end_of(-1, 5)) == EndAnswer(0, -1, 5)
+    assert solo.state == ("unattached", 5, -1, -1)
+
+
+def test_q17_a_handover_takes_less_than_any_timeout() -> None:
+    net = Net(1, 2, 3)
+    net.pass_time(5000)
+    old = net.leader()
+    epoch = old.election.epoch
+    old.shut_down(net.now)
+    net.deliver_all()
+    assert net.leader().election.epoch == epoch + 1
+    assert net.leader() is not old

@@ -1,0 +1,42 @@
+"""Reading what may be broken: shared by the tests of hostile input and the fuzzer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.errors import ProtocolError
+from kraftlog.wire.codec import decode
+from kraftlog.wire.explain import read_slowly
+from tests.wire.samples import all_messages, plain, versions_of
+
+if TYPE_CHECKING:
+    from kraftlog.wire.schema import Message
+
+VERSIONS = [(cls, version) for cls in all_messages() for version in versions_of(cls)]
+
+
+def chosen(data: bytes) -> tuple[type[Message], int, bytes]:
+    """The message and version that the first two bytes choose, and the bytes that follow."""
+    cls, version = VERSIONS[int.from_bytes(data[:2], "big") % len(VERSIONS)]
+    return cls, version, data[2:]
+
+
+def attempt(cls: type[Message], version: int, raw: bytes) -> Message | ProtocolError:
+    try:
+        return decode(cls, version, raw)
+    except ProtocolError as error:
+        return error
+
+
+def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
+    """Read what may be broken: both readers refuse it, or both see the same message."""
+    outcome = attempt(cls, version, raw)
+    if isinstance(outcome, ProtocolError):
+        assert outcome.field.startswith(f"{cls.__name__} v{version}")
+        assert 0 <= outcome.position <= len(raw)
+        assert outcome.what != "0 bytes too many", "only the slow reader understood it"
+        return outcome
+    slow, after = read_slowly(cls, version, raw)
+    assert after == len(raw)
+    assert plain(slow) == plain(outcome)
+    return None
