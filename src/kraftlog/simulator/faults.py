@@ -73,7 +73,7 @@ def heal(world: World) -> None:
     world.slow_disks.clear()
     world.failing_disks.clear()
     world.crash_permille.clear()
-    world.batches_per_fetch = world.setting.batches_per_fetch
+    world.batches_per_fetch = 1000
     for replica in world.replicas.values():
         if replica.clock_rate != 1000:
             replica.set_rate(1000)

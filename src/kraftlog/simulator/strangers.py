@@ -44,7 +44,6 @@ def strange_request(replica: Replica, chance: Chance) -> Any:
         [
             Vote(OTHER_CLUSTER, replica.key, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
             Vote("cluster", other, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
-            Begin(OTHER_CLUSTER, replica.key, 0, epoch),
             Begin("cluster", other, 0, epoch),
             End(OTHER_CLUSTER, 0, epoch, (replica.key,)),
             Fetch(OTHER_CLUSTER, me, epoch, 0, 0, 0, 0, 1000),

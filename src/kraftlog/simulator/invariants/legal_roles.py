@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 NEVER_AFTER = {
     "voted": {"candidate", "leader", "unattached", "resigned"},
     "candidate": {"unattached", "resigned"},
-    "leader": {"unattached", "voted", "candidate", "follower"},
+    # By way of a lost pre-vote it may become `voted`, for itself.
+    "leader": {"unattached", "candidate", "follower"},
     "follower": {"unattached", "voted", "candidate", "leader", "resigned"},
-    "resigned": {"unattached", "voted", "candidate", "leader", "follower"},
+    "resigned": {"unattached", "candidate", "leader", "follower"},
     "observer": {"candidate", "leader", "resigned"},
 }
 
@@ -37,7 +38,7 @@ def fits(role: str, state: ElectionState, me: ReplicaKey) -> bool:
         return leader == me.id and voted == me
     if role == "follower":
         return leader not in {-1, me.id}
-    return leader == me.id if role == "resigned" else True
+    return leader == -1 and voted == me if role == "resigned" else True
 
 
 class LegalRoles(Invariant):
@@ -61,6 +62,7 @@ class LegalRoles(Invariant):
             f"replica {me} became {name} after {seen.name} in epoch {state.epoch}",
         )
         self.holds(
-            replica.seen_election.leader_id in {-1, state.leader_id} or name == "observer",
+            replica.seen_election.leader_id in {-1, state.leader_id}
+            or name in {"observer", "resigned"},
             f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}",
         )
