@@ -130,9 +130,11 @@ class Replica:
         self.incarnation += 1
 
     def resume(self) -> None:
-        """What came meanwhile is all there at once."""
+        """What came meanwhile is all there at once; timers are looked at first, or last."""
         self.paused = False
         waiting, self.waiting = self.waiting, []
+        if self.world.pause_chance.below(2):
+            waiting.sort(key=lambda event: event[0] == self.wake)
         for act, arguments in waiting:
             act(*arguments)
 

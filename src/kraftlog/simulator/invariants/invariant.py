@@ -6,6 +6,8 @@ from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.replica import Replica
@@ -49,6 +51,9 @@ class Invariant:
 
     def on_apply(self, replica: Replica, offset: int) -> None:
         """The state machine was told that everything before `offset` is committed."""
+
+    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+        """A message leaves."""
 
     def on_full_check(self) -> None:
         """Now and then, and in the end: look at everything."""
