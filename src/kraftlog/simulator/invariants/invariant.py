@@ -6,7 +6,7 @@ from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
@@ -27,9 +27,8 @@ class Invariant:
     def implements(cls, hook: str) -> bool:
         return getattr(cls, hook) is not getattr(Invariant, hook)
 
-    def holds(self, truth: object, detail: str) -> None:
-        if not truth:
-            raise Violation(self.name, detail)
+    def fails(self, detail: str) -> NoReturn:
+        raise Violation(self.name, detail)
 
     def on_start(self, replica: Replica) -> None:
         """A process has read its disk, and said nothing yet."""

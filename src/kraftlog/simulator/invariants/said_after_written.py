@@ -22,26 +22,19 @@ class SaidAfterWritten(Invariant):
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
         written = replica.disk.election
         epoch = getattr(body, "epoch", -1)
-        self.holds(
-            epoch <= written.epoch,
-            f"replica {replica.id} speaks of epoch {epoch}, the disk has {written}",
-        )
+        if epoch > written.epoch:
+            self.fails(f"replica {replica.id} speaks of epoch {epoch}, the disk has {written}")
         if type(body) is VoteAnswer and body.granted:
             asker = to.core
             if (
                 asker is not None
                 and asker.role.name == "candidate"
                 and asker.election.epoch == epoch == written.epoch
-            ):
-                self.holds(
-                    written.voted is not None and written.voted.id == to.id,
-                    f"replica {replica.id} votes for {to.id}, the disk has {written}",
-                )
+            ) and not (written.voted is not None and written.voted.id == to.id):
+                self.fails(f"replica {replica.id} votes for {to.id}, the disk has {written}")
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         if core.role.name == "leader":
             written = replica.disk.election
-            self.holds(
-                written.epoch == core.election.epoch and written.voted == core.me,
-                f"replica {replica.id} leads by {core.election}, the disk has {written}",
-            )
+            if not (written.epoch == core.election.epoch and written.voted == core.me):
+                self.fails(f"replica {replica.id} leads by {core.election}, the disk has {written}")
