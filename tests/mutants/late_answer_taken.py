@@ -8,10 +8,12 @@ MUTANT = Mutant(
     module="kraftlog.raft.core",
     source="""\
         if peer.in_flight != message.number:
-            return  # of an earlier life: whoever asked does not want to know any more""",
+            return peer, None
+""",
     replacement="""\
         if peer.in_flight < 0:
-            return""",
+            return peer, None
+""",
     scenario="leader-failure",
     seed=1,
 )

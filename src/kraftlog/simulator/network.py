@@ -42,7 +42,7 @@ class Network:
 
     def request(self, source: Replica, send: Send) -> None:
         number, peer = send.number, send.peer
-        channel = source.asked(peer, number)
+        channel = source.asked(peer, number, fresh=send.fresh)
         target = self.world.replicas[peer]
         slot = (source, source.incarnation, number)
         self.world.said(source, target, send.body)
