@@ -1,0 +1,85 @@
+"""`kraftlog simulate`: play a quorum in virtual time, with faults, and hold it to its rules."""
+
+from __future__ import annotations
+
+import sys
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.simulator.run import Outcome
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="kraftlog simulate",
+        description="Play a quorum in virtual time, with faults, and check it after every step.",
+    )
+    parser.add_argument("--scenario", default="mixture", metavar="NAME", help="default: mixture")
+    parser.add_argument("--list", action="store_true", help="name all scenarios and faults")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--runs", type=int, default=1, metavar="N", help="so many seeds from N on")
+    parser.add_argument("--faults", metavar="KINDS", help="only these, as in loss,pause")
+    parser.add_argument("--keep", metavar="NUMBERS", help="only these entries of the fault plan")
+    parser.add_argument("--trace", metavar="FILE", help="write every step; - for the terminal")
+    parser.add_argument("--shrink", action="store_true", help="leave out faults that don't matter")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    from kraftlog.simulator.fault_kinds import KINDS
+    from kraftlog.simulator.scenarios import SCENARIOS
+
+    if options.list:
+        print("scenarios:", *SCENARIOS, "\nfaults:", *KINDS)
+        return 0
+    kinds = options.faults.split(",") if options.faults is not None else None
+    unknown = [kind for kind in kinds or () if kind not in KINDS]
+    if options.scenario not in SCENARIOS or unknown:
+        what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
+        print(f"kraftlog simulate: {what} is unknown; see --list", file=sys.stderr)
+        return 2
+    keep = [int(number) for number in options.keep.split(",")] if options.keep else None
+    outcomes = [
+        _play(options, seed, kinds, keep)
+        for seed in range(options.seed, options.seed + options.runs)
+    ]
+    failed = sum(outcome.failed for outcome in outcomes)
+    if len(outcomes) > 1:
+        print(f"{len(outcomes)} runs, {failed} failed")
+    return 1 if failed else 0
+
+
+def _play(
+    options: argparse.Namespace, seed: int, kinds: list[str] | None, keep: list[int] | None
+) -> Outcome:
+    """One run, with what was asked for around it."""
+    from kraftlog.simulator.run import simulate
+    from kraftlog.simulator.shrink import shrink
+
+    if options.trace is None:
+        outcome = simulate(options.scenario, seed, kinds=kinds, keep=keep)
+    elif options.trace == "-":
+        outcome = simulate(options.scenario, seed, kinds=kinds, keep=keep, trace=print)
+    else:
+        with open(options.trace, "w", encoding="utf-8") as file:
+            outcome = simulate(
+                options.scenario,
+                seed,
+                kinds=kinds,
+                keep=keep,
+                trace=lambda line: print(line, file=file),
+            )
+    if outcome.failed and options.shrink:
+        outcome = shrink(outcome, kinds)
+        for fault in outcome.plan:
+            print(f"  {fault}")
+    if outcome.failed or options.runs == 1:
+        print(outcome)
+    return outcome

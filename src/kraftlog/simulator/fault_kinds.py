@@ -1,0 +1,315 @@
+"""The kinds of faults. Each takes the world, its own chance, and how long it lasts."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.strangers import send_strange_requests
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+    Kind = Callable[[World, Chance, int], None]
+
+
+def some_replica(world: World, chance: Chance) -> Replica:
+    """Any, but the leader as often as all the others together."""
+    leader = world.leader()
+    if leader is not None and chance.below(2):
+        return leader
+    return chance.pick(list(world.replicas.values()))
+
+
+def some_ids(world: World, chance: Chance) -> list[int]:
+    """At least one, not all."""
+    everybody = list(world.replicas)
+    return chance.some(everybody, 1 + chance.below(max(len(everybody) - 1, 1)))
+
+
+# The network -------------------------------------------------------------------------------------
+
+
+def lose_messages(world: World, chance: Chance, for_ms: int) -> None:
+    _set_rate(world, "loss", chance.between(5, 300), for_ms)
+
+
+def duplicate_messages(world: World, chance: Chance, for_ms: int) -> None:
+    _set_rate(world, "duplicates", chance.between(5, 500), for_ms)
+
+
+def delay_messages(world: World, chance: Chance, for_ms: int) -> None:
+    """Some messages by far, so that others overtake them."""
+    world.network.delay_ms = chance.between(5, 400)
+    _set_rate(world, "delayed", chance.between(20, 1000), for_ms)
+
+
+def _set_rate(world: World, name: str, permille: int, for_ms: int) -> None:
+    network = world.network
+    network.calm = False
+    setattr(network, name, permille)
+    world.at(world.time + for_ms, setattr, network, name, 0)
+
+
+def cut_one_way(world: World, chance: Chance, for_ms: int) -> None:
+    _cut_for(
+        world, [(a, b) for a in some_ids(world, chance) for b in some_ids(world, chance)], for_ms
+    )
+
+
+def isolate_one(world: World, chance: Chance, for_ms: int) -> None:
+    alone = some_replica(world, chance).id
+    _cut_for(
+        world, _between([alone], [other for other in world.replicas if other != alone]), for_ms
+    )
+
+
+def split_in_two(world: World, chance: Chance, for_ms: int) -> None:
+    side = some_ids(world, chance)
+    _cut_for(
+        world, _between(side, [other for other in world.replicas if other not in side]), for_ms
+    )
+
+
+def split_with_bridge(world: World, chance: Chance, for_ms: int) -> None:
+    """Two halves that do not hear each other, and one replica that hears both."""
+    bridge = some_replica(world, chance).id
+    side = [replica_id for replica_id in some_ids(world, chance) if replica_id != bridge]
+    others = [other for other in world.replicas if other not in side and other != bridge]
+    _cut_for(world, _between(side, others), for_ms)
+
+
+def majority_ring(world: World, chance: Chance, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
+    """Everybody hears a majority, and no two the same one."""
+    ring = list(world.replicas)
+    reach = max(len(ring) // 4, 1)
+    far = [
+        (ring[a], ring[b])
+        for a in range(len(ring))
+        for b in range(len(ring))
+        if min((a - b) % len(ring), (b - a) % len(ring)) > reach
+    ]
+    _cut_for(world, far, for_ms)
+
+
+def flap(world: World, chance: Chance, for_ms: int) -> None:
+    """One replica is cut off and comes back, again and again."""
+    alone = some_replica(world, chance).id
+    cuts = _between([alone], [other for other in world.replicas if other != alone])
+    period = 20 + chance.below(400)
+    for start in range(0, for_ms, 2 * period):
+        world.at(world.time + start, _cut_for, world, cuts, period)
+
+
+def clog(world: World, chance: Chance, for_ms: int) -> None:
+    """Some directions hold everything back for a while, then let it go at once."""
+    world.network.calm = False
+    until = world.time + for_ms
+    for source in some_ids(world, chance):
+        for target in some_ids(world, chance):
+            world.network.clogged[source, target] = until
+
+
+def reset_connections(world: World, chance: Chance, for_ms: int) -> None:
+    for _ in range(1 + chance.below(10)):
+        pair = [some_replica(world, chance), some_replica(world, chance)]
+        world.at(world.time + chance.below(for_ms), world.network.reset, *pair)
+
+
+def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
+    return [pair for a in one for b in other for pair in ((a, b), (b, a))]
+
+
+def _cut_for(world: World, cuts: list[tuple[int, int]], for_ms: int) -> None:
+    if not world.healed:
+        world.network.calm = False
+        world.network.cuts.update(cuts)
+        world.at(world.time + for_ms, world.network.cuts.difference_update, cuts)
+
+
+# Processes ---------------------------------------------------------------------------------------
+
+
+def kill(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    world.kill(victim)
+    world.at(world.time + for_ms, world.start, victim)
+
+
+def lose_power(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    world.lose_power(victim)
+    world.at(world.time + for_ms, world.start, victim)
+
+
+def lose_power_everywhere(world: World, chance: Chance, for_ms: int) -> None:
+    """All machines at once; they come back one by one."""
+    for victim in world.replicas.values():
+        world.lose_power(victim)
+        world.at(world.time + chance.below(for_ms), world.start, victim)
+
+
+def crash_loop(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    period = 10 + chance.below(500)
+    for start in range(0, for_ms, 2 * period):
+        world.at(world.time + start, _unless_healed, world, world.kill, victim)
+        world.at(world.time + start + period, world.start, victim)
+
+
+def crash_between_actions(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    world.crash_permille[victim.id] = chance.between(1, 30)
+    world.at(world.time + for_ms, _forget, world.crash_permille, victim)
+
+
+def shut_down(world: World, chance: Chance, for_ms: int) -> None:
+    """In order: the replica says goodbye, and ends a while later."""
+    victim = some_replica(world, chance)
+    if victim.core is not None and not victim.paused:
+        victim.shut_down()
+        world.at(world.time + chance.below(500), _unless_healed, world, world.kill, victim)
+        world.at(world.time + 500 + for_ms, world.start, victim)
+
+
+def pause(world: World, chance: Chance, for_ms: int) -> None:
+    """Beyond every timeout, now and then; then all that came meanwhile is there at once."""
+    victim = some_replica(world, chance)
+    if victim.core is not None and not victim.paused:
+        victim.paused = True
+        long = for_ms if chance.below(2) else for_ms + 5000
+        world.at(world.time + long, _resume, victim, victim.incarnation)
+
+
+def _resume(victim: Replica, incarnation: int) -> None:
+    if victim.paused and victim.incarnation == incarnation:
+        victim.resume()
+
+
+def _unless_healed(world: World, act: Callable[[Replica], None], victim: Replica) -> None:
+    if not world.healed:
+        act(victim)
+
+
+def _forget(rates: dict[int, int], victim: Replica) -> None:
+    rates.pop(victim.id, None)
+
+
+# Disks -------------------------------------------------------------------------------------------
+
+
+def slow_disk(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    world.slow_disks[victim.id] = chance.between(1, 300)
+    world.at(world.time + for_ms, _forget, world.slow_disks, victim)
+
+
+def failing_disk(world: World, chance: Chance, for_ms: int) -> None:
+    """Syncs fail; a process whose sync failed ends, and starts on what was synced before."""
+    victim = some_replica(world, chance)
+    world.slow_disks[victim.id] = 2  # an error needs a moment in which it can happen
+    world.failing_disks[victim.id] = chance.between(10, 300)
+    world.at(world.time + for_ms, _forget, world.failing_disks, victim)
+    world.at(world.time + for_ms, _forget, world.slow_disks, victim)
+
+
+def wipe_disk(world: World, chance: Chance, for_ms: int) -> None:
+    """A replica comes back with an empty disk, in a new directory."""
+    victim = some_replica(world, chance)
+    if victim.core is not None:
+        world.lose_power(victim)
+        _come_back(world, victim, victim.incarnation, 0, world.time + for_ms)
+
+
+def old_disk(world: World, chance: Chance, for_ms: int) -> None:
+    """A replica comes back with an old copy of its log and election state."""
+    victim = some_replica(world, chance)
+    if victim.core is not None:
+        world.lose_power(victim)
+        kept = chance.below(len(victim.disk.batches) + 1)
+        _come_back(world, victim, victim.incarnation, kept, world.time + for_ms)
+
+
+def _come_back(world: World, victim: Replica, incarnation: int, kept: int, when: int) -> None:
+    """Not before the others agreed on a leader of a newer epoch that has committed: until then a
+    majority might rest on what this disk has forgotten, and no protocol survives that."""
+    if victim.core is not None or victim.incarnation != incarnation:
+        return  # healed meanwhile
+    others = [r for r in world.replicas.values() if r is not victim]
+    leader = world.agreed_leader()
+    if (
+        world.time < when
+        or leader is None
+        or leader.core is None
+        or any(other.core is None for other in others)
+        or leader.core.election.epoch <= victim.disk.election.epoch
+        or leader.core.log.high_watermark <= leader.core.role.epoch_start  # type: ignore[attr-defined]  # it leads
+    ):
+        world.at(world.time + 50, _come_back, world, victim, incarnation, kept, when)
+        return
+    world.saw("disk wiped" if kept == 0 else "disk went back to an old copy")
+    victim.lose_disk(kept)
+    world.start(victim)
+
+
+# Clocks and oddities ------------------------------------------------------------------------------
+
+
+def skew_clock(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    rate = chance.between(900, 1100) if chance.below(3) else chance.between(300, 3000)
+    victim.set_rate(rate)
+    world.at(world.time + for_ms, victim.set_rate, 1000)
+
+
+def jump_wall_clock(world: World, chance: Chance, for_ms: int) -> None:
+    victim = some_replica(world, chance)
+    victim.wall_offset_ms += (chance.below(2) * 2 - 1) * for_ms * 100
+
+
+def tiny_fetches(world: World, chance: Chance, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
+    world.batches_per_fetch = 1
+    world.at(world.time + for_ms, _fetch_as_before, world)
+
+
+def _fetch_as_before(world: World) -> None:
+    if not world.healed:
+        world.batches_per_fetch = world.setting.batches_per_fetch
+
+
+def strangers(world: World, chance: Chance, for_ms: int) -> None:
+    """Somebody of another cluster, or with a wrong name, talks to replicas."""
+    for _ in range(1 + chance.below(20)):
+        world.at(world.time + chance.below(for_ms), send_strange_requests, world, chance)
+
+
+KINDS: dict[str, Kind] = {
+    "loss": lose_messages,
+    "duplicates": duplicate_messages,
+    "delay": delay_messages,
+    "one-way": cut_one_way,
+    "isolate": isolate_one,
+    "split": split_in_two,
+    "bridge": split_with_bridge,
+    "ring": majority_ring,
+    "flap": flap,
+    "clog": clog,
+    "reset": reset_connections,
+    "kill": kill,
+    "power": lose_power,
+    "blackout": lose_power_everywhere,
+    "crash-loop": crash_loop,
+    "crash-point": crash_between_actions,
+    "shutdown": shut_down,
+    "pause": pause,
+    "slow-disk": slow_disk,
+    "failing-disk": failing_disk,
+    "wiped-disk": wipe_disk,
+    "old-disk": old_disk,
+    "clock-rate": skew_clock,
+    "wall-clock": jump_wall_clock,
+    "tiny-fetches": tiny_fetches,
+    "strangers": strangers,
+}

@@ -1,0 +1,82 @@
+"""What goes wrong in a run: a plan that is drawn from the seed before the run begins.
+
+Swarm testing: each seed draws a subset of the kinds and how often each of them strikes, so that
+rare combinations and quiet stretches both occur. An entry of a plan does not depend on the others;
+so a plan can be shrunk by leaving entries out.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.fault_kinds import KINDS
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from kraftlog.simulator.world import World
+
+MOST_OF_A_KIND = 4
+#: A fault lasts up to this long: beyond every timeout.
+LONGEST_MS = 6000
+
+
+class Fault(Value):
+    """`dice` decides whatever is left to decide when the fault strikes."""
+
+    number: int
+    kind: str
+    at_ms: int
+    for_ms: int
+    dice: int
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.kind} at {self.at_ms} for {self.for_ms} ms"
+
+
+def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
+    """The plan of a seed; `kinds` limits it to some kinds of faults."""
+    chance = Chance(seed, "faults")
+    names = list(KINDS)
+    chosen = chance.some(names, 1 + chance.below(len(names) // 2))
+    if kinds is not None:
+        chosen = [name for name in names if name in kinds]
+    plan = []
+    for kind in chosen:
+        for _ in range(1 + chance.below(MOST_OF_A_KIND)):
+            at_ms = chance.below(duration_ms)
+            for_ms = 20 + chance.long_tail(chance.below(2500))
+            plan.append((at_ms, kind, min(for_ms, LONGEST_MS), chance.bits(32)))
+    plan.sort()
+    return tuple(
+        [Fault(i, kind, at_ms, for_ms, dice) for i, (at_ms, kind, for_ms, dice) in enumerate(plan)]
+    )
+
+
+def schedule(world: World, plan: Iterable[Fault]) -> None:
+    for fault in plan:
+        world.at(world.time + fault.at_ms, _strike, world, fault)
+
+
+def _strike(world: World, fault: Fault) -> None:
+    if world.healed:
+        return
+    world.note(None, "fault", fault)
+    world.saw(f"fault: {fault.kind}")
+    KINDS[fault.kind](world, Chance(fault.dice, fault.kind), fault.for_ms)
+
+
+def heal(world: World) -> None:
+    """Faults stop: everything runs, everybody hears everybody."""
+    world.healed = True
+    world.network.heal()
+    world.slow_disks.clear()
+    world.failing_disks.clear()
+    world.crash_permille.clear()
+    world.batches_per_fetch = 1000
+    for replica in world.replicas.values():
+        if replica.clock_rate != 1000:
+            replica.set_rate(1000)
+        if replica.paused:
+            replica.resume()
+        world.start(replica)

@@ -1,0 +1,51 @@
+"""The invariants of a quorum, one file each; `docs/simulator.md` lists them with their sources."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.applied_once import AppliedOnce
+from kraftlog.simulator.invariants.client_history import ClientHistory
+from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog.simulator.invariants.durable_majority import DurableMajority
+from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
+from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
+from kraftlog.simulator.invariants.invariant import HOOKS, Invariant
+from kraftlog.simulator.invariants.leader_completeness import LeaderCompleteness
+from kraftlog.simulator.invariants.legal_roles import LegalRoles
+from kraftlog.simulator.invariants.log_matching import LogMatching
+from kraftlog.simulator.invariants.log_shape import LogShape
+from kraftlog.simulator.invariants.one_leader import OneLeader
+from kraftlog.simulator.invariants.one_vote import OneVote
+from kraftlog.simulator.invariants.own_epoch import OwnEpoch
+from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.stable_leader import StableLeader
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.world import World
+
+#: The order counts where several look at the same: `CommittedPrefix` notes what is committed, so
+#: whoever asks what is new about it comes before.
+INVARIANTS: tuple[type[Invariant], ...] = (
+    OneLeader,
+    EpochsGrow,
+    OneVote,
+    SaidAfterWritten,
+    HighWatermarkGrows,
+    OwnEpoch,
+    DurableMajority,
+    CommittedPrefix,
+    LogMatching,
+    LeaderCompleteness,
+    LogShape,
+    LegalRoles,
+    AppliedOnce,
+    StableLeader,
+    ClientHistory,
+)
+
+
+def make_invariants(world: World) -> tuple[Invariant, ...]:
+    return tuple([invariant(world) for invariant in INVARIANTS])
+
+
+__all__ = ["HOOKS", "INVARIANTS", "Invariant", "make_invariants"]

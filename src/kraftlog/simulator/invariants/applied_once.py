@@ -1,0 +1,32 @@
+"""I14: the state machine sees every committed record once, in order, and never another.
+
+Source: Q26; Kafka's listener contract.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.replica import Replica
+
+
+class AppliedOnce(Invariant):
+    name = "applied once"
+
+    def on_apply(self, replica: Replica, offset: int) -> None:
+        assert replica.core is not None
+        high_watermark = replica.core.log.high_watermark
+        if not (replica.applied < offset <= high_watermark):
+            self.fails(
+                f"replica {replica.id} applied up to {replica.applied}, then {offset}; "
+                f"high watermark {high_watermark}"
+            )
+        disk, committed = replica.disk, self.oracle.committed
+        position = disk.position_before(offset)
+        known = min(position, len(committed) - 1)
+        if not (position >= 0 and disk.batches[position].last_offset + 1 == offset):
+            self.fails(f"replica {replica.id} applied a part of a batch up to {offset}")
+        if not (known < 0 or disk.chains[known] == committed[known]):
+            self.fails(f"replica {replica.id} applied what was never committed, below {offset}")

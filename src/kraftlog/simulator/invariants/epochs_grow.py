@@ -1,0 +1,49 @@
+"""I2: a replica's epoch never decreases, and what it takes for durable is on its disk.
+
+Source: Q2, Q3, Q8; Kafka's MonotonicEpoch.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import ElectionState
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class EpochsGrow(Invariant):
+    name = "epochs grow"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.persisted: dict[tuple[int, int], int] = {}
+
+    def on_persist(self, replica: Replica, state: ElectionState) -> None:
+        life = (replica.id, replica.lives)
+        before = self.persisted.get(life, 0)
+        if state.epoch < before:
+            self.fails(f"replica {replica.id} wrote epoch {state.epoch} behind {before}")
+        self.persisted[life] = state.epoch
+
+    def on_start(self, replica: Replica) -> None:
+        assert replica.core is not None
+        before = self.persisted.get((replica.id, replica.lives), 0)
+        if replica.core.election.epoch < before:
+            self.fails(
+                f"replica {replica.id} starts in {replica.core.election.epoch} behind {before}"
+            )
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        seen, now = replica.seen_election, core.election
+        if not (seen is None or now.epoch >= seen.epoch):
+            self.fails(f"replica {replica.id} went from {seen} to {now}")
+        if core.durable_version >= core.version:
+            written = replica.disk.election
+            # Who led an epoch forgets it after a restart, and need not write that down.
+            forgot = now.leader_id == -1 and written.leader_id == replica.id
+            if not (written == now or (forgot and written.replace(leader_id=-1) == now)):
+                self.fails(f"replica {replica.id} takes {now} for durable, the disk has {written}")

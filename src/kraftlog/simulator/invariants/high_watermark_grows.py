@@ -1,0 +1,39 @@
+"""I4: what is committed grows: on each replica while it lives, and from leader to leader.
+
+Source: Q21, Q22; Kafka's MonotonicHighWatermark.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class HighWatermarkGrows(Invariant):
+    name = "high watermark grows"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.newest_epoch = 0
+
+    def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
+        seen = replica.seen_high_watermark
+        if high_watermark < seen:
+            self.fails(f"replica {replica.id}: high watermark {high_watermark} behind {seen}")
+        if high_watermark > core.log.end:
+            self.fails(
+                f"replica {replica.id}: high watermark {high_watermark}, log end {core.log.end}"
+            )
+        epoch = core.election.epoch
+        if core.role.name == "leader" and epoch >= self.newest_epoch:
+            self.newest_epoch = epoch
+            if high_watermark < self.oracle.committed_end:
+                self.fails(
+                    f"leader {replica.id} of epoch {epoch} has {high_watermark}, "
+                    f"{self.oracle.committed_end} was committed before"
+                )

@@ -1,0 +1,64 @@
+"""What all invariants share: they are shown what a step changed, and complain."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import Batch, ElectionState
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class Invariant:
+    """One property. It overrides what it wants to be shown; the rest costs nothing."""
+
+    name = ""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.oracle = world.oracle
+
+    @classmethod
+    def implements(cls, hook: str) -> bool:
+        return getattr(cls, hook) is not getattr(Invariant, hook)
+
+    def fails(self, detail: str) -> NoReturn:
+        raise Violation(self.name, detail)
+
+    def on_start(self, replica: Replica) -> None:
+        """A process has read its disk, and said nothing yet."""
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        """The role or the election state is another; the replica's `seen_…` hold the old ones."""
+
+    def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
+        """What the replica takes for committed grew (or shrank, which one of us forbids)."""
+
+    def on_persist(self, replica: Replica, state: ElectionState) -> None:
+        """An election state has reached the disk."""
+
+    def on_append(self, replica: Replica, batch: Batch) -> None:
+        """The last batch on the replica's disk is new."""
+
+    def on_truncate(self, replica: Replica, offset: int) -> None:
+        """The log on the disk was cut at `offset`."""
+
+    def on_apply(self, replica: Replica, offset: int) -> None:
+        """The state machine was told that everything before `offset` is committed."""
+
+    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+        """A message leaves."""
+
+    def on_full_check(self) -> None:
+        """Now and then, and in the end: look at everything."""
+
+    def on_end(self) -> None:
+        """The run is over."""
+
+
+HOOKS = tuple([name for name in vars(Invariant) if name.startswith("on_")])

@@ -1,0 +1,62 @@
+"""I12: roles follow each other by the rules, and fit the election state and the voters.
+
+Source: Q1, Q2, P1; Kafka's QuorumState, the KRaft specification in TLA+.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import ElectionState
+    from kraftlog.simulator.replica import Replica
+
+
+#: Within an epoch, however many steps there are between.
+NEVER_AFTER = {
+    "voted": {"candidate", "leader", "unattached", "resigned"},
+    "candidate": {"unattached", "resigned"},
+    # By way of a lost pre-vote it may become `voted`, for itself.
+    "leader": {"unattached", "candidate", "follower"},
+    "follower": {"unattached", "voted", "candidate", "leader", "resigned"},
+    "resigned": {"unattached", "candidate", "leader", "follower"},
+    "observer": {"candidate", "leader", "resigned"},
+}
+
+
+def fits(role: str, state: ElectionState, me: ReplicaKey) -> bool:
+    """What the election state must be like in a role; prospective and observer may have any."""
+    leader, voted = state.leader_id, state.voted
+    if role in {"unattached", "voted"}:
+        return leader == -1 and (voted is None) == (role == "unattached")
+    if role == "candidate":
+        return leader == -1 and voted == me
+    if role == "leader":
+        return leader == me.id and voted == me
+    if role == "follower":
+        return leader not in {-1, me.id}
+    return leader == -1 and voted == me if role == "resigned" else True
+
+
+class LegalRoles(Invariant):
+    name = "legal roles"
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        state, name, me = core.election, core.role.name, replica.id
+        if not (fits(name, state, core.me)):
+            self.fails(f"replica {me} is {name} with {state}")
+        if not (core.is_voter != (name == "observer") or name == "leader"):
+            self.fails(f"replica {me} is {name}, and {'a' if core.is_voter else 'no'} voter")
+        seen = replica.seen_role
+        if seen is None or replica.seen_election.epoch != state.epoch:
+            return
+        if not (name not in NEVER_AFTER.get(seen.name, ())):
+            self.fails(f"replica {me} became {name} after {seen.name} in epoch {state.epoch}")
+        if not (
+            replica.seen_election.leader_id in {-1, state.leader_id}
+            or name in {"observer", "resigned"}
+        ):
+            self.fails(f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}")

@@ -1,0 +1,31 @@
+"""I7: two logs that hold a record of the same offset and epoch are the same up to there.
+
+Source: Raft, section 5.3; the etcd specification in TLA+.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class LogMatching(Invariant):
+    name = "log matching"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.chains: dict[tuple[int, int], int] = {}
+
+    def on_append(self, replica: Replica, batch: Batch) -> None:
+        chain = replica.disk.chains[-1]
+        point = (batch.base_offset, batch.epoch)
+        if self.chains.setdefault(point, chain) != chain:
+            self.fails(
+                f"replica {replica.id}: another log has other records up to offset "
+                f"{batch.base_offset} of epoch {batch.epoch}"
+            )

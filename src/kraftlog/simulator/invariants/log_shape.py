@@ -1,0 +1,54 @@
+"""I9: batches and epochs follow each other, nothing committed is cut, the core knows its log.
+
+Source: Q7, Q19; Kafka's log and epoch cache.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.replica import Replica
+
+
+class LogShape(Invariant):
+    name = "log shape"
+
+    def on_append(self, replica: Replica, batch: Batch) -> None:
+        batches = replica.disk.batches
+        end, epoch = 0, 0
+        if len(batches) > 1:
+            end, epoch = batches[-2].last_offset + 1, batches[-2].epoch
+        if not (batch.base_offset == end and batch.last_offset >= end and batch.epoch >= epoch):
+            self.fails(
+                f"replica {replica.id} appended {batch} behind offset {end} of epoch {epoch}"
+            )
+
+    def on_truncate(self, replica: Replica, offset: int) -> None:
+        committed = max(replica.seen_high_watermark, replica.applied)
+        if offset < committed:
+            self.fails(f"replica {replica.id} cut its log at {offset}, below {committed}")
+
+    def on_full_check(self) -> None:
+        for replica in self.world.running:
+            core, disk = replica.core, replica.disk
+            assert core is not None
+            log = core.log
+            if log.end != disk.end:
+                self.fails(
+                    f"replica {replica.id} believes in {log.end}, the log ends at {disk.end}"
+                )
+            if log.flushed > disk.durable_end:
+                self.fails(
+                    f"replica {replica.id} counts on {log.flushed}, durable is {disk.durable_end}"
+                )
+            scan: list[tuple[int, int]] = []
+            for batch in disk.batches:
+                if not scan or batch.epoch > scan[-1][0]:
+                    scan.append((batch.epoch, batch.base_offset))
+            if log.epochs.entries() != scan:
+                self.fails(
+                    f"replica {replica.id} has epochs {log.epochs.entries()}, a scan gives {scan}"
+                )

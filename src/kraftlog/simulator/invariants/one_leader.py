@@ -1,0 +1,35 @@
+"""I1: at most one leader in an epoch, over everything that was ever believed or written down.
+
+Source: Q2; Kafka's SingleLeader, the KRaft and etcd specifications in TLA+.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import ElectionState
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class OneLeader(Invariant):
+    name = "one leader"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.leaders: dict[int, int] = {}
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:  # noqa: ARG002 - invariants are shown alike
+        self._note(core.election)
+
+    def on_persist(self, replica: Replica, state: ElectionState) -> None:  # noqa: ARG002 - invariants are shown alike
+        self._note(state)
+
+    def _note(self, state: ElectionState) -> None:
+        if state.leader_id >= 0:
+            known = self.leaders.setdefault(state.epoch, state.leader_id)
+            if known != state.leader_id:
+                self.fails(f"epoch {state.epoch} is led by {known} and by {state.leader_id}")

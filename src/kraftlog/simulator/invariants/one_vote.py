@@ -1,0 +1,43 @@
+"""I3: a replica votes once in an epoch, also across crashes.
+
+Source: Q2, Q12; openraft's and others' double votes after a crash.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import ElectionState
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class OneVote(Invariant):
+    name = "one vote"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.votes: dict[tuple[int, int, int], Any] = {}
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        if core.durable_version >= core.version:
+            self._note(replica, core.election)
+
+    def on_persist(self, replica: Replica, state: ElectionState) -> None:
+        self._note(replica, state)
+
+    def on_grant(self, replica: Replica, epoch: int, candidate: Any) -> None:
+        known = self.votes.setdefault((replica.id, replica.lives, epoch), candidate)
+        if known != candidate:
+            self.fails(
+                f"replica {replica.id} voted in epoch {epoch} for {known} and for {candidate}"
+            )
+
+    def _note(self, replica: Replica, state: ElectionState) -> None:
+        if state.voted is not None:
+            self.on_grant(replica, state.epoch, state.voted)

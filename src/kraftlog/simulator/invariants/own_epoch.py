@@ -1,0 +1,29 @@
+"""I10: a leader commits nothing before a record of its own epoch.
+
+Source: Q21; Raft, section 5.4.2.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+
+
+class OwnEpoch(Invariant):
+    name = "own epoch"
+
+    def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
+        role = core.role
+        if isinstance(role, Leader) and replica.seen_role is role:
+            epoch = core.election.epoch
+            last = replica.disk.batches[replica.disk.position_before(high_watermark)]
+            if last.epoch != epoch:
+                self.fails(
+                    f"leader {replica.id} of epoch {epoch} committed up to {high_watermark}, "
+                    f"a record of epoch {last.epoch}"
+                )

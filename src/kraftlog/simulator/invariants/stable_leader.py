@@ -1,0 +1,35 @@
+"""I15: while nothing goes wrong, the leader stays.
+
+Source: P2, P3; KIP-996; Kafka checks it in two fixed topologies only.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class StableLeader(Invariant):
+    name = "stable leader"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        #: Who must stay, while a script says that all is well.
+        self.must_stay: tuple[int, int] | None = None
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        if self.must_stay is None:
+            return
+        leader, epoch = self.must_stay
+        if not (
+            core.election.epoch <= epoch and (replica.id != leader or core.role.name == "leader")
+        ):
+            self.fails(
+                f"replica {replica.id} is {core.role.name} in epoch {core.election.epoch}, "
+                f"while {leader} led epoch {epoch} undisturbed"
+            )

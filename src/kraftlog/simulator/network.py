@@ -1,0 +1,174 @@
+"""The network between replicas: requests and their answers, with every way to go astray."""
+
+from __future__ import annotations
+
+from heapq import heappush
+
+from kraftlog.raft.messages import Answered, Asked, FetchAnswer, VoteAnswer
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from kraftlog.raft.messages import Send
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+#: A request's way back: who asked, in which life, and with which number.
+Slot = tuple["Replica", int, int]
+
+
+class Network:
+    """Rates are per thousand messages. While `calm`, messages are delayed and nothing more."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._bits = world.chance("network").bits
+        self.chance = world.chance("network faults")
+        self._low, high = world.setting.network_ms
+        self._span = high - self._low + 1
+        #: Directions (from, to) that carry nothing.
+        self.cuts: set[tuple[int, int]] = set()
+        #: Directions that hold everything back until a time.
+        self.clogged: dict[tuple[int, int], int] = {}
+        self.loss = 0
+        self.duplicates = 0
+        self.delayed = 0
+        self.delay_ms = 0
+        self.calm = True
+
+    # Sending ---------------------------------------------------------------------------------
+
+    def request(self, source: Replica, send: Send) -> None:
+        number, peer = send.number, send.peer
+        channel = source.asked(peer, number, fresh=send.fresh)
+        target = self.world.replicas[peer]
+        slot = (source, source.incarnation, number)
+        self.world.said(source, target, send.body)
+        self._carry(source.id, peer, self._arrive, (target, slot, channel, send.body))
+
+    def respond(self, source: Replica, slot: Slot, body: Any) -> None:
+        asker = slot[0]
+        self.world.said(source, asker, body)
+        kind = type(body)
+        if kind is VoteAnswer:
+            self._note_vote(slot, body)
+        elif kind is FetchAnswer and body.diverging is not None:
+            self.world.saw("log diverges")
+        self._carry(source.id, asker.id, self._answer, (slot, source.id, body))
+
+    def _note_vote(self, slot: Slot, answer: VoteAnswer) -> None:
+        asker = slot[0].core
+        if asker is not None and not answer.granted:
+            is_real = asker.role.name == "candidate"
+            self.world.saw("vote refused" if is_real else "pre-vote refused")
+
+    def _carry(
+        self, source: int, target: int, act: Callable[..., None], arguments: tuple[Any, ...]
+    ) -> None:
+        world = self.world
+        when = world.time + self._low + (self._bits(32) * self._span >> 32)
+        if not self.calm:
+            direction = (source, target)
+            if direction in self.cuts:
+                return
+            if self.chance.permille(self.loss):
+                world.saw("message lost")
+                return
+            if self.chance.permille(self.delayed):
+                when += self.chance.long_tail(self.delay_ms)
+            when = max(when, self.clogged.get(direction, 0))
+            if self.chance.permille(self.duplicates):
+                world.saw("message duplicated")
+                again = when + self.chance.long_tail(self.delay_ms or 20)
+                world.at(again, act, *arguments)
+        world.sequence += 1
+        heappush(world.events, (when, world.sequence, act, arguments))
+
+    # Arriving --------------------------------------------------------------------------------
+
+    def _arrive(
+        self, target: Replica, slot: Slot, channel: tuple[int, int, int], body: Any
+    ) -> None:
+        source, incarnation, number = slot
+        if (source.id, target.id) in self.cuts:
+            return
+        if target.core is None:
+            if target.machine_up:
+                self._refuse(target, source, incarnation)
+            return
+        if target.paused:
+            target.waiting.append((self._arrive, (target, slot, channel, body)))
+            return
+        target.handle(Asked(slot, body, channel, number))
+
+    def _answer(self, slot: Slot, peer: int, body: Any) -> None:
+        source, incarnation, number = slot
+        if incarnation != source.incarnation or (peer, source.id) in self.cuts:
+            return
+        if source.paused:
+            source.waiting.append((self._answer, (slot, peer, body)))
+            return
+        under_way = source.asking.get(peer)
+        if under_way is not None and under_way[0] == number:
+            del source.asking[peer]
+        if source.core is not None:
+            source.handle(Answered(peer, number, body))
+
+    # Connections that end --------------------------------------------------------------------
+
+    def _refuse(self, target: Replica, source: Replica, incarnation: int) -> None:
+        if (target.id, source.id) not in self.cuts:
+            self.world.at(self.world.time + 1, self._refused, source, incarnation, target)
+
+    def _refused(self, source: Replica, incarnation: int, target: Replica) -> None:
+        gone = target.core is None
+        source.disconnected(incarnation, target.id, gone=gone)
+
+    def process_ended(self, dead: Replica) -> None:
+        """The machine of a dead process resets its connections."""
+        for other in self.world.replicas.values():
+            if other is dead or other.core is None:
+                continue
+            if {(dead.id, other.id), (other.id, dead.id)} & self.cuts:
+                continue
+            self.world.at(
+                self.world.time + 1 + self.chance.below(5),
+                self._refused,
+                other,
+                other.incarnation,
+                dead,
+            )
+
+    def reset(self, source: Replica, target: Replica) -> None:
+        """A connection breaks with whatever is on its way; what arrives late finds nobody."""
+        if source.core is not None and target.id in source.asking:
+            self.world.saw("connection reset")
+            source.disconnected(source.incarnation, target.id, gone=False)
+
+    # Faults ----------------------------------------------------------------------------------
+
+    def cut(self, sources: Iterable[int], targets: Iterable[int]) -> None:
+        """One way only."""
+        self.calm = False
+        targets = list(targets)
+        self.cuts.update((a, b) for a in sources for b in targets if a != b)
+
+    def isolate(self, replica_id: int) -> None:
+        everybody = list(self.world.replicas)
+        self.cut([replica_id], everybody)
+        self.cut(everybody, [replica_id])
+
+    def split(self, side: Iterable[int]) -> None:
+        """Two halves that do not hear each other."""
+        one = list(side)
+        other = [replica_id for replica_id in self.world.replicas if replica_id not in one]
+        self.cut(one, other)
+        self.cut(other, one)
+
+    def heal(self) -> None:
+        self.cuts.clear()
+        self.clogged.clear()
+        self.loss = self.duplicates = self.delayed = self.delay_ms = 0
+        self.calm = True

@@ -1,0 +1,101 @@
+"""A replica's disk as the quorum needs it: the log's batches, the election state, and what of them
+would survive a loss of power."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from kraftlog.raft.messages import ElectionState
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.chance import Chance
+
+
+class RaftDisk:
+    """`batches` is what a reader sees; the first `durable` of them have been synced.
+
+    `old_tail` is what a truncation removed that is not synced yet: it may come back. Beside each
+    batch lies its chain, a number for the whole log up to it (see `oracle`).
+    """
+
+    __slots__ = ("bases", "batches", "chains", "cuts", "durable", "election", "old_tail")
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.bases: list[int] = []
+        self.chains: list[int] = []
+        self.durable = 0
+        self.old_tail: list[tuple[Batch, int]] = []
+        #: Counts truncations: a sync that began before one says nothing about what came after.
+        self.cuts = 0
+        self.election = ElectionState()
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last_offset + 1 if self.batches else 0
+
+    @property
+    def durable_end(self) -> int:
+        return self.batches[self.durable - 1].last_offset + 1 if self.durable else 0
+
+    def append(self, batch: Batch, chain: int) -> None:
+        self.batches.append(batch)
+        self.bases.append(batch.base_offset)
+        self.chains.append(chain)
+
+    def truncate(self, offset: int) -> int:
+        """Cut at `offset`; how many batches went."""
+        kept = bisect_left(self.bases, offset)
+        removed = len(self.bases) - kept
+        if kept < self.durable:
+            durable = zip(
+                self.batches[kept : self.durable], self.chains[kept : self.durable], strict=True
+            )
+            self.old_tail[:0] = durable
+            self.durable = kept
+        self._keep(kept)
+        self.cuts += 1
+        return removed
+
+    def sync(self, count: int) -> None:
+        """The first `count` batches, and every truncation so far, are durable."""
+        self.durable = max(self.durable, count)
+        self.old_tail.clear()
+
+    def lose_power(self, chance: Chance) -> int:
+        """Keep what was synced, and of the rest what luck keeps: a torn batch is cut off by
+        recovery, so it is a prefix. How many batches were lost."""
+        unsynced = len(self.batches) - self.durable
+        if self.old_tail and chance.below(2):
+            tail, kept = self.old_tail, self.durable
+            self._keep(kept)
+            for batch, chain in tail:
+                self.append(batch, chain)
+        else:
+            kept = self.durable + chance.below(unsynced + 1)
+            self._keep(kept)
+        self.old_tail = []
+        self.cuts += 1
+        return self.durable + unsynced - kept
+
+    def roll_back(self, count: int) -> None:
+        """An old copy is put back: only the first `count` batches are there."""
+        self._keep(count)
+        self.durable = min(self.durable, count)
+        self.old_tail = []
+        self.cuts += 1
+
+    def _keep(self, count: int) -> None:
+        del self.batches[count:], self.bases[count:], self.chains[count:]
+
+    def between(self, offset: int, limit: int, most: int) -> tuple[Batch, ...]:
+        """At most so many batches from `offset` on that begin before `limit`."""
+        first = bisect_left(self.bases, offset)
+        last = bisect_left(self.bases, limit, first, min(first + most, len(self.bases)))
+        return tuple(self.batches[first:last])
+
+    def position_before(self, offset: int) -> int:
+        """The position of the batch that ends at `offset`; -1 at the start of the log."""
+        return bisect_left(self.bases, offset) - 1

@@ -1,0 +1,450 @@
+"""One simulated replica: a process around a `RaftCore`, with a disk, a clock and connections.
+
+It is the host that the core asks for: it writes before it speaks, holds what waits for the disk,
+numbers its connections, and tells the core what became of its requests.
+"""
+
+from __future__ import annotations
+
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.logstate.voters import ReplicaKey, VoterHistory
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import (
+    Append,
+    Committed,
+    Elected,
+    ElectionPersisted,
+    ElectionState,
+    FetchAnswer,
+    Flushed,
+    LeaderChanged,
+    PeerGone,
+    PersistElection,
+    Proposed,
+    Reply,
+    Send,
+    Stop,
+    Truncate,
+    Unanswered,
+)
+from kraftlog.simulator.oracle import NO_CHAIN
+from kraftlog.simulator.raft_disk import RaftDisk
+from kraftlog.simulator.violation import Violation
+from kraftlog.types import Now
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.simulator.world import World
+
+CLUSTER = "cluster"
+
+
+class Crash(Exception):  # noqa: N818 - a process ends between two of its actions; nothing is wrong
+    """Unwinds the stack of a process that is killed in the middle of what it does."""
+
+
+class Replica:
+    """`core` is None while the process is down. Its life is counted in `incarnation`."""
+
+    def __init__(self, world: World, replica_id: int) -> None:
+        self.world = world
+        self.id = replica_id
+        self.disk = RaftDisk()
+        self.core: RaftCore | None = None
+        self.incarnation = 0
+        #: Wiped disks; and with those that went back to an old copy.
+        self.wipes = 0
+        self.lives = 0
+        self.machine_up = True
+        #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
+        self.clock_base = 0
+        self.clock_since = 0
+        self.clock_rate = 1000
+        self.wall_offset_ms = 0
+        self.now = Now(0, 0)
+        self.now_at = -1
+        self.paused = False
+        self.waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        self.held: list[Any] = []
+        self.asking: dict[int, tuple[int, int]] = {}
+        self.watched: set[int] = set()
+        self.channels: dict[int, tuple[int, int, int]] = {}
+        self.wake_at = -1
+        self.flushing = False
+        self.persisting: list[PersistElection] = []
+        self.writing: PersistElection | None = None
+        #: What the invariants have seen of this life.
+        self.seen_role: Any = None
+        self.seen_election: Any = None
+        self.seen_high_watermark = 0
+        self.applied = 0
+
+    def __repr__(self) -> str:
+        return f"replica {self.id}"
+
+    @property
+    def key(self) -> ReplicaKey:
+        """A wiped disk has another directory id."""
+        return ReplicaKey(self.id, bytes(14) + bytes([self.wipes, self.id + 1]))
+
+    # Life ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Recover from the disk, which is synced first: what is read counts as durable."""
+        world, disk = self.world, self.disk
+        self.incarnation += 1
+        self.machine_up = True
+        disk.sync(len(disk.batches))
+        epochs = EpochCache()
+        for batch in disk.batches:
+            if batch.epoch > epochs.latest:
+                epochs.assign(batch.epoch, batch.base_offset)
+        history = VoterHistory(world.voters)
+        for batch in disk.batches:
+            if batch.voters is not None:
+                history.append(batch.base_offset, batch.voters)
+        log = RaftLog(history, end=disk.end, epochs=epochs)
+        self.clock_base = 1 + (self.id * 7919 + self.incarnation * 104_729) % 1_000_000
+        self.clock_since = world.time
+        self.now_at = -1
+        self.read_clock()
+        config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
+        world.note(self, "starts", disk.election)
+        self.core = RaftCore(self.key, log, disk.election, config, self.now, CLUSTER)
+        world.started(self)
+        self.settle()
+
+    def kill(self) -> None:
+        self.world.note(self, "is killed", "")
+        self.core = None
+        self.paused = False
+        self.waiting.clear()
+        self._forget_process()
+        self.incarnation += 1
+
+    def resume(self) -> None:
+        """What came meanwhile is all there at once; timers are looked at first, or last."""
+        self.paused = False
+        waiting, self.waiting = self.waiting, []
+        if self.world.pause_chance.below(2):
+            waiting.sort(key=lambda event: event[0] == self.wake)
+        for act, arguments in waiting:
+            act(*arguments)
+
+    def lose_disk(self, kept: int) -> None:
+        """While it is down: nothing is left, or an old copy with so many batches."""
+        assert self.core is None, "a process does not survive its disk"
+        self.lives += 1
+        self.wipes += kept == 0
+        self.disk.roll_back(kept)
+        old = self.disk.batches[-1].epoch if self.disk.batches else 0
+        self.disk.election = ElectionState(old)
+
+    def read_clock(self) -> Now:
+        time = self.world.time
+        if self.now_at != time:
+            passed = time - self.clock_since
+            if self.clock_rate != 1000:
+                passed = passed * self.clock_rate // 1000
+            monotonic = self.clock_base + passed
+            self.now = Now(monotonic, 1_700_000_000_000 + time + self.wall_offset_ms)
+            self.now_at = time
+        return self.now
+
+    def set_rate(self, rate: int) -> None:
+        """From now on the clock runs at `rate` ‰; it does not jump."""
+        self.clock_base = self.read_clock().monotonic_ms
+        self.clock_since = self.world.time
+        self.clock_rate = rate
+        if self.core is not None:
+            self.wake_at = -1
+            self._arm()
+
+    # Events ----------------------------------------------------------------------------------
+
+    def handle(self, message: Any) -> None:
+        core = self.core
+        assert core is not None, "only a running process is told anything"
+        if self.world.tracing:
+            self.world.note(self, "handles", message)
+        core.handle(message, self.read_clock())
+        self.settle()
+
+    def wake(self, when: int) -> None:
+        """A timer's event; a timer that was moved meanwhile has another."""
+        core = self.core
+        if self.wake_at != when or core is None:
+            return
+        if self.paused:
+            self.waiting.append((self.wake, (when,)))
+            return
+        self.wake_at = -1
+        deadline = core.deadline()
+        now = self.read_clock()
+        if deadline is None or deadline > now.monotonic_ms:
+            self._arm()
+            return
+        if self.world.tracing:
+            self.world.note(self, "polls", "")
+        core.poll(now)
+        self.settle()
+
+    def propose(self, slot: Any, value: int) -> int:
+        core = self.core
+        assert core is not None, "only a running process is asked"
+        error = core.propose(slot, 1, 100, value, self.read_clock())
+        self.settle()
+        return error
+
+    def shut_down(self) -> None:
+        core = self.core
+        assert core is not None, "only a running process is asked"
+        core.shut_down(self.read_clock())
+        self.settle()
+
+    def _arm(self) -> None:
+        """Have one event for the earliest timer; one that comes too early looks again."""
+        assert self.core is not None
+        deadline = self.core.deadline()
+        if deadline is None:
+            return
+        wait = deadline - self.clock_base
+        if self.clock_rate != 1000:
+            wait = -(-wait * 1000 // self.clock_rate)
+        when = max(self.clock_since + wait, self.world.time)
+        if self.wake_at < 0 or when < self.wake_at:
+            self.wake_at = when
+            self.world.at(when, self.wake, when)
+
+    # Effects ---------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Carry out what the core wants, until it wants no more; then look at the result."""
+        core = self.core
+        assert core is not None
+        try:
+            while effects := core.take_effects():
+                self.world.may_crash(self, effects)
+                for effect in effects:
+                    _CARRY[type(effect)](self, effect)
+                self._use_disk(core)
+        except Crash:
+            return
+        self._arm()
+        self.world.check(self, core)
+
+    def carry_out(self, effect: Any) -> None:
+        _CARRY[type(effect)](self, effect)
+
+    def _use_disk(self, core: RaftCore) -> None:
+        """A disk without latency is done at once; another tells later."""
+        disk, world = self.disk, self.world
+        if self.persisting and self.writing is None:
+            wait = world.disk_ms(self)
+            if wait:
+                self.writing = self.persisting[-1]
+                world.at(world.time + wait, self._written, self.incarnation, self.writing)
+            else:
+                newest = self.persisting[-1]
+                self.persisting.clear()
+                self._write_election(newest)
+                core.handle(ElectionPersisted(newest.version), self.now)
+                self._release()
+        if disk.durable < len(disk.batches) and not self.flushing:
+            wait = world.disk_ms(self)
+            if wait:
+                self.flushing = True
+                count = len(disk.batches)
+                world.at(
+                    world.time + wait, self._flushed, self.incarnation, disk.cuts, count, disk.end
+                )
+            else:
+                disk.sync(len(disk.batches))
+                core.handle(Flushed(disk.end), self.now)
+                self._release()
+
+    def _written(self, incarnation: int, persist: PersistElection) -> None:
+        if incarnation != self.incarnation:
+            return
+        if self.world.disk_fails(self):
+            return
+        self._write_election(persist)
+        self._tell_disk(incarnation, persist)
+
+    def _write_election(self, persist: PersistElection) -> None:
+        self.disk.election = persist.state
+        self.world.persisted(self, persist.state)
+
+    def _flushed(self, incarnation: int, cuts: int, count: int, end: int) -> None:
+        if incarnation != self.incarnation:
+            return
+        if self.world.disk_fails(self):
+            return
+        valid = cuts == self.disk.cuts
+        if valid:
+            self.disk.sync(count)
+        self._tell_disk(incarnation, end if valid else None)
+
+    def _tell_disk(self, incarnation: int, what: PersistElection | int | None) -> None:
+        """The completion reaches the process: at once, or when it runs again."""
+        core = self.core
+        if incarnation != self.incarnation or core is None:
+            return
+        if self.paused:
+            self.waiting.append((self._tell_disk, (incarnation, what)))
+            return
+        now = self.read_clock()
+        if self.world.tracing:
+            self.world.note(self, "wrote", what)
+        if isinstance(what, PersistElection):
+            self.writing = None
+            self.persisting = [p for p in self.persisting if p.version > what.version]
+            core.handle(ElectionPersisted(what.version), now)
+        else:
+            self.flushing = False
+            if what is not None:
+                core.handle(Flushed(what), now)
+        self._release()
+        self._use_disk(core)
+        self.settle()
+
+    def _release(self) -> None:
+        """Say what was waiting for the disk."""
+        if self.held:
+            held, self.held = self.held, []
+            for effect in held:
+                _CARRY[type(effect)](self, effect)
+
+    def _is_durable(self, points: tuple[Any, ...]) -> bool:
+        core = self.core
+        assert core is not None
+        for point in points:
+            if isinstance(point, Elected):
+                if point.version > core.durable_version:
+                    return False
+            elif point.offset > core.log.flushed:
+                return False
+        return True
+
+    def _send(self, effect: Send) -> None:
+        if effect.after and not self._is_durable(effect.after):
+            self.held.append(effect)
+            return
+        self.world.network.request(self, effect)
+
+    def _reply(self, effect: Reply) -> None:
+        body = effect.body
+        if isinstance(body, FetchAnswer) and body.limit > body.offset >= 0 and not body.batches:
+            # The bytes are taken now: later the log may be another.
+            body.batches = self.disk.between(body.offset, body.limit, self.world.batches_per_fetch)
+        if effect.after and not self._is_durable(effect.after):
+            self.held.append(effect)
+            return
+        slot = effect.slot
+        if isinstance(slot, tuple):
+            self.world.network.respond(self, slot, body)
+        elif isinstance(slot, int):
+            self.world.workload.read_answered(slot, body)
+        else:
+            slot.answer = body  # a stranger's
+
+    def _append(self, effect: Append) -> None:
+        disk, batch = self.disk, effect.batch
+        before = disk.chains[-1] if disk.chains else NO_CHAIN
+        disk.append(batch, self.world.oracle.chain(before, batch))
+        self.world.appended(self, batch)
+
+    def _truncate(self, effect: Truncate) -> None:
+        self.disk.truncate(effect.offset)
+        self.world.truncated(self, effect.offset)
+
+    def _persist(self, effect: PersistElection) -> None:
+        self.persisting.append(effect)
+
+    def _committed(self, effect: Committed) -> None:
+        self.world.apply(self, effect.offset)
+
+    def _proposed(self, effect: Proposed) -> None:
+        self.world.workload.proposed(effect.slot, effect.error, effect.offset)
+
+    def _leader_changed(self, effect: LeaderChanged) -> None:
+        self.world.note(self, "sees leader", effect)
+
+    def _stop(self, effect: Stop) -> None:
+        raise Violation("stop", f"replica {self.id} gave up: {effect.why}")
+
+    # Connections -----------------------------------------------------------------------------
+
+    def asked(self, peer: int, number: int, *, fresh: bool) -> tuple[int, int, int]:
+        """A request leaves: on which connection, a new one if it must be `fresh`.
+
+        One without an answer is noticed in time.
+        """
+        self.asking[peer] = (number, self.world.time)
+        if peer not in self.watched:
+            self.watched.add(peer)
+            self._watch_at(peer, self.world.time)
+        channel = self.channels.get(peer, (self.id, self.incarnation, 0))
+        if fresh:
+            channel = (*channel[:2], channel[2] + 1)
+        self.channels[peer] = channel
+        return channel
+
+    def _watch_at(self, peer: int, sent_at: int) -> None:
+        when = sent_at + self.world.setting.request_timeout_ms
+        self.world.at(when, self._watch, self.incarnation, peer)
+
+    def _watch(self, incarnation: int, peer: int) -> None:
+        if incarnation != self.incarnation or self.core is None:
+            return
+        if self.paused:
+            self.waiting.append((self._watch, (incarnation, peer)))
+            return
+        under_way = self.asking.get(peer)
+        if under_way is None:
+            self.watched.discard(peer)
+            return
+        _, sent_at = under_way
+        if sent_at + self.world.setting.request_timeout_ms > self.world.time:
+            self._watch_at(peer, sent_at)
+            return
+        self.watched.discard(peer)
+        self.disconnected(incarnation, peer, gone=False)
+
+    def disconnected(self, incarnation: int, peer: int, *, gone: bool) -> None:
+        """The connection to a peer ended; `gone`: another was refused."""
+        if incarnation != self.incarnation or self.core is None:
+            return
+        if self.paused:
+            self.waiting.append((self._disconnected_late, (incarnation, peer, gone)))
+            return
+        last = self.channels.get(peer, (self.id, self.incarnation, 0))
+        self.channels[peer] = (*last[:2], last[2] + 1)
+        under_way = self.asking.pop(peer, None)
+        if under_way is not None:
+            self.handle(Unanswered(peer, under_way[0]))
+        if gone and incarnation == self.incarnation:
+            self.handle(PeerGone(peer))
+
+    def _disconnected_late(self, incarnation: int, peer: int, gone: bool) -> None:
+        self.disconnected(incarnation, peer, gone=gone)
+
+
+_CARRY: dict[type, Any] = {
+    Append: Replica._append,
+    Truncate: Replica._truncate,
+    Send: Replica._send,
+    Reply: Replica._reply,
+    PersistElection: Replica._persist,
+    Committed: Replica._committed,
+    Proposed: Replica._proposed,
+    LeaderChanged: Replica._leader_changed,
+    Stop: Replica._stop,
+}

@@ -1,0 +1,81 @@
+"""One run: a scenario, a seed, and what came of it, in one line that repeats it."""
+
+from __future__ import annotations
+
+from kraftlog.simulator import faults
+from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.scenarios import MIXTURE_MS, SCENARIOS
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import World
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from typing import Any
+
+    from kraftlog.simulator.faults import Fault
+
+
+class Outcome(Value):
+    """`violation` is None when all went well. `sights` counts the rare situations."""
+
+    scenario: str
+    seed: int
+    violation: Any
+    steps: int
+    events: int
+    time_ms: int
+    sights: Any
+    plan: tuple[Any, ...]
+    options: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.violation is not None
+
+    def __str__(self) -> str:
+        where = f"seed {self.seed} {self.scenario} step {self.steps} time {self.time_ms}"
+        if self.violation is None:
+            return f"{where}: all well"
+        again = f"kraftlog simulate --scenario {self.scenario} --seed {self.seed}{self.options}"
+        return f"{where}: {self.violation} | again: {again}"
+
+
+def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
+    return faults.draw(seed, MIXTURE_MS, kinds)
+
+
+def simulate(
+    scenario: str,
+    seed: int,
+    *,
+    kinds: Collection[str] | None = None,
+    keep: Collection[int] | None = None,
+    trace: Callable[[str], None] | None = None,
+) -> Outcome:
+    """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan."""
+    draw_setting, script = SCENARIOS[scenario]
+    world = World(seed, draw_setting(Chance(seed, f"setting of {scenario}")), trace)
+    if scenario == "mixture":
+        plan = plan_of(seed, kinds)
+        world.plan = tuple([f for f in plan if keep is None or f.number in keep])
+    violation = None
+    try:
+        world.play(script(world))
+    except Violation as found:
+        violation = found
+        world.note(None, "violation", str(found))
+    options = f" --faults {','.join(kinds)}" if kinds is not None else ""
+    if keep is not None:
+        options += f" --keep {','.join(map(str, sorted(keep)))}"
+    return Outcome(
+        scenario,
+        seed,
+        violation,
+        world.steps,
+        world.handled,
+        world.time,
+        world.sights,
+        world.plan,
+        options,
+    )

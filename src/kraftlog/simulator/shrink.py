@@ -1,0 +1,30 @@
+"""A failing run with as few faults as still make it fail in the same way."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.run import simulate
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from kraftlog.simulator.run import Outcome
+
+
+def shrink(failing: Outcome, kinds: Collection[str] | None = None) -> Outcome:
+    """Leave out entries of the plan, many at once at first, then one by one."""
+    kept = [fault.number for fault in failing.plan]
+    best, size = failing, max(len(kept) // 2, 1)
+    while kept:
+        smaller = False
+        for first in range(0, len(kept), size):
+            fewer = kept[:first] + kept[first + size :]
+            outcome = simulate(failing.scenario, failing.seed, kinds=kinds, keep=fewer)
+            if outcome.failed and outcome.violation.invariant == failing.violation.invariant:
+                best, kept, smaller = outcome, fewer, True
+                break
+        if not smaller:
+            if size == 1:
+                break
+            size = max(size // 2, 1)
+    return best

@@ -1,0 +1,68 @@
+"""Requests that nobody may obey: of another cluster, or for another replica (I17)."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.raft.messages import Asked, Begin, End, Fetch, ReadOffset, Vote
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+OTHER_CLUSTER = "another cluster"
+NAME = "identity"
+
+
+class Stranger:
+    """Takes the place of a slot and keeps the answer."""
+
+    def __init__(self) -> None:
+        self.answer: Any = None
+
+    def __repr__(self) -> str:
+        return "a stranger"
+
+
+def send_strange_requests(world: World, chance: Chance) -> None:
+    running = [replica for replica in world.running if not replica.paused]
+    if running:
+        replica = chance.pick(running)
+        ask(world, replica, strange_request(replica, chance))
+
+
+def strange_request(replica: Replica, chance: Chance) -> Any:
+    assert replica.core is not None
+    epoch = replica.core.election.epoch + chance.below(3)
+    me, other = ReplicaKey(0, b"s" * 16), ReplicaKey(replica.id, b"t" * 16)
+    return chance.pick(
+        [
+            Vote(OTHER_CLUSTER, replica.key, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
+            Vote("cluster", other, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
+            Begin("cluster", other, 0, epoch),
+            End(OTHER_CLUSTER, 0, epoch, (replica.key,)),
+            Fetch(OTHER_CLUSTER, me, epoch, 0, 0, 0, 0, 1000),
+            ReadOffset(OTHER_CLUSTER),
+        ]
+    )
+
+
+def ask(world: World, replica: Replica, body: Any) -> None:
+    """Source: Q12, Q18, Q30, P5; the cases of Kafka's own tests of identity."""
+    core, slot = replica.core, Stranger()
+    assert core is not None
+    before = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers.copy())
+    replica.handle(Asked(slot, body, "stranger", 1))
+    world.saw("stranger refused")
+    if replica.core is not core:
+        return  # it crashed
+    after = (core.role, core.election, core.log.end, core.log.high_watermark, core.timers)
+    if before != after:
+        raise Violation(NAME, f"replica {replica.id} obeyed {body}: {before} became {after}")
+    if slot.answer is not None and slot.answer.error == ErrorCode.NONE:
+        raise Violation(NAME, f"replica {replica.id} answered {body} with {slot.answer}")

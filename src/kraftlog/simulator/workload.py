@@ -1,0 +1,150 @@
+"""Clients: they append values that are all different, ask how far they must read, and note what
+they were told."""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import Asked, ReadOffset
+from kraftlog.simulator.log_history import (
+    Acknowledged,
+    Failed,
+    Invoked,
+    LogHistory,
+    ReadAnswered,
+    ReadInvoked,
+    Unknown,
+)
+from kraftlog.simulator.replica import CLUSTER
+from kraftlog.simulator.violation import Violation
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.log_history import Event
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class Workload:
+    """Clients reach any process that runs, whatever the replicas' network is like."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.history = LogHistory()
+        self.acknowledged = 0
+        self.reads_answered = 0
+        self._chance = world.chance("workload")
+        self._next = 0
+        self.appends = self.reads = False
+        self._append_gap_ms = world.setting.append_gap_ms
+
+    def begin(self) -> None:
+        """Clients start; `appends` and `reads` stop them again."""
+        setting = self.world.setting
+        if setting.append_gap_ms[1] and not self.appends:
+            self.appends = True
+            self.world.at(self.world.time, self._append)
+        if setting.read_gap_ms[1] and not self.reads:
+            self.reads = True
+            self.world.at(self.world.time, self._read)
+
+    def slow_down(self) -> None:
+        """Less to do, when nothing more is to be found by much of it."""
+        low, high = self._append_gap_ms
+        self._append_gap_ms = max(low, 100), max(high, 500)
+
+    def stop(self) -> None:
+        self.appends = self.reads = False
+
+    # Appends ---------------------------------------------------------------------------------
+
+    def _append(self) -> None:
+        world = self.world
+        if not self.appends:
+            return
+        world.at(world.time + self._chance.between(*self._append_gap_ms), self._append)
+        leaders = world.leaders
+        if leaders:
+            claimants = list(leaders) if len(leaders) > 1 else None
+            target = self._chance.pick(claimants) if claimants else next(iter(leaders))
+            self.append_at(world.replicas[target])
+
+    def append_at(self, replica: Replica) -> None:
+        value = self._number()
+        self._record(Invoked(value, self.world.time, value))
+        self._propose(replica, replica.incarnation, value)
+
+    def _propose(self, replica: Replica, incarnation: int, value: int) -> None:
+        if replica.core is None or incarnation != replica.incarnation:
+            self._record(Unknown(value, self.world.time))
+        elif replica.paused:
+            replica.waiting.append((self._propose, (replica, incarnation, value)))
+        elif error := replica.propose(value, value):
+            self.world.note(replica, "refuses", error)
+            self._record(Failed(value, self.world.time))
+
+    def proposed(self, value: int, error: int, end_offset: int) -> None:
+        time = self.world.time
+        if error:
+            self.world.saw("append of unknown outcome")
+            self._record(Unknown(value, time))
+        else:
+            self.acknowledged += 1
+            self.world.progress += 1
+            self._record(Acknowledged(value, time, end_offset - 1))
+
+    # Reads -----------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        world = self.world
+        if not self.reads:
+            return
+        world.at(world.time + self._chance.between(*world.setting.read_gap_ms), self._read)
+        running = world.running
+        if running:
+            claimants = [world.replicas[leader] for leader in world.leaders]
+            asked = claimants if claimants and self._chance.below(4) else running
+            self.read_at(self._chance.pick(asked))
+
+    def read_at(self, replica: Replica) -> None:
+        number = self._number()
+        self._record(ReadInvoked(number, self.world.time))
+        self._ask(replica, replica.incarnation, number)
+
+    def _ask(self, replica: Replica, incarnation: int, number: int) -> None:
+        if replica.core is None or incarnation != replica.incarnation:
+            return
+        if replica.paused:
+            replica.waiting.append((self._ask, (replica, incarnation, number)))
+            return
+        replica.handle(Asked(number, ReadOffset(CLUSTER)))
+
+    def read_answered(self, number: int, body: Any) -> None:
+        time = self.world.time
+        if body.error:
+            self.world.saw("read refused")
+            self._record(Failed(number, time))
+        else:
+            self.world.saw("read proved by a majority")
+            self.reads_answered += 1
+            self.world.progress += 1
+            self._record(ReadAnswered(number, time, body.offset))
+
+    # Judging ---------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _record(self, event: Event) -> None:
+        self.history.record(event)
+        if self.history.violations:
+            raise Violation("client history", self.history.violations[0])
+
+    def judge(self) -> list[str]:
+        """Hold what clients were told against everything that was ever committed."""
+        final: list[tuple[int, int | None]] = [
+            (batch.base_offset, batch.payload if isinstance(batch.payload, int) else None)
+            for batch in self.world.oracle.committed_batches
+        ]
+        return self.history.finish(final)

@@ -1,0 +1,296 @@
+"""The simulated world: virtual time, the events that are due, and what every step is held against.
+
+Nothing polls: messages, timers, completions of disks, the workload and faults are the only events,
+in the order of (time, sequence). Each thing that a core is told is a step; after each the
+invariants see what it changed.
+"""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+
+from kraftlog.logstate.voters import voters_by_id
+from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.invariants import HOOKS, make_invariants
+from kraftlog.simulator.network import Network
+from kraftlog.simulator.oracle import Oracle
+from kraftlog.simulator.replica import Crash, Replica
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.workload import Workload
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import Batch, ElectionState
+    from kraftlog.simulator.faults import Fault
+    from kraftlog.simulator.setting import Setting
+
+FULL_CHECK_EVERY = 1000
+
+
+class Goal(Value):
+    """What a script waits for. One that is not `required` is only time that passes."""
+
+    what: str
+    met: Any
+    within_ms: int
+    required: bool = True
+
+
+def passing(ms: int) -> Goal:
+    return Goal("time passes", None, ms, required=False)
+
+
+class World:
+    """`note` writes the trace, when there is one; `saw` counts the rare situations."""
+
+    def __init__(
+        self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
+    ) -> None:
+        self.seed = seed
+        self.setting = setting
+        self.time = 0
+        self.sequence = 0
+        self.steps = 0
+        self.handled = 0
+        self.events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
+        self.tracing = trace is not None
+        self._trace = trace
+        #: The faults of this run; once `healed`, none strikes any more.
+        self.plan: tuple[Fault, ...] = ()
+        self.healed = False
+        self.elections = 0
+        self.batches_per_fetch = setting.batches_per_fetch
+        self.sights: dict[str, int] = {}
+        #: Changes whenever a goal might have been reached.
+        self.progress = 0
+        self.voters = voters_by_id(*range(setting.voters))
+        self.oracle = Oracle()
+        self._disk_chance = self.chance("disk")
+        self.pause_chance = self.chance("pauses")
+        self._crash_chance = self.chance("crash points")
+        self.slow_disks: dict[int, int] = {}
+        self.failing_disks: dict[int, int] = {}
+        self.crash_permille: dict[int, int] = {}
+        #: Replicas that claim to lead, by what the newest step of each has shown.
+        self.leaders: dict[int, int] = {}
+        self.replicas = {
+            replica_id: Replica(self, replica_id)
+            for replica_id in range(setting.voters + setting.observers)
+        }
+        self.network = Network(self)
+        self.workload = Workload(self)
+        self.invariants = make_invariants(self)
+        self._on = {
+            hook: tuple([getattr(one, hook) for one in self.invariants if one.implements(hook)])
+            for hook in HOOKS
+        }
+
+    # Time ------------------------------------------------------------------------------------
+
+    def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None:
+        self.sequence += 1
+        heappush(self.events, (when, self.sequence, act, arguments))
+
+    def play(self, script: Iterator[Goal]) -> None:
+        """Reach one goal of the script after the other."""
+        try:
+            for goal in script:
+                self.pursue(goal)
+            self.full_check(final=True)
+        except Violation:
+            raise
+        except Exception as error:  # a core that breaks has a bug, whatever the exception
+            raise Violation("exception", f"{type(error).__name__}: {error}") from error
+
+    def pursue(self, goal: Goal) -> None:
+        """Let events happen until the goal is met, or its time is over."""
+        events, end, met = self.events, self.time + goal.within_ms, goal.met
+        seen = -1
+        while True:
+            if met is not None and self.progress != seen:
+                seen = self.progress
+                if met():
+                    return
+            if not events or events[0][0] > end:
+                break
+            self.time, _, act, arguments = heappop(events)
+            self.handled += 1
+            act(*arguments)
+        self.time = end
+        if goal.required and not met():
+            raise Violation("liveness", f"not within {goal.within_ms} ms: {goal.what}")
+
+    # What replicas report --------------------------------------------------------------------
+
+    def chance(self, concern: str) -> Chance:
+        return Chance(self.seed, concern)
+
+    def saw(self, what: str) -> None:
+        self.sights[what] = self.sights.get(what, 0) + 1
+
+    def note(self, replica: Replica | None, what: str, detail: Any) -> None:
+        if self._trace is not None:
+            who = "-" if replica is None else replica.id
+            self._trace(f"{self.time} {self.steps} {who} {what} {detail!r}")
+
+    def check(self, replica: Replica, core: RaftCore) -> None:
+        """A step is over: show the invariants what it changed."""
+        self.steps += 1
+        if core.role is not replica.seen_role or core.election is not replica.seen_election:
+            self.progress += 1
+            for look in self._on["on_role"]:
+                look(replica, core)
+            self._note_sights(replica, core)
+            if core.role.name == "leader":
+                self.leaders[replica.id] = core.election.epoch
+            else:
+                self.leaders.pop(replica.id, None)
+            replica.seen_role, replica.seen_election = core.role, core.election
+        high_watermark = core.log.high_watermark
+        if high_watermark != replica.seen_high_watermark:
+            self.progress += 1
+            for look in self._on["on_commit"]:
+                look(replica, core, high_watermark)
+            replica.seen_high_watermark = high_watermark
+        if self.steps % FULL_CHECK_EVERY == 0:
+            self.full_check()
+
+    def _note_sights(self, replica: Replica, core: RaftCore) -> None:
+        name = core.role.name
+        before = None if replica.seen_role is None else replica.seen_role.name
+        if name == "leader" and before != "leader":
+            self.elections += 1
+            if self.elections > 1:
+                self.saw("leader change")
+        elif name == "resigned" and before == "leader":
+            self.saw("leader resigned")
+
+    def full_check(self, *, final: bool = False) -> None:
+        for look in self._on["on_full_check"]:
+            look()
+        if final:
+            for look in self._on["on_end"]:
+                look()
+
+    def started(self, replica: Replica) -> None:
+        self.progress += 1
+        for look in self._on["on_start"]:
+            look(replica)
+
+    def persisted(self, replica: Replica, state: ElectionState) -> None:
+        for look in self._on["on_persist"]:
+            look(replica, state)
+
+    def said(self, replica: Replica, to: Replica, body: Any) -> None:
+        for look in self._on["on_say"]:
+            look(replica, to, body)
+
+    def appended(self, replica: Replica, batch: Batch) -> None:
+        for look in self._on["on_append"]:
+            look(replica, batch)
+
+    def truncated(self, replica: Replica, offset: int) -> None:
+        self.saw("truncation")
+        for look in self._on["on_truncate"]:
+            look(replica, offset)
+
+    def apply(self, replica: Replica, offset: int) -> None:
+        for look in self._on["on_apply"]:
+            look(replica, offset)
+        replica.applied = offset
+
+    # Disks and processes ---------------------------------------------------------------------
+
+    def disk_ms(self, replica: Replica) -> int:
+        low, high = self.setting.disk_ms
+        slow = self.slow_disks.get(replica.id, 0)
+        if high == 0 and not slow:
+            return 0
+        wait = self._disk_chance.between(low, high)
+        return wait + self._disk_chance.long_tail(slow) if slow else wait
+
+    def disk_fails(self, replica: Replica) -> bool:
+        """A failed sync ends the process: what was not synced by then is lost."""
+        if not self._disk_chance.permille(self.failing_disks.get(replica.id, 0)):
+            return False
+        self.saw("sync failed")
+        self.lose_power(replica)
+        self.at(self.time + 100 + self._disk_chance.below(2000), self.start, replica)
+        return True
+
+    def may_crash(self, replica: Replica, effects: list[Any]) -> None:
+        """The process may end between two of its actions: the first few happen, no more."""
+        rate = self.crash_permille.get(replica.id, 0) if self.crash_permille else 0
+        if not self._crash_chance.permille(rate):
+            return
+        self.saw("crash between two actions")
+        for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
+            replica.carry_out(effect)
+        if self._crash_chance.below(2):
+            self.lose_power(replica)
+        else:
+            self.kill(replica)
+        self.at(self.time + 50 + self._crash_chance.below(2000), self.start, replica)
+        raise Crash
+
+    def kill(self, replica: Replica) -> None:
+        """The process ends; its machine, and what was written without sync, stay."""
+        if replica.core is None:
+            return
+        self._end(replica)
+        self.network.process_ended(replica)
+
+    def lose_power(self, replica: Replica) -> None:
+        """The machine ends: what was not synced may be gone."""
+        if replica.core is None:
+            return
+        self._end(replica)
+        replica.machine_up = False
+        if replica.disk.lose_power(self._disk_chance):
+            self.saw("unsynced batches lost")
+
+    def _end(self, replica: Replica) -> None:
+        self.progress += 1
+        self.leaders.pop(replica.id, None)
+        if replica.writing is not None and self._disk_chance.below(2):
+            replica.disk.election = replica.writing.state
+            self.persisted(replica, replica.writing.state)
+        replica.kill()
+
+    def start(self, replica: Replica) -> None:
+        if replica.core is None:
+            replica.start()
+
+    # What a script asks for --------------------------------------------------------------------
+
+    @property
+    def running(self) -> list[Replica]:
+        return [replica for replica in self.replicas.values() if replica.core is not None]
+
+    def leader(self) -> Replica | None:
+        """Whoever leads the newest epoch that has a leader."""
+        if not self.leaders:
+            return None
+        newest = max(self.leaders, key=self.leaders.__getitem__)
+        return self.replicas[newest]
+
+    def agreed_leader(self) -> Replica | None:
+        """The leader that every running replica knows, in one epoch."""
+        leader = self.leader()
+        if leader is None or leader.core is None:
+            return None
+        epoch = leader.core.election.epoch
+        for replica in self.running:
+            assert replica.core is not None
+            election = replica.core.election
+            if election.epoch != epoch or election.leader_id != leader.id:
+                return None
+        return leader
+
+    def high_watermarks(self) -> dict[int, int]:
+        """Of the replicas that run."""
+        return {r.id: r.core.log.high_watermark for r in self.running if r.core is not None}
