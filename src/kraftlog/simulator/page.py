@@ -34,9 +34,7 @@ def play_page(
         worlds.append(RecordedWorld(*arguments))
         return worlds[0]
 
-    outcome = simulate(
-        scenario, seed, kinds=kinds, keep=keep, trace=trace, make_world=recorded
-    )
+    outcome = simulate(scenario, seed, kinds=kinds, keep=keep, trace=trace, make_world=recorded)
     return render(data_of(worlds[0], outcome))
 
 

@@ -210,18 +210,20 @@ class RecordedWorld(World):
 
     def check(self, replica: Replica, core: Any) -> None:
         self.recording.time = self.time
-        self.recording.saw_replica(replica.id, self._state(replica))
+        self.recording.saw_replica(replica.id, self.state_of(replica))
         super().check(replica, core)
 
     def look(self) -> None:
         recording = self.recording
         recording.time = self.time
         for replica in self.replicas.values():
-            recording.saw_replica(replica.id, self._state(replica))
+            recording.saw_replica(replica.id, self.state_of(replica))
         cuts = self.network.cuts
         if cuts != self._cuts:
             self._cuts = set(cuts)
-            self._cut_text = sentences.describe_cuts(self.replicas, cuts)
+            self._cut_text = sentences.describe_cuts(
+                self.replicas, range(self.setting.voters), cuts
+            )
             recording.cuts.append((recording.moment(), tuple(sorted(cuts))))
         wrong = sentences.conditions(self, self._cut_text)
         if wrong != self._wrong:
@@ -233,7 +235,7 @@ class RecordedWorld(World):
         self.look()
         self.recording.finish()
 
-    def _state(self, replica: Replica) -> State:
+    def state_of(self, replica: Replica) -> State:
         core = replica.core
         if core is None:
             return self._state_on_disk(replica)
@@ -284,7 +286,10 @@ class RecordedWorld(World):
         recording.time = self.time
         super().note(replica, what, detail)
         if what == "starts" and replica is not None:
-            recording.happened(replica.id, "fault", f"{replica.id} starts, with what its disk holds.")
+            disk = replica.disk
+            recording.happened(
+                replica.id, "fault", sentences.started(replica.id, disk.end, disk.election.epoch)
+            )
         elif what == "fault" and detail.kind in sentences.STRIKES:
             recording.happened(-1, "fault", sentences.STRIKES[detail.kind])
         elif what == "violation":
@@ -319,7 +324,9 @@ class RecordedNetwork(Network):
         recording.time = world.time
         is_request = act == self._arrive
         way_back, body = arguments[1 if is_request else 0], arguments[-1]
-        message = recording.sent(world.replicas[source], target, way_back, body)
+        sender = world.replicas[source]
+        recording.saw_replica(source, world.state_of(sender))  # first what made it speak
+        message = recording.sent(sender, target, way_back, body)
         before = world.sequence
         super()._carry(source, target, self._land, (message, act, arguments))
         if world.sequence == before:
@@ -354,12 +361,19 @@ class RecordedWorkload(Workload):
         self.world.recording.happened(who, "client", f"A client asks {who} how far to read.")
         super().read_at(replica)
 
+    def _look_at_leaders(self) -> None:
+        """So that a commit stands before what follows from it."""
+        world = self.world
+        for who in world.leaders:
+            world.recording.saw_replica(who, world.state_of(world.replicas[who]))
+
     def _record(self, event: Event) -> None:
         node, text = self._asked, ""
         match event:
             case Invoked(id=number):
                 text = f"A client asks {node} to append value {number}."
             case Acknowledged(id=number, offset=offset):
+                self._look_at_leaders()
                 node, text = -1, f"A client hears that value {number} is safe at offset {offset}."
             case Unknown(id=number):
                 node, text = -1, f"A client never learns what became of value {number}."

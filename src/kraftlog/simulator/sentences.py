@@ -56,7 +56,7 @@ def request(source: int, target: int, body: Any) -> str:
         order = ", ".join([str(key.id) for key in body.successors])
         return f"{source} tells {target} that it leaves; who should stand, best first: {order}"
     assert isinstance(body, Fetch)
-    return f"{source} fetches from {target}: it has all before {body.offset}, what comes then?"
+    return f"{source} fetches from {target}: it has all before {body.offset}"
 
 
 def became_of(asked: Any, fate: str, answer: Any) -> str:
@@ -145,7 +145,9 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
     """What a replica has become, or learned about its epoch."""
     match name:
         case "prospective":
-            return f"{who} misses a leader and asks around first: the pre-vote, still epoch {epoch}."
+            return (
+                f"{who} misses a leader and asks around first: the pre-vote, still epoch {epoch}."
+            )
         case "candidate":
             return f"{who} stands in the new epoch {epoch} and votes for itself."
         case "leader":
@@ -158,8 +160,14 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
             return f"{who} leads epoch {epoch} no more: it resigned."
         case "observer":
             known = f"follows {leader}" if leader >= 0 else "looks for a leader"
-            return f"{who} observes: it {known} in epoch {epoch}, without a vote."
+            return f"{who}, an observer, {known} in epoch {epoch}."
     return f"{who} knows no leader of epoch {epoch}."
+
+
+def started(who: int, end: int, epoch: int) -> str:
+    if not end and not epoch:
+        return f"{who} starts with an empty disk."
+    return f"{who} starts with what its disk holds: all before {end}, and epoch {epoch}."
 
 
 def appended(who: int, first: int, end: int, *, leads: bool) -> str:
@@ -215,21 +223,38 @@ def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
     return found
 
 
-def describe_cuts(everybody: Iterable[int], cuts: Collection[tuple[int, int]]) -> str:
+def describe_cuts(
+    everybody: Collection[int], voters: Collection[int], cuts: Collection[tuple[int, int]]
+) -> str:
     """Groups that do not hear each other, or the directions that carry nothing."""
     if not cuts:
         return ""
-    groups: list[set[int]] = []
-    for who in everybody:
-        near = [g for g in groups if any({(who, o), (o, who)} - set(cuts) for o in g)]
-        groups = [g for g in groups if g not in near] + [{who}.union(*near)]
+    groups = _hearing_groups(everybody, cuts)
     if len(groups) > 1:
-        alone = sorted(min(group) for group in groups if len(group) == 1)
+        alone = sorted([min(group) for group in groups if len(group) == 1])
         if len(alone) >= len(groups) - 1:
-            names = " and ".join(map(str, alone))
-            return f"{names} {'is' if len(alone) == 1 else 'are'} cut off"
-        sides = sorted([" ".join(map(str, sorted(group))) for group in groups])
-        return f"split: {' | '.join(sides)}"
-    shown = [f"{a}→{b}" for a, b in sorted(cuts)]
+            return f"{' and '.join(map(str, alone))} {'is' if len(alone) == 1 else 'are'} cut off"
+        return f"split: {_sides(groups)}"
+    groups = _hearing_groups(voters, cuts)
+    if len(groups) > 1:
+        return f"voters split: {_sides(groups)}"
+    shown = [
+        f"{a}↔{b}" if (b, a) in cuts else f"{a}→{b}"
+        for a, b in sorted(cuts)
+        if a < b or (b, a) not in cuts
+    ]
     more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
     return f"no way {' '.join(shown[:4])}{more}"
+
+
+def _hearing_groups(among: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
+    """Who reaches whom of these, in some direction and over some of them."""
+    groups: list[set[int]] = []
+    for who in among:
+        near = [g for g in groups if any((who, o) not in cuts or (o, who) not in cuts for o in g)]
+        groups = [g for g in groups if g not in near] + [{who}.union(*near)]
+    return groups
+
+
+def _sides(groups: list[set[int]]) -> str:
+    return " | ".join(sorted([" ".join(map(str, sorted(group))) for group in groups]))

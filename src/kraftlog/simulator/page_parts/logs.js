@@ -1,6 +1,6 @@
 // One lane per replica: its log, offset below offset.
 
-const LANE = {name: 74, box: 15, gap: 2, ruler: 15, note: 150};
+const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 170};
 
 function drawBox(offset, first, top, height, state) {
   const epoch = epochOf(state.epochs, offset);
@@ -29,7 +29,8 @@ function drawLane(id, state, top, height, first, count) {
     const x = LANE.name + (state.mark - first) * (LANE.box + LANE.gap) - LANE.gap / 2;
     parts.push(`<path class="mark" d="M${x} ${top - 1}v${height - 1}"/><path class="mark-top" d="M${x - 4} ${top - 2}h8l-4 5z"/>`);
   }
-  const note = state.role === "down" ? `ends at ${state.end}` : `${state.mark} of ${state.end} committed`;
+  const beyond = state.end > first + count ? `${state.end - first - count} more ›  ` : "";
+  const note = beyond + (state.role === "down" ? `ends at ${state.end}` : `${state.mark} of ${state.end} committed`);
   parts.push(`<text class="lane-note" x="100%" y="${middle}" text-anchor="end">${note}</text></g>`);
   return parts.join("");
 }
@@ -39,8 +40,11 @@ function drawLogs(time) {
   const states = nodes.map((id) => stateAt(id, time));
   const count = Math.max(Math.floor((place.clientWidth - 20 - LANE.name - LANE.note) / (LANE.box + LANE.gap)), 10);
   const end = Math.max(...states.map((state) => state.end));
+  // What is about to be committed is what matters; a long tail that never will be is only counted.
   // In steps, so that boxes do not run while one looks at them.
-  const first = end <= count ? 0 : Math.ceil((end - count) / 5) * 5;
+  const mark = Math.max(...states.map((state) => state.mark));
+  const last = Math.min(end, mark + Math.floor(count * 0.4));
+  const first = last <= count ? 0 : Math.ceil((last - count) / 5) * 5;
   const height = nodes.length > 7 ? 17 : 21;
   const ruler = [];
   for (let offset = first; offset < first + count; offset += 5) {

@@ -7,7 +7,7 @@ const LIST_AROUND = 80;
 const HURRY = 12;
 
 const view = {time: 0, event: -1, playing: false, speed: 20, last: 0};
-const hidden = {kinds: new Set(), nodes: new Set()};
+const hidden = {kinds: new Set(["log", "client"]), nodes: new Set()};
 let listed = [];
 let listTop = -1;
 let timeX = null;
@@ -212,9 +212,11 @@ function listen() {
   window.addEventListener("resize", () => { timeX = drawTimeline(); draw(); });
 }
 
+const count = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
 function begin() {
   element("run-name").textContent = `${run.scenario}, seed ${run.seed}`;
-  element("outcome").textContent = run.failed ? run.outcome : `${run.voters} voters, ${run.observers} observers; every rule held`;
+  element("outcome").textContent = run.failed ? run.outcome : `${count(run.voters, "voter")}, ${count(run.observers, "observer")}; every rule held`;
   element("outcome").classList.toggle("failed", run.failed);
   document.title = `${run.scenario}, seed ${run.seed}: a run of the quorum`;
   element("slider").max = run.end;

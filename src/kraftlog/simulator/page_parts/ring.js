@@ -1,6 +1,6 @@
 // The ring: replicas, and messages on their way between them.
 
-const RING = {x: 330, y: 166, width: 236, height: 112, node: 27};
+const RING = {x: 330, y: 160, width: 212, height: 112, node: 30};
 const places = nodes.map((id) => {
   const angle = (2 * Math.PI * id) / nodes.length - Math.PI / 2;
   return {x: RING.x + RING.width * Math.cos(angle), y: RING.y + RING.height * Math.sin(angle)};
@@ -53,28 +53,39 @@ function drawMessage(index, time, fadeMs, told) {
   return `${line}<circle ${at} class="message-dot" cx="${fixed(x)}" cy="${fixed(y)}" r="5.5" fill="${fill}" stroke="${colour}"/>`;
 }
 
-function noteOf(state) {
-  if (state.role === "down") return "";
-  if (state.writing) return "writing to disk …";
-  if (state.role === "leader" || state.role === "candidate") return "";
-  if (state.leader >= 0) return `leader: ${state.leader}`;
-  return state.voted >= 0 ? `vote: ${state.voted}` : "no leader";
+// What stands beside a replica: its role, its leader, its vote.
+function linesOf(id, state) {
+  const role = (state.role === "leader" ? "★ " : "") + state.role + (state.paused ? ", paused" : "");
+  if (state.role === "down") return [role];
+  const lines = [role];
+  if (state.role !== "leader") lines.push(state.leader < 0 ? "no leader" : `leader: ${state.leader}`);
+  if (isVoter(id)) {
+    const vote = state.voted < 0 ? "no vote" : state.voted === id ? "voted for itself" : `voted for ${state.voted}`;
+    lines.push(state.writing ? `${vote} (to disk …)` : vote);
+  }
+  return lines;
+}
+
+// Outside the ring, where no message passes.
+function drawLabel(id, lines) {
+  const {x, y} = places[id];
+  const side = Math.abs(x - RING.x) < 20 ? 0 : Math.sign(x - RING.x);
+  const anchor = side === 0 ? "middle" : side > 0 ? "start" : "end";
+  const above = side === 0 && y < RING.y;
+  const first = side !== 0 ? 4 - 6.5 * (lines.length - 1) : above ? -RING.node - 10 - 13 * (lines.length - 1) : RING.node + 19;
+  return lines.map((line, row) =>
+    `<text class="${row ? "note" : "role"}" x="${side * (RING.node + 12)}" y="${first + 13 * row}" text-anchor="${anchor}">${line}</text>`).join("");
 }
 
 function drawNode(id, time, shown) {
   const state = stateAt(id, time), {x, y} = places[id];
-  const role = state.paused ? `${state.role}, paused` : state.role;
-  const body = `<circle class="body" r="${RING.node}" fill="var(--${state.role})"/>`;
-  const crown = state.role === "leader" ? `<circle class="crown" r="${RING.node + 5}"/><text y="-36" text-anchor="middle" fill="var(--leader)">★</text>` : "";
-  const side = Math.abs(x - RING.x) < 20 ? 0 : Math.sign(x - RING.x);
-  const anchor = side === 0 ? "middle" : side > 0 ? "start" : "end";
-  const lines = side === 0 ? [0, RING.node + 17, RING.node + 30] : [side * (RING.node + 9), -2, 12];
-  const vote = state.voted >= 0 ? `vote ${state.voted}` : "no vote";
+  const crown = state.role === "leader" ? `<circle class="crown" r="${RING.node + 5}"/>` : "";
+  const lines = linesOf(id, state);
   return `<g class="node${shown ? "" : " off"}" data-node="${id}" data-role="${state.role}" data-epoch="${state.epoch}" data-leader="${state.leader}" data-voted="${state.voted}" data-voter="${isVoter(id)}" transform="translate(${fixed(x)} ${fixed(y)})">` +
-    `<title>${id}: ${role}, epoch ${state.epoch}, ${vote}, log to ${state.end}, ${state.mark} committed</title>${crown}${body}` +
+    `<title>${id}: ${lines.join(", ")}; epoch ${state.epoch}; log up to ${state.end}, ${state.mark} committed</title>${crown}` +
+    `<circle class="body" r="${RING.node}" fill="var(--${state.role})"/>` +
     `<text class="id" y="4" text-anchor="middle">${id}</text><text class="epoch" y="17" text-anchor="middle">epoch ${state.epoch}</text>` +
-    `<text class="role" x="${lines[0]}" y="${lines[1]}" text-anchor="${anchor}">${role}</text>` +
-    `<text class="note" x="${lines[0]}" y="${lines[2]}" text-anchor="${anchor}">${noteOf(state)}</text></g>`;
+    `${drawLabel(id, lines)}</g>`;
 }
 
 function drawRing(time, fadeMs, told, shows) {
@@ -84,5 +95,6 @@ function drawRing(time, fadeMs, told, shows) {
   const messages = lit.filter((index) => index === told || shows.message(run.messages[index]))
     .map((index) => drawMessage(index, time, fadeMs, told));
   const circles = nodes.map((id) => drawNode(id, time, shows.node(id)));
-  document.getElementById("ring").innerHTML = cuts.join("") + messages.join("") + circles.join("");
+  const broken = faultsAt(time).map((fault, row) => `<text class="wrong" x="0" y="${-12 + 15 * row}">⚠ ${escapeText(fault[FAULT.what])}</text>`);
+  document.getElementById("ring").innerHTML = broken.join("") + cuts.join("") + messages.join("") + circles.join("");
 }
