@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test check fix bench docs fuzz lock clean
+.PHONY: help setup run test coverage check fix bench docs fuzz lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -31,6 +31,14 @@ run: $(READY)
 ## test    every test, on all cores (ARGS="-k name" to choose)
 test: $(READY)
 	$(BIN)/python -m tests.run $(ARGS)
+
+## coverage  the same, and which lines and branches of kraftlog no test has passed
+coverage: $(READY)
+	@mkdir -p .cache/coverage
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m tests.run $(ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 ## check   format, lint, types, layers: never writes
 check: $(READY)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.metadata.preconfigured import preconfigured_records
@@ -41,6 +42,7 @@ ROUNDS = 5
 def cases() -> Iterator[Case]:
     yield from virtual_cases()
     with tempfile.TemporaryDirectory() as data:
+        yield from start_cases(data)
         yield from server_cases(data)
 
 
@@ -101,6 +103,22 @@ def virtual_round(raw: bytes, turns: int = 20, a_turn: int = 100) -> float:
     return (time.perf_counter() - start) / turns / a_turn * 1e6
 
 
+def start_cases(data: str) -> Iterator[Case]:
+    """As a user feels it: from the command to an answered request, and from SIGTERM to the end."""
+    started, stopped, memory = [], [], 0.0
+    for _ in range(ROUNDS + 1):  # the first also writes byte code
+        begin = time.perf_counter()
+        with Server(data) as server:
+            server.answer_size(REQUESTS["Metadata v12, all topics"])
+            started.append(time.perf_counter() - begin)
+            memory = server.rss_mb()
+            begin = time.perf_counter()
+        stopped.append(time.perf_counter() - begin)
+    yield "start: command to first answered Metadata", median(started[1:]) * 1000, "ms"
+    yield "stop: SIGTERM to exit", median(stopped[1:]) * 1000, "ms"
+    yield "memory after start", memory, "MB"
+
+
 def server_cases(data: str) -> Iterator[Case]:
     with Server(data) as server:
         for name, raw in REQUESTS.items():
@@ -118,7 +136,8 @@ class Server:
 
     def __init__(self, data: str) -> None:
         command = [sys.executable, "-m", "kraftlog", "start", "--data", data, "--port", "0"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0)
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, env=env)
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)

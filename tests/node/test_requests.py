@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.node.handlers import fetch as fetch_handler
+from kraftlog.node.node import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
@@ -195,6 +197,63 @@ def test_a_write_that_fails_is_acknowledged_to_nobody() -> None:
     assert any("Input/output error" in line for line in host.said)
 
 
+def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
+    host = make_host()
+    talker = Talker(host)
+
+    def write(value: bytes) -> tuple[int, int]:
+        told = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+        return told.error_code, told.base_offset
+
+    assert write(b"before") == (ErrorCode.NONE, 0)
+    host.files.capacity_bytes = host.files.used_bytes() + 100
+    for _ in range(2):
+        assert write(b"too much" * 100) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert len([line for line in host.said if "No space left" in line]) == 1
+    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before"]
+    host.files.capacity_bytes = None
+    assert write(b"after") == (ErrorCode.NONE, 1)
+    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before", b"after"]
+
+
+def test_a_disk_that_can_not_be_read_is_told_to_who_asks_and_said_once() -> None:
+    first = make_host()
+    for value in (b"a", b"b", b"c"):
+        Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(value)))
+    first.runner.close()
+    host = make_host(first.files)
+    host.files.faults += [Fault("pread", times=100), Fault("preadv", times=100)]
+    talker = Talker(host)
+    asked = talker.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500))
+    assert found_in(asked).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    part = ListOffsetsPartition(partition_index=0, timestamp=1000)
+    topics = [ListOffsetsTopic(name="demo", partitions=[part])]
+    request = ListOffsetsRequest(replica_id=-1, topics=topics)
+    answer = talker.ask(ApiKey.LIST_OFFSETS, 4, request).topics[0].partitions[0]
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    refused = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
+    assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len([line for line in host.said if "offline until the next start" in line]) == 1
+
+
+def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
+    host = make_host()
+    for _ in range(5000):
+        reader = Talker(host)
+        reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))
+        reader.connection.slots.pop().abandon()
+    assert len(host.node._waiting) <= WAITING_UNTIDIED
+    assert host.node.by_log["demo", 0].fetches == {}
+
+
+def test_a_fetch_gets_no_more_than_a_node_gives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_handler, "MAX_BYTES", 250)
+    talker = Talker(make_host())
+    for _ in range(5):
+        talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 30)))
+    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"x" * 30] * 2
+
+
 def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
     first = make_host()
     Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
@@ -221,6 +280,17 @@ def test_metadata_names_broker_and_topic() -> None:
         t.error_code for t in talker.ask(ApiKey.METADATA, 13, MetadataRequest(topics=asked)).topics
     ]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_bytes_behind_a_request_are_ignored() -> None:
+    """As librdkafka asks for all topics: the length of an array that has none takes four bytes."""
+    talker = Talker(make_host())
+    body = b"\0\0\0\0\1\0\0"
+    head = struct.pack(">ihhihb", 11 + len(body), ApiKey.METADATA, 13, 1, -1, 0)
+    talker.asked.append((ApiKey.METADATA, 13))
+    talker.host.send(talker.connection, head + body)
+    [(_, answer)] = talker.take()
+    assert [topic.name for topic in answer.topics] == ["demo"]
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])
@@ -272,6 +342,7 @@ def test_api_versions_tell_what_is_served() -> None:
         (struct.pack(">ihh", 4, 18, 0), "no request header"),
         (struct.pack(">ihhih", 10, 18, 0, 1, 500), "no request header"),
         (struct.pack(">ihhihB", 11, ApiKey.METADATA, 1, 1, -1, 0), "MetadataRequest v1"),
+        (struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, 7), "MetadataRequest v1"),
     ],
 )
 def test_what_is_no_request_costs_the_connection(frame: bytes, what: str) -> None:

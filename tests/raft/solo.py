@@ -30,6 +30,8 @@ from kraftlog.raft.messages import (
     Vote,
     VoteAnswer,
 )
+from kraftlog.raft.progress import Progress
+from kraftlog.raft.roles.leader import Leader
 from kraftlog.types import Now
 
 CONFIG = RaftConfig(seed=1)
@@ -139,9 +141,13 @@ class Solo:
 
     def wait(self, ms: int) -> list[Any]:
         """Let time pass in one leap."""
-        self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
+        self.pass_unpolled(ms)
         self.core.poll(self.now)
         return self.step()
+
+    def pass_unpolled(self, ms: int) -> None:
+        """Let time pass; the host comes late to fire what is due."""
+        self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
 
     def wait_for(self, timer: str) -> list[Any]:
         """Let time pass until a timer is due."""
@@ -162,6 +168,11 @@ class Solo:
         election = self.core.election
         voted = election.voted.id if election.voted is not None else -1
         return self.role, election.epoch, election.leader_id, voted
+
+    def progress(self, replica: int) -> Progress:
+        """What it knows of a replica, as a leader."""
+        assert isinstance(self.core.role, Leader)
+        return self.core.role.progress.of(key(replica))
 
     # What it may be told and asked ---------------------------------------------------------------
 

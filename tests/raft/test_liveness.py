@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.raft.solo import Solo, committed_leader, key, leader
-
-
-def progress(solo: Solo, replica: int) -> Any:
-    return solo.core.role.progress.of(key(replica))  # type: ignore[attr-defined]
+from tests.raft.solo import Solo, committed_leader, leader
 
 
 def times(solo: Solo, replica: int) -> tuple[int, int]:
     """Last fetched and last caught up, by the wall clock."""
-    known = progress(solo, replica)
+    known = solo.progress(replica)
     return known.fetched_wall_ms, known.caught_up_wall_ms
 
 
@@ -24,7 +20,7 @@ def fetch(solo: Solo, replica: int, **changes: Any) -> int:
 
 def test_d3_a_replica_that_never_fetched_is_unknown() -> None:
     solo = leader()
-    assert (progress(solo, 2).end_offset, times(solo, 2)) == (-1, (-1, -1))
+    assert (solo.progress(2).end_offset, times(solo, 2)) == (-1, (-1, -1))
 
 
 def test_d3_a_fetch_is_dated_by_the_leaders_wall_clock() -> None:
@@ -34,7 +30,7 @@ def test_d3_a_fetch_is_dated_by_the_leaders_wall_clock() -> None:
         solo.wait(70)
         at = fetch(solo, replica, offset=4, last_epoch=1)
         solo.wait(30)
-        assert (progress(solo, replica).end_offset, times(solo, replica)) == (4, (at, -1))
+        assert (solo.progress(replica).end_offset, times(solo, replica)) == (4, (at, -1))
 
 
 def test_d4_a_fetch_at_the_end_of_the_log_is_caught_up_now() -> None:
@@ -71,4 +67,4 @@ def test_d3_a_fetch_that_was_refused_is_none() -> None:
 def test_d3_a_follower_that_fetches_from_further_back_is_shown_there() -> None:
     solo = committed_leader()
     fetch(solo, 2, offset=3, last_epoch=1)
-    assert progress(solo, 2).end_offset == 3
+    assert solo.progress(2).end_offset == 3

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import ReadOffsetAnswer, Reply
+from kraftlog.raft.messages import Fetch, ReadOffsetAnswer, Reply, Send
 from tests.raft.solo import (
     EVERY_ROLE,
     FETCH,
     Solo,
     committed_leader,
     leader,
+    loyal,
     of,
     read,
     replies,
@@ -188,3 +189,24 @@ def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
     assert of(Reply, fetch(solo, 9)) == []  # an observer never has to
     effects = solo.ask(read(), channel="client")
     assert len(replies(effects)) == 2  # for the new one it has to prove it again
+
+
+# The asker's side ----------------------------------------------------------------------------
+
+
+def test_p5_asking_again_before_the_answer_takes_a_new_connection() -> None:
+    """Two old fetches on one connection would look like an answer that was followed."""
+    solo = loyal()
+    assert isinstance(solo.core.peer(2).asked, Fetch)
+    asked = of(Send, solo.wait(FETCH))
+    assert [(send.peer, send.fresh) for send in asked] == [(2, True), (3, False)]
+    solo.answer(3, solo.voted(False))
+    (again,) = of(Send, solo.answer(2, solo.voted(False)))
+    assert isinstance(again.body, Fetch)
+    assert not again.fresh, "the fetch that was given up is on another connection"
+
+
+def test_p5_after_an_answer_the_connection_is_kept() -> None:
+    solo = loyal()
+    (following,) = of(Send, solo.answer(2, solo.fetched()))
+    assert not following.fresh

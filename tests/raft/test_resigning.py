@@ -13,6 +13,7 @@ from tests.raft.solo import (
     CONFIG,
     ELECTION,
     EVERY_ROLE,
+    candidate,
     committed_leader,
     end_of,
     follower,
@@ -43,6 +44,11 @@ def test_q17_a_leader_that_shuts_down_names_its_successors_the_furthest_first() 
     end = End("cluster", 1, 5, (key(3), key(2), key(4)))
     assert sends(effects) == {2: end, 3: end, 4: end}
     assert (solo.role, solo.core.election.epoch) == ("resigned", 5)
+
+
+def test_q17_a_candidate_that_shuts_down_says_that_nobody_leads() -> None:
+    solo = candidate()
+    assert sends(solo.shut_down()) == {peer: End("cluster", -1, 5, ()) for peer in (2, 3)}
 
 
 def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None:

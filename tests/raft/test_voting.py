@@ -205,6 +205,14 @@ def test_p2_a_follower_refuses_until_its_leader_has_been_silent_for_the_fetch_ti
     assert solo.asked(solo.vote(3, pre_vote=True)).granted
 
 
+@pytest.mark.parametrize(("silent", "granted"), [(FETCH - 1, False), (FETCH, True)])
+def test_p2_the_silence_counts_also_before_its_timer_has_fired(silent: int, granted: bool) -> None:
+    solo = loyal()
+    solo.pass_unpolled(silent)
+    assert solo.role == "follower"
+    assert solo.asked(solo.vote(3, pre_vote=True)).granted is granted
+
+
 def test_p2_proof_that_the_leader_is_dead_is_as_good_as_its_silence() -> None:
     solo = loyal()
     solo.gone(2)

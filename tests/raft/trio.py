@@ -81,6 +81,7 @@ class Host:
         elif isinstance(effect, Truncate):
             self.batches = [b for b in self.batches if b.last_offset < effect.offset]
         elif isinstance(effect, Send):
+            self.net.note_channel(core.me.id, effect)
             self.net.wire.append((core.me.id, effect.peer, effect))
         elif isinstance(effect, Reply):
             self.net.replies.append((effect.slot, self.filled(effect.body)))
@@ -132,15 +133,19 @@ class Host:
 class Net:
     """Messages lie on the wire until a test delivers or loses them."""
 
+    host_type = Host
+
     def __init__(self, *ids: int, voters: tuple[int, ...] = ()) -> None:
         self.now = Now(0, 1_000_000)
         self.wire: list[Any] = []
         self.replies: list[Any] = []
         self.cut: set[tuple[int, int]] = set()
+        self.connections: dict[tuple[int, int], int] = {}
+        self.channels: dict[tuple[int, int], Any] = {}
         self.hosts: dict[int, Host] = {}
         for replica_id in ids:
             log = RaftLog(VoterHistory(voters_by_id(*(voters or ids))))
-            self.hosts[replica_id] = Host(self, replica_id, ElectionState(), log)
+            self.hosts[replica_id] = self.host_type(self, replica_id, ElectionState(), log)
 
     def core(self, replica_id: int) -> RaftCore:
         return self.hosts[replica_id].core
@@ -161,13 +166,21 @@ class Net:
                 return
         raise AssertionError("the messages do not come to an end")
 
+    def note_channel(self, source: int, send: Send) -> None:
+        """Asking again before the answer came takes a new connection."""
+        pair = source, send.peer
+        self.connections[pair] = self.connections.get(pair, 0) + send.fresh
+        self.channels[source, send.number] = *pair, self.connections[pair]
+
     def deliver(self, message: Any) -> None:
         source, target, send = message
         if (source, target) in self.cut or target not in self.hosts:
             self.core(source).handle(Unanswered(target, send.number), self.now)
             return
         slot = (source, target, send.number)
-        self.core(target).handle(Asked(slot, send.body, source, send.number), self.now)
+        self.core(target).handle(
+            Asked(slot, send.body, self.channels[source, send.number], send.number), self.now
+        )
 
     def answer(self, slot: Any, body: Any) -> None:
         source, target, number = slot

@@ -19,5 +19,4 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     try:
         yield started
     finally:
-        if started.process.poll() is None:
-            started.kill()
+        started.make_sure_it_is_gone()

@@ -16,9 +16,9 @@ GONE_WITHIN_S = 30
 class NodeProcess:
     """`kraftlog start` on a free port; `address` once it has said that it is ready."""
 
-    def __init__(self, data: str, *arguments: str, errors: str) -> None:
+    def __init__(self, data: str, *arguments: str, errors: str, module: str = "kraftlog") -> None:
         self.errors = errors
-        command = [sys.executable, "-m", "kraftlog", "start", "--data", data, "--port", "0"]
+        command = [sys.executable, "-m", module, "start", "--data", data, "--port", "0"]
         with open(errors, "ab") as file:
             self.process = subprocess.Popen(
                 [*command, *arguments], bufsize=0, stdout=subprocess.PIPE, stderr=file
@@ -38,13 +38,18 @@ class NodeProcess:
     def stop(self) -> int:
         """A clean stop; the exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self._gone()
+        return self.gone()
 
     def kill(self) -> None:
         self.process.kill()
-        self._gone()
+        self.gone()
 
-    def _gone(self) -> int:
+    def make_sure_it_is_gone(self) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+    def gone(self) -> int:
+        """Wait for its end; the exit code."""
         code = self.process.wait(GONE_WITHIN_S)
         if self.process.stdout is not None:
             self.process.stdout.close()

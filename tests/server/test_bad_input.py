@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.server.clients import LIMIT_S, consume, produce_all
 from tests.server.node_process import NodeProcess
-from tests.server.test_clients import consume, produce_all
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-LIMIT_S = 60
 
 
 def is_closed_by_the_node(sock: socket.socket) -> bool:

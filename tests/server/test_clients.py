@@ -2,52 +2,21 @@
 
 from __future__ import annotations
 
-import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
+from tests.server import clients
+from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIMIT_S = 60
+    from tests.interop.driver import Driver
 
-
-def produce_all(address: str, values: list[bytes], **settings: Any) -> None:
-    failures: list[Any] = []
-
-    def told(error: Any, _: Any) -> None:
-        if error is not None:
-            failures.append(error)
-
-    producer = Producer({"bootstrap.servers": address, **settings})
-    for value in values:
-        producer.produce("demo", value, on_delivery=told)
-    assert producer.flush(LIMIT_S) == 0
-    assert failures == []
-
-
-def consume(address: str, count: int) -> list[bytes]:
-    """The first `count` values; their offsets must have no gap."""
-    consumer = Consumer(
-        {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False}
-    )
-    consumer.assign([TopicPartition("demo", 0, 0)])
-    found: list[bytes] = []
-    try:
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), LIMIT_S)
-            assert messages, f"{len(found)} of {count} came"
-            for message in messages:
-                assert message.error() is None, message.error()
-                assert message.offset() == len(found)
-                found.append(message.value() or b"")
-    finally:
-        consumer.close()
-    return found
+CODECS = ["gzip", "snappy", "lz4", "zstd"]
 
 
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
@@ -58,7 +27,11 @@ def test_confluent_kafka_reads_what_it_wrote(node: NodeProcess, acks: str) -> No
     assert node.stop() == 0
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_confluent_kafka_lists_topics(node: NodeProcess) -> None:
+    assert clients.list_topics(node.address) == {"demo": 1}
+
+
+@pytest.mark.parametrize("codec", CODECS)
 def test_compressed_batches_pass_through(node: NodeProcess, codec: str) -> None:
     values = [b"the same again and again %d" % n for n in range(2000)]
     produce_all(node.address, values, **{"compression.type": codec, "linger.ms": 50})
@@ -73,20 +46,69 @@ def test_large_messages_go_through_buffers_of_their_own(node: NodeProcess) -> No
 
 def test_kcat_lists_writes_and_reads(node: NodeProcess, kcat: str) -> None:
     def run(*words: str, stdin: bytes = b"") -> str:
-        done = subprocess.run(
-            [kcat, "-b", node.address, *words],
-            input=stdin,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.decode()
+        return clients.run_kcat(kcat, node.address, *words, stdin=stdin)
 
     assert 'topic "demo" with 1 partitions' in run("-L")
     run("-P", "-t", "demo", stdin=b"one\ntwo\nthree\n")
     assert run("-C", "-t", "demo", "-e", "-q") == "one\ntwo\nthree\n"
     assert run("-C", "-t", "demo", "-o", "1", "-e", "-q", "-f", "%o %s\n") == "1 two\n2 three\n"
+
+
+def test_kafka_python_writes_with_every_codec_and_reads_it_all(node: NodeProcess) -> None:
+    written: list[bytes] = []
+    for codec in [None, *CODECS]:
+        values = [b"%s %d" % (str(codec).encode(), n) for n in range(300)]
+        clients.kafka_python_produce(node.address, values, codec)
+        written += values
+    assert clients.kafka_python_consume(node.address, len(written)) == written
+    assert consume(node.address, len(written)) == written
+
+
+def test_aiokafka_writes_with_every_codec_and_reads_it_all(node: NodeProcess) -> None:
+    written: list[bytes] = []
+    for codec in [None, *CODECS]:
+        values = [b"%s %d" % (str(codec).encode(), n) for n in range(300)]
+        clients.aiokafka_produce(node.address, values, codec)
+        written += values
+    assert clients.aiokafka_consume(node.address, len(written)) == written
+    assert consume(node.address, len(written)) == written
+
+
+def test_kafkas_console_writes_with_every_codec_and_reads_it_all(
+    node: NodeProcess, jvm: Driver
+) -> None:
+    written: list[bytes] = []
+    for codec in [None, *CODECS]:
+        values = [b"%s %d" % (str(codec).encode(), n) for n in range(50)]
+        clients.java_produce(jvm, node.address, values, codec)
+        written += values
+    assert clients.java_consume(jvm, node.address, len(written)) == written
+    assert clients.java_consume(jvm, node.address, 5, start="245") == written[245:]
+    assert consume(node.address, len(written)) == written
+
+
+def test_kafkas_offset_shell_finds_ends_and_moments(node: NodeProcess, jvm: Driver) -> None:
+    producer = Producer({"bootstrap.servers": node.address})
+    for timestamp in (1000, 3000, 2000):
+        producer.produce("demo", b"x", timestamp=timestamp)
+        producer.flush(clients.LIMIT_S)
+
+    def ask(time: str) -> str:
+        return clients.java_offset(jvm, node.address, time)
+
+    assert [ask("-1"), ask("-2"), ask("-3")] == ["demo:0:3", "demo:0:0", "demo:0:1"]
+    assert [ask("1001"), ask("3000"), ask("1")] == ["demo:0:1", "demo:0:1", "demo:0:0"]
+
+
+def test_kafkas_performance_tools_get_through(node: NodeProcess, jvm: Driver) -> None:
+    shown = jvm.tool(
+        clients.JAVA + "ProducerPerformance",
+        *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
+        *("--num-records", "5000", "--record-size", "500"),
+        *("--command-property", "enable.idempotence=false", "acks=all"),
+    ).ok()
+    assert "5000 records sent" in shown.stdout
+    assert len(consume(node.address, 5000)) == 5000
 
 
 def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
@@ -102,5 +124,4 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
         assert consume(second.address, len(values)) == values
         assert second.stop() == 0
     finally:
-        if second.process.poll() is None:
-            second.kill()
+        second.make_sure_it_is_gone()

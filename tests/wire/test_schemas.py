@@ -66,7 +66,7 @@ def test_a_schema_can_mean_what_it_says(cls: type[Message]) -> None:
 
 
 def test_a_word_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(TypeError, match="no such word for a field: sicne"):
+    with pytest.raises(TypeError, match="unexpected keyword argument"):
         schema.int32(sicne=3)
 
 

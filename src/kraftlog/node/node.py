@@ -7,7 +7,7 @@ empties once per turn of its loop, reporting back by `written` or `write_failed`
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog
 from kraftlog.errors import ErrorCode, ProtocolError
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
     from kraftlog.wire.schema import Message
+
+#: So many waiting requests are not worth looking through for those that are done.
+WAITING_UNTIDIED = 1024
 
 
 class NodeConfig(Value):
@@ -50,6 +53,7 @@ class Node:
         self._effects: list[Any] = []
         #: Requests that wait with a time limit: (deadline, number, what waits).
         self._waiting: list[tuple[int, int, Any]] = []
+        self._tidy_at = WAITING_UNTIDIED
         self._numbers = 0
 
     # The control door ----------------------------------------------------------------------------
@@ -101,6 +105,11 @@ class Node:
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
+        if len(self._waiting) >= self._tidy_at:
+            # Those that are done lie about until their time comes, which may be weeks.
+            self._waiting = [entry for entry in self._waiting if not entry[2].done]
+            heapify(self._waiting)
+            self._tidy_at = max(2 * len(self._waiting), WAITING_UNTIDIED)
         self._numbers += 1
         heappush(self._waiting, (deadline_ms, self._numbers, waiter))
 
@@ -123,7 +132,7 @@ class Node:
                 handler(api.key)(self, slot, None, now)
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
-        request = codec.decode(api.request(), head.version, buffer, head.body, end)
+        request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
@@ -160,9 +169,9 @@ class Node:
             self._one_done(slot)
         self._wake(partition)
 
-    def write_failed(self, partition: Partition) -> None:
-        """Nobody is told that what could not be written was."""
-        for _, slot, told in partition.failed():
+    def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
+        """Nobody is told that what could not be written was. A full disk is no reason to go."""
+        for _, slot, told in partition.failed(stays_online=stays_online):
             told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
             told.base_offset = -1
             self._one_done(slot)

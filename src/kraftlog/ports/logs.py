@@ -15,6 +15,8 @@ if TYPE_CHECKING:
         def __len__(self) -> int: ...
 
     class LogReader(Protocol):
+        """Each raises StorageError where the disk does not give what it should."""
+
         def locate(
             self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool
         ) -> Slice | None:

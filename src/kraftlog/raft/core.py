@@ -49,6 +49,8 @@ class Peer(Value):
 
     in_flight: int = -1
     asked: Any = None
+    #: The newest request without an answer, wanted or not.
+    unanswered: int = -1
     failures: int = 0
     gone: bool = False
 
@@ -74,6 +76,8 @@ class RaftCore:
         self.peers: dict[int, Peer] = {}
         self.timers: dict[str, int] = {}
         self.attempt = 0
+        #: Who granted the last vote that was won.
+        self.granted: tuple[int, ...] = ()
         #: Versions of the election state: the newest, and the newest that is durable.
         self.version = 0
         self.durable_version = 0
@@ -202,8 +206,10 @@ class RaftCore:
         """Ask a peer; one request to each is under way at a time."""
         self._numbers += 1
         state = self.peer(peer)
-        state.in_flight, state.asked = self._numbers, body
-        self.effect(Send(peer, self._numbers, body, self.durable_election() + after))
+        fresh = state.unanswered >= 0
+        state.in_flight = state.unanswered = self._numbers
+        state.asked = body
+        self.effect(Send(peer, self._numbers, body, self.durable_election() + after, fresh))
 
     def reply(self, slot: Any, body: Any) -> None:
         self.effect(Reply(slot, body, self.durable_election()))
@@ -280,11 +286,20 @@ class RaftCore:
         if peer is not None:
             peer.gone = False
 
-    def _answered(self, message: Answered) -> None:
+    def _close(self, message: Answered | Unanswered) -> tuple[Peer, Any]:
+        """The peer, and what it was asked; None: whoever asked does not want to know any more."""
         peer = self.peer(message.peer)
+        if peer.unanswered == message.number:
+            peer.unanswered = -1
         if peer.in_flight != message.number:
-            return  # of an earlier life: whoever asked does not want to know any more
+            return peer, None
         asked, peer.in_flight, peer.asked = peer.asked, -1, None
+        return peer, asked
+
+    def _answered(self, message: Answered) -> None:
+        peer, asked = self._close(message)
+        if asked is None:
+            return
         peer.failures, peer.gone = 0, False
         body = message.body
         if body.epoch < self.election.epoch:
@@ -295,10 +310,9 @@ class RaftCore:
             self.role.on_answer(self, message.peer, asked, body)
 
     def _unanswered(self, message: Unanswered) -> None:
-        peer = self.peer(message.peer)
-        if peer.in_flight != message.number:
+        peer, asked = self._close(message)
+        if asked is None:
             return
-        asked, peer.in_flight, peer.asked = peer.asked, -1, None
         peer.failures += 1
         self.role.on_no_answer(self, message.peer, asked)
 
@@ -353,6 +367,9 @@ class RaftCore:
         self.now = now
         if isinstance(self.role, Leader):
             self.role.hand_over(self)
+        elif self.role.name == quorum.CANDIDATE:
+            for peer in self.others:
+                self.send(peer, messages.End(self.cluster_id, -1, self.election.epoch, ()))
 
 
 _HANDLERS: dict[type, Any] = {

@@ -93,6 +93,18 @@ class Batch(Value):
     payload: Any = None  # the host's
 
 
+class LeaderChange(Value):
+    """What a new leader writes down first (Q14), as the payload of its batch.
+
+    The first leader of a cluster adds the voters and the cluster's id as a second record (R11).
+    """
+
+    leader_id: int
+    voter_ids: tuple[int, ...]
+    granting_ids: tuple[int, ...]
+    voters: VoterSet | None = None
+
+
 class FetchAnswer(Value):
     """At most one of `diverging`, `snapshot` and records is there.
 
@@ -153,7 +165,11 @@ class ReadOffsetAnswer(Value):
 
 
 class Asked(Value):
-    """A request of a peer. `number` grows with every request on its `channel`."""
+    """A request of a peer. `number` grows with every request on its `channel`, a connection.
+
+    On one channel there is one request at a time: whoever asks again before it was answered does
+    so on a new one (`Send.fresh`). The proof behind a read rests on that (P5).
+    """
 
     slot: Any
     body: Any
@@ -268,12 +284,16 @@ class InstallSnapshot(Value):
 
 
 class Send(Value):
-    """Ask a peer; the answer comes back as Answered or Unanswered with this number."""
+    """Ask a peer; the answer comes back as Answered or Unanswered with this number.
+
+    `fresh`: the request before was not answered yet, so this one goes by a new connection.
+    """
 
     peer: int
     number: int
     body: Any
     after: tuple[Elected | LogFlushed, ...] = ()
+    fresh: bool = False
 
 
 class Reply(Value):

@@ -99,9 +99,9 @@ class Partition:
         self.written_end = self.high_watermark = end
         return self._released(end)
 
-    def failed(self) -> list[tuple[int, Any, Any]]:
+    def failed(self, *, stays_online: bool) -> list[tuple[int, Any, Any]]:
         """A write failed: nothing assigned since the last good one is real. Gives all who wait."""
-        self.online = False
+        self.online = self.online and stays_online
         self.pending = None
         self.end = self.written_end
         waiting = list(self.acks)

@@ -34,7 +34,10 @@ class FileSlice:
         self.fd = self._handle.pin()
 
     def release(self) -> None:
-        self._handle.unpin()
+        """Let go of the file, if it is held."""
+        if self.fd >= 0:
+            self.fd = -1
+            self._handle.unpin()
 
     def read(self) -> bytes:
         """The bytes, while pinned. Fewer than promised when the file was cut meanwhile."""

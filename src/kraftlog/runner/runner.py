@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
-from kraftlog.errors import StorageError
+from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.storage.config import LogConfig
@@ -46,6 +46,9 @@ class Runner:
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._node: Node | None = None
+        self._said_offline = False
+        #: Logs for which there was no room at the last try, which was said once.
+        self._without_room: set[LogName] = set()
         #: Logs on their way, opened in slices: what a turn has left of its time goes there.
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -70,6 +73,10 @@ class Runner:
                 self._carry_out[type(effect)](effect, now)
         self._go_on_opening(now)
         self._flushes.start(now)
+        failure = self.directory.disk.failure
+        if failure is not None and not self._said_offline:
+            self._said_offline = True
+            self._say(f"the log directory is offline until the next start: {failure}")
 
     @property
     def has_work(self) -> bool:
@@ -80,15 +87,27 @@ class Runner:
         """A clean stop: everything durable, and noted as such."""
         self.directory.close()
 
+    def abandon(self) -> None:
+        """After a mistake: nothing more is written, and the next start looks closely."""
+        self.directory.release()
+
     # What requests appended ----------------------------------------------------------------------
 
     def _write(self, append: Append, now: Now) -> None:
         try:
             end = self.logs.append(append, now.wall_ms)
+        except DiskFullError as error:
+            if append.partition.log not in self._without_room:
+                self._without_room.add(append.partition.log)
+                self._say(str(error))
+            self.node.write_failed(append.partition, stays_online=True)
+            return
         except StorageError as error:
             self._say(str(error))
             self.node.write_failed(append.partition)
             return
+        if self._without_room:
+            self._without_room.discard(append.partition.log)
         self.node.written(append.partition, end)
 
     # Effects -------------------------------------------------------------------------------------

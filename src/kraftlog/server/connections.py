@@ -18,6 +18,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Iterable
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -28,15 +29,19 @@ ARENA_SIZE = 1 << 20
 SMALL_FRAME = 64 << 10
 #: The most that one socket may read in a turn: nobody keeps the others waiting.
 READ_SIZE = 256 << 10
-#: A connection that owes more answers than this is not read from until it has taken some.
+#: A large frame's buffer begins with this and doubles: a length alone gets nobody the memory.
+FIRST_LARGE = 1 << 20
+#: A connection that owes more answers than this is not listened to until it has taken some.
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
 #: Slices up to this size are copied and sent together with what is around them.
 COPY_SLICE = 64 << 10
-#: The most pieces that one system call takes.
+#: About the most bytes, and the most pieces, that are gathered for one system call.
+SEND_SIZE = 1 << 20
 MAX_PIECES = 512
 
 _LENGTH = struct.Struct(">i")
+_IN_MEMORY = (bytes, bytearray, memoryview)
 assert SMALL_FRAME + READ_SIZE <= ARENA_SIZE
 
 
@@ -61,26 +66,41 @@ class Connection:
         self.peer = peer
         self.max_frame = max_frame
         self.closed = False
-        #: The beginning of a frame that has not arrived whole.
+        #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
+        self.failure: OSError | None = None
+        #: What was received and not handed over: the beginning of a frame, or, while the peer
+        #: is overdue, any number of frames.
         self.rest = b""
-        #: A large frame under way, and how much of it is there.
+        self.holds_frames = False
+        #: A large frame under way, its size, and how much of it is there.
         self.large: bytearray | None = None
+        self.large_size = 0
         self.large_filled = 0
         self.slots: deque[Slot] = deque()
-        #: What is on its way out: bytes, and slices as [fd, position, size, slice].
+        #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
+        self.slice_sent = 0
+        #: Bytes of the answers that are ready, sent or not.
         self.unsent = 0
-        #: Whether an answer may have become ready in this turn.
+        #: Where to enter when there may be something to send; None while entered.
         self.stirred: list[Connection] | None = None
         self.events = 0
 
     def ready(self, slot: Slot) -> None:
-        """The node has filled a slot."""
+        """The node has filled a slot. The files that it takes from are held until it is sent."""
         if self.closed:
             return
-        for piece in slot.pieces or ():
-            if not isinstance(piece, (bytes, bytearray, memoryview)):
-                piece.pin()
+        try:
+            for piece in slot.pieces or ():
+                self.unsent += len(piece)
+                if not isinstance(piece, _IN_MEMORY):
+                    piece.pin()
+        except OSError as error:
+            self.failure = error
+        self.stir()
+
+    def stir(self) -> None:
+        """Have `send` called at the end of the turn."""
         if self.stirred is not None:
             self.stirred.append(self)
             self.stirred = None
@@ -96,50 +116,71 @@ class Connection:
         kept = len(self.rest)
         if kept:
             arena.view[start : start + kept] = self.rest
-            self.rest = b""
-        count = self.sock.recv_into(arena.view[start + kept : start + kept + READ_SIZE])
-        if not count:
-            raise ConnectionResetError("closed by the peer")
-        end = arena.used = start + kept + count
+        end = start + kept
+        try:
+            end += self._read(arena.view[end : start + SMALL_FRAME + READ_SIZE])
+        except BlockingIOError:
+            if not self.holds_frames:
+                raise
+        arena.used = end
+        self.rest = b""
         pos = self._frames(arena.buffer, start, end, node, now)
         self._keep(arena, pos, end)
 
+    def _read(self, view: memoryview) -> int:
+        """What the socket has; whatever else comes of it is the end of the connection."""
+        if not view:
+            return 0
+        try:
+            count = self.sock.recv_into(view)
+        except BlockingIOError:
+            raise
+        except OSError as error:  # also those that Python counts to no connection: no route, say
+            raise ConnectionResetError(str(error)) from error
+        if not count:
+            raise ConnectionResetError("closed by the peer")
+        return count
+
     def _frames(self, buffer: bytearray, pos: int, end: int, node: Node, now: Now) -> int:
-        """Hand over the whole frames in `buffer[pos:end]`; where the first unfinished begins."""
+        """Hand over whole frames in `buffer[pos:end]`; where the first one left begins."""
+        slots = self.slots
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
                 raise ProtocolError(f"a frame of {size} bytes; 1 to {self.max_frame} are taken")
             if end - pos - 4 < size:
                 break
+            if len(slots) >= MAX_UNANSWERED or self.unsent >= MAX_UNSENT:
+                self.holds_frames = True
+                self.stir()
+                return pos
             slot = Slot(self)
-            self.slots.append(slot)
+            slots.append(slot)
             node.frame(slot, buffer, pos + 4, pos + 4 + size, now)
             pos += 4 + size
+        self.holds_frames = False
         return pos
 
     def _keep(self, arena: Arena, pos: int, end: int) -> None:
         left = end - pos
-        if not left:
-            return
-        if left >= 4:
+        if left >= 4 and not self.holds_frames:
             size = _LENGTH.unpack_from(arena.buffer, pos)[0]
             if size > SMALL_FRAME:
-                self.large = bytearray(size)
+                self.large = bytearray(max(min(size, FIRST_LARGE), left - 4))
                 self.large[: left - 4] = arena.view[pos + 4 : end]
                 self.large_filled = left - 4
+                self.large_size = size
                 return
         self.rest = bytes(arena.view[pos:end])
 
     def _receive_large(self, node: Node, now: Now) -> None:
         buffer = self.large
         assert buffer is not None
-        with memoryview(buffer) as view:
-            count = self.sock.recv_into(view[self.large_filled :])
-        if not count:
-            raise ConnectionResetError("closed by the peer")
-        self.large_filled += count
         if self.large_filled == len(buffer):
+            buffer.extend(bytes(min(len(buffer), self.large_size - len(buffer))))
+        with memoryview(buffer) as view:
+            self.large_filled += self._read(view[self.large_filled :])
+        if self.large_filled == self.large_size:
             self.large = None
             slot = Slot(self)
             self.slots.append(slot)
@@ -149,38 +190,35 @@ class Connection:
 
     def send(self) -> None:
         """Send the answers that are ready, up to the first that is not, as far as it goes."""
-        slots = self.slots
+        if self.failure is not None:
+            raise self.failure
+        slots, out = self.slots, self.out
         while slots and slots[0].pieces is not None:
-            for piece in slots.popleft().pieces or ():
-                self._queue(piece)
-        while self.out:
-            if type(self.out[0]) is list:
-                if not self._send_slice(self.out[0]):
-                    return
-            elif not self._send_bytes():
+            out.extend(slots.popleft().pieces or ())
+        while out:
+            pieces = self._gather()
+            if not (self._send_bytes(pieces) if pieces else self._send_slice(out[0])):
                 return
 
-    def _queue(self, piece: Any) -> None:
-        size = len(piece)
-        if not size:
-            return
-        self.unsent += size
-        if isinstance(piece, (bytes, bytearray, memoryview)):
-            self.out.append(piece)
-        elif size <= COPY_SLICE:
-            self.out.append(piece.read())
-            piece.release()
-        else:
-            self.out.append([piece.fd, piece.position, size, piece])
-
-    def _send_bytes(self) -> bool:
-        """Send the bytes in front of the queue; whether all of them went."""
+    def _gather(self) -> list[Any]:
+        """The bytes in front, small slices read, for one call; none where a large slice is."""
         out = self.out
         pieces: list[Any] = []
-        for piece in out:
-            if type(piece) is list or len(pieces) == MAX_PIECES:
-                break
+        size = 0
+        for index, piece in enumerate(out):
+            if not isinstance(piece, _IN_MEMORY):
+                if len(piece) > COPY_SLICE:
+                    break
+                piece = out[index] = _copy(piece)
             pieces.append(piece)
+            size += len(piece)
+            if size >= SEND_SIZE or len(pieces) == MAX_PIECES:
+                break
+        return pieces
+
+    def _send_bytes(self, pieces: list[Any]) -> bool:
+        """Send the bytes in front of the queue; whether all of them went."""
+        out = self.out
         try:
             sent = self.sock.send(pieces[0]) if len(pieces) == 1 else self.sock.sendmsg(pieces)
         except BlockingIOError:
@@ -195,21 +233,22 @@ class Connection:
             out.popleft()
         return True
 
-    def _send_slice(self, item: list[Any]) -> bool:
-        fd, position, size, piece = item
-        while size:
+    def _send_slice(self, piece: Any) -> bool:
+        """Send the large slice in front of the queue; whether all of it went."""
+        size = len(piece)
+        while self.slice_sent < size:
+            at = self.slice_sent
             try:
-                sent = os.sendfile(self.fd, fd, position, size)
+                sent = os.sendfile(self.fd, piece.fd, piece.position + at, size - at)
             except BlockingIOError:
-                item[1:3] = position, size
                 return False
             if not sent:
-                raise ConnectionResetError("a file is shorter than what was promised from it")
-            position += sent
-            size -= sent
+                raise ConnectionResetError(_TOO_SHORT)
+            self.slice_sent += sent
             self.unsent -= sent
-        piece.release()
+        self.slice_sent = 0
         self.out.popleft()
+        piece.release()
         return True
 
     def overdue(self) -> bool:
@@ -219,19 +258,28 @@ class Connection:
     def close(self) -> None:
         """Let go of everything, also of what the node still works on for this connection."""
         self.closed = True
-        for item in self.out:
-            if type(item) is list:
-                item[3].release()
+        _release(self.out)
         for slot in self.slots:
-            _release(slot.pieces)
+            _release(slot.pieces or ())
             slot.abandon()
         self.out.clear()
         self.slots.clear()
         self.sock.close()
 
 
-def _release(pieces: list[Any] | None) -> None:
-    """Give back the file slices of an answer that is not sent."""
-    for piece in pieces or ():
-        if not isinstance(piece, (bytes, bytearray, memoryview)):
+_TOO_SHORT = "a file is shorter than what was promised from it"
+
+
+def _copy(piece: Any) -> bytes:
+    data: bytes = piece.read()
+    piece.release()
+    if len(data) != len(piece):
+        raise ConnectionResetError(_TOO_SHORT)
+    return data
+
+
+def _release(pieces: Iterable[Any]) -> None:
+    """Give back the file slices of answers that are not sent."""
+    for piece in pieces:
+        if not isinstance(piece, _IN_MEMORY):
             piece.release()

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 64
-#: A step that takes longer than this is named in the log.
-SLOW_TURN_MS = 5
+#: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
+FULL_FOR_MS = 1000
 
 
 def say(what: str) -> None:
-    """A line for whoever looks after the node."""
-    print(what, file=sys.stderr, flush=True)
+    """A line for whoever looks after the node; that nobody reads it stops nothing."""
+    with contextlib.suppress(OSError):
+        print(what, file=sys.stderr, flush=True)
 
 
 def read_clock() -> Now:
@@ -46,15 +47,20 @@ def read_clock() -> Now:
 class Server:
     """Carries one node: its sockets, its clock, its turns."""
 
-    def __init__(self, node: Node, runner: Runner, lane: Lane, max_frame: int) -> None:
+    def __init__(
+        self, node: Node, runner: Runner, lane: Lane, *, max_frame: int, max_connections: int
+    ) -> None:
         self.node = node
         self.runner = runner
         self.lane = lane
         self.max_frame = max_frame
+        self.max_connections = max_connections
         self.arena = Arena()
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
         self.listeners: dict[int, socket.socket] = {}
+        #: When newcomers are looked at again; None while they are.
+        self.full_until_ms: int | None = None
         #: Connections with something to send; each knows this list, so it stays the same one.
         self.stirred: list[Connection] = []
         self.stopping = False
@@ -88,22 +94,33 @@ class Server:
         self.stopping = True
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Turn after turn, until stopped; then everything is put away."""
+        """Turn after turn, until stopped; then everything is put away.
+
+        What is raised here is a mistake of ours or of the disk: the node ends, and leaves no word
+        that all is well.
+        """
         try:
             self.runner.finish_turn(read_clock())
-            while self.runner.has_work:
+            while self.runner.has_work and not self.stopping:
                 self.runner.finish_turn(read_clock())
-            on_ready()
+            if not self.stopping:
+                on_ready()
             while not self.stopping:
                 self.turn()
-        finally:
-            self._close()
+        except BaseException:
+            self._hang_up()
+            self.runner.abandon()
+            raise
+        self._hang_up()
+        self.runner.close()
 
     def turn(self) -> None:
         events = self._wait()
         now = read_clock()
         for fd, event in events:
             self._event(fd, event, now)
+        if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
+            self._welcome()
         self.node.poll(now)
         self.runner.finish_turn(now)
         self.arena.used = 0
@@ -115,9 +132,10 @@ class Server:
             return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
         if self.runner.has_work:
             return self.epoll.poll(0)
-        deadline = self.node.deadline()
-        if deadline is None:
+        deadlines = [at for at in (self.node.deadline(), self.full_until_ms) if at is not None]
+        if not deadlines:
             return self.epoll.poll()
+        deadline = min(deadlines)
         return self.epoll.poll(max(deadline - read_clock().monotonic_ms, 0) / 1000)
 
     def _event(self, fd: int, event: int, now: Now) -> None:
@@ -125,18 +143,21 @@ class Server:
         if connection is not None:
             self._serve(connection, event, now)
         elif fd in self.listeners:
-            self._accept(self.listeners[fd])
+            self._accept(self.listeners[fd], now)
         elif fd == self.lane.ready_fd:
             self.lane.deliver(now)
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
+            if len(self.connections) >= self.max_connections:
+                self._turn_away(f"there are {self.max_connections} connections already", now)
+                return
             try:
                 sock, address = listener.accept()
-            except BlockingIOError:
+            except (BlockingIOError, ConnectionError):
                 return
-            except OSError as error:  # out of descriptors: those who are here go on
-                say(f"a connection could not be taken: {error}")
+            except OSError as error:
+                self._turn_away(str(error), now)
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -146,10 +167,22 @@ class Server:
             self.connections[connection.fd] = connection
             self.epoll.register(connection.fd, EPOLLIN)
 
+    def _turn_away(self, why: str, now: Now) -> None:
+        """Leave newcomers waiting for a while; a listener that is ready would keep us busy."""
+        say(f"no connection can be taken: {why}")
+        self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
+        for fd in self.listeners:
+            self.epoll.modify(fd, 0)
+
+    def _welcome(self) -> None:
+        self.full_until_ms = None
+        for fd in self.listeners:
+            self.epoll.modify(fd, EPOLLIN)
+
     def _serve(self, connection: Connection, event: int, now: Now) -> None:
         try:
             if event & EPOLLOUT:
-                connection.ready(None)  # type: ignore[arg-type]  # nothing new, but room to send
+                connection.stir()
             if event & EPOLLIN:
                 if not self.arena.has_room():
                     self.delayed.append(connection.fd)
@@ -185,6 +218,8 @@ class Server:
         wanted = 0 if connection.overdue() else EPOLLIN
         if connection.out:
             wanted |= EPOLLOUT
+        if wanted & EPOLLIN and connection.holds_frames:
+            self.delayed.append(connection.fd)
         if wanted != connection.events:
             connection.events = wanted
             self.epoll.modify(connection.fd, wanted)
@@ -194,12 +229,14 @@ class Server:
             with contextlib.suppress(OSError):
                 self.epoll.unregister(connection.fd)
             connection.close()
+            if self.full_until_ms is not None:
+                self._welcome()
 
-    def _close(self) -> None:
+    def _hang_up(self) -> None:
+        self.full_until_ms = None
         for listener in self.listeners.values():
             listener.close()
         for connection in list(self.connections.values()):
             self._drop(connection)
         self.lane.close()
-        self.runner.close()
         self.epoll.close()

@@ -11,6 +11,7 @@ from kraftlog.server.files import OsFiles
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, say
 from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.meta import MetaProperties, load_or_make
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 #: Kafka's default for socket.request.max.bytes.
 MAX_FRAME = 104_857_600
+#: Open files of logs are at most so many, and a quarter of what the process may have open.
+MAX_OPEN_LOG_FILES = 512
+#: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
+#: are imported late, answers that hold more files than the cache would.
+OTHER_DESCRIPTORS = 32
 
 
 class Settings(Value):
@@ -32,7 +38,8 @@ class Settings(Value):
 
 def serve(settings: Settings, ready: Callable[[str], None]) -> None:
     """Run a node until it is told to stop; `ready` gets one line when clients may come."""
-    _raise_file_limit()
+    may_open = _raise_file_limit()
+    log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     lane = Lane("flush")
     meta = load_or_make(
@@ -44,10 +51,17 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
             directory_id=os.urandom(16),  # noqa: TID251 - this is the host
         ),
     )
-    runner = Runner(files, LogDirectory(files, settings.data), lane, say)
+    directory = LogDirectory(files, settings.data, HandleCache(files, log_files))
+    runner = Runner(files, directory, lane, say)
     node = Node(NodeConfig(settings.node_id, meta.cluster_id), runner.logs)
     runner.carry(node)
-    server = Server(node, runner, lane, MAX_FRAME)
+    server = Server(
+        node,
+        runner,
+        lane,
+        max_frame=MAX_FRAME,
+        max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
+    )
     port = server.listen(settings.host, settings.port)
     server.stop_on_signals()
     node.replay(
@@ -62,9 +76,14 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
     server.run(on_ready=lambda: ready(f"kraftlog ready on {settings.host}:{port}"))
 
 
-def _raise_file_limit() -> None:
-    """As many open files as the system lets this process have."""
+def _open_already() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def _raise_file_limit() -> int:
+    """As many open files as the system lets this process have; how many that is."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard if hard != resource.RLIM_INFINITY else 1 << 20

@@ -271,9 +271,12 @@ def jump_wall_clock(world: World, chance: Chance, for_ms: int) -> None:
 
 def tiny_fetches(world: World, chance: Chance, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
     world.batches_per_fetch = 1
-    world.at(
-        world.time + for_ms, setattr, world, "batches_per_fetch", world.setting.batches_per_fetch
-    )
+    world.at(world.time + for_ms, _fetch_as_before, world)
+
+
+def _fetch_as_before(world: World) -> None:
+    if not world.healed:
+        world.batches_per_fetch = world.setting.batches_per_fetch
 
 
 def strangers(world: World, chance: Chance, for_ms: int) -> None:

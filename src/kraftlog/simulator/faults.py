@@ -45,7 +45,7 @@ def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> t
     for kind in chosen:
         for _ in range(1 + chance.below(MOST_OF_A_KIND)):
             at_ms = chance.below(duration_ms)
-            for_ms = 20 + chance.long_tail(chance.below(1500))
+            for_ms = 20 + chance.long_tail(chance.below(2500))
             plan.append((at_ms, kind, min(for_ms, LONGEST_MS), chance.bits(32)))
     plan.sort()
     return tuple(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heapq import heappush
 
-from kraftlog.raft.messages import Answered, Asked
+from kraftlog.raft.messages import Answered, Asked, FetchAnswer, VoteAnswer
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,14 +42,27 @@ class Network:
 
     def request(self, source: Replica, send: Send) -> None:
         number, peer = send.number, send.peer
-        channel = source.asked(peer, number)
+        channel = source.asked(peer, number, fresh=send.fresh)
         target = self.world.replicas[peer]
         slot = (source, source.incarnation, number)
+        self.world.said(source, target, send.body)
         self._carry(source.id, peer, self._arrive, (target, slot, channel, send.body))
 
     def respond(self, source: Replica, slot: Slot, body: Any) -> None:
         asker = slot[0]
+        self.world.said(source, asker, body)
+        kind = type(body)
+        if kind is VoteAnswer:
+            self._note_vote(slot, body)
+        elif kind is FetchAnswer and body.diverging is not None:
+            self.world.saw("log diverges")
         self._carry(source.id, asker.id, self._answer, (slot, source.id, body))
+
+    def _note_vote(self, slot: Slot, answer: VoteAnswer) -> None:
+        asker = slot[0].core
+        if asker is not None and not answer.granted:
+            is_real = asker.role.name == "candidate"
+            self.world.saw("vote refused" if is_real else "pre-vote refused")
 
     def _carry(
         self, source: int, target: int, act: Callable[..., None], arguments: tuple[Any, ...]

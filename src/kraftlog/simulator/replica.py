@@ -130,9 +130,11 @@ class Replica:
         self.incarnation += 1
 
     def resume(self) -> None:
-        """What came meanwhile is all there at once."""
+        """What came meanwhile is all there at once; timers are looked at first, or last."""
         self.paused = False
         waiting, self.waiting = self.waiting, []
+        if self.world.pause_chance.below(2):
+            waiting.sort(key=lambda event: event[0] == self.wake)
         for act, arguments in waiting:
             act(*arguments)
 
@@ -380,15 +382,19 @@ class Replica:
 
     # Connections -----------------------------------------------------------------------------
 
-    def asked(self, peer: int, number: int) -> tuple[int, int, int]:
-        """A request leaves: on which connection. One without an answer is noticed in time."""
+    def asked(self, peer: int, number: int, *, fresh: bool) -> tuple[int, int, int]:
+        """A request leaves: on which connection, a new one if it must be `fresh`.
+
+        One without an answer is noticed in time.
+        """
         self.asking[peer] = (number, self.world.time)
         if peer not in self.watched:
             self.watched.add(peer)
             self._watch_at(peer, self.world.time)
-        channel = self.channels.get(peer)
-        if channel is None:
-            channel = self.channels[peer] = (self.id, self.incarnation, 0)
+        channel = self.channels.get(peer, (self.id, self.incarnation, 0))
+        if fresh:
+            channel = (*channel[:2], channel[2] + 1)
+        self.channels[peer] = channel
         return channel
 
     def _watch_at(self, peer: int, sent_at: int) -> None:

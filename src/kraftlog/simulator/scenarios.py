@@ -197,6 +197,33 @@ def cut_off_leader(world: World) -> Iterator[Goal]:
     yield from heal_and_serve(world)
 
 
+def late_copies(world: World) -> Iterator[Goal]:
+    """P5: a leader whose answers are lost hears copies of old fetches; they prove nothing."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    world.network.calm = False
+    world.network.duplicates, world.network.delay_ms = 300, 3000
+    yield passing(1500)
+    world.network.cut([old.id], world.replicas)
+    yield passing(7000)
+    yield from heal_and_serve(world)
+
+
+def cut_off_follower(world: World) -> Iterator[Goal]:
+    """P2: a voter that hears all but the leader, and lacks nothing, deposes nobody."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    world.workload.stop()
+    yield Goal("all logs are the same", lambda: converged(world), 5000)
+    leader = leader_of(world)
+    deaf = world.chance("script").pick([i for i in range(world.setting.voters) if i != leader.id])
+    world.network.cut([leader.id], [deaf])
+    world.network.cut([deaf], [leader.id])
+    expect_to_stay(world, leader)
+    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+
+
 def quiet(world: World) -> Iterator[Goal]:
     """I15: nothing goes wrong, for long, with and without anything to do."""
     yield from begin(world)
@@ -273,6 +300,11 @@ def kafka_setting(low: int, high: int, most_observers: int) -> Callable[[Chance]
     return draw
 
 
+def reading_setting(chance: Chance) -> Setting:
+    """In Kafka's times, with clients that read."""
+    return kafka_setting(3, 5, 2)(chance).replace(append_gap_ms=(5, 20), read_gap_ms=(5, 30))
+
+
 def any_setting(chance: Chance) -> Setting:
     """Our own defaults or Kafka's, quick or slow networks and disks, busy or idle clients."""
     slow = chance.below(3)
@@ -299,7 +331,9 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "back-to-back": (kafka_setting(3, 5, 5), back_to_back),
     "data-loss": (kafka_setting(3, 5, 2), data_loss),
     "ping-pong": (kafka_setting(5, 5, 0), ping_pong),
-    "cut-off-leader": (kafka_setting(3, 5, 2), cut_off_leader),
+    "cut-off-leader": (reading_setting, cut_off_leader),
+    "late-copies": (reading_setting, late_copies),
+    "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
     "quiet": (any_setting, quiet),
     "mixture": (any_setting, mixture),
 }

@@ -62,6 +62,7 @@ class World:
         #: The faults of this run; once `healed`, none strikes any more.
         self.plan: tuple[Fault, ...] = ()
         self.healed = False
+        self.elections = 0
         self.batches_per_fetch = setting.batches_per_fetch
         self.sights: dict[str, int] = {}
         #: Changes whenever a goal might have been reached.
@@ -69,6 +70,7 @@ class World:
         self.voters = voters_by_id(*range(setting.voters))
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
+        self.pause_chance = self.chance("pauses")
         self._crash_chance = self.chance("crash points")
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
@@ -99,8 +101,10 @@ class World:
             for goal in script:
                 self.pursue(goal)
             self.full_check(final=True)
-        except AssertionError as error:
-            raise Violation("assertion", str(error) or "of the code itself") from error
+        except Violation:
+            raise
+        except Exception as error:  # a core that breaks has a bug, whatever the exception
+            raise Violation("exception", f"{type(error).__name__}: {error}") from error
 
     def pursue(self, goal: Goal) -> None:
         """Let events happen until the goal is met, or its time is over."""
@@ -140,11 +144,12 @@ class World:
             self.progress += 1
             for look in self._on["on_role"]:
                 look(replica, core)
-            replica.seen_role, replica.seen_election = core.role, core.election
+            self._note_sights(replica, core)
             if core.role.name == "leader":
                 self.leaders[replica.id] = core.election.epoch
             else:
                 self.leaders.pop(replica.id, None)
+            replica.seen_role, replica.seen_election = core.role, core.election
         high_watermark = core.log.high_watermark
         if high_watermark != replica.seen_high_watermark:
             self.progress += 1
@@ -153,6 +158,16 @@ class World:
             replica.seen_high_watermark = high_watermark
         if self.steps % FULL_CHECK_EVERY == 0:
             self.full_check()
+
+    def _note_sights(self, replica: Replica, core: RaftCore) -> None:
+        name = core.role.name
+        before = None if replica.seen_role is None else replica.seen_role.name
+        if name == "leader" and before != "leader":
+            self.elections += 1
+            if self.elections > 1:
+                self.saw("leader change")
+        elif name == "resigned" and before == "leader":
+            self.saw("leader resigned")
 
     def full_check(self, *, final: bool = False) -> None:
         for look in self._on["on_full_check"]:
@@ -169,6 +184,10 @@ class World:
     def persisted(self, replica: Replica, state: ElectionState) -> None:
         for look in self._on["on_persist"]:
             look(replica, state)
+
+    def said(self, replica: Replica, to: Replica, body: Any) -> None:
+        for look in self._on["on_say"]:
+            look(replica, to, body)
 
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:

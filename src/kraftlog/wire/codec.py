@@ -56,6 +56,16 @@ def decode(cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | 
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False)
 
 
+def decode_request(
+    cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
+) -> M:
+    """As `decode`, but what lies behind the message is ignored.
+
+    Kafka does so, and librdkafka needs it: asking for all topics it leaves three bytes too many.
+    """
+    return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
+
+
 def decode_part(
     cls: type[M], version: int, buffer: Buffer, pos: int = 0, end: int | None = None
 ) -> tuple[M, int]:
@@ -87,6 +97,7 @@ def _decode(
     end: int | None,
     read: Reader,
     keep_tags: bool,
+    whole: bool = True,
 ) -> M:
     stop = len(buffer) if end is None else end
     source: Any = buffer
@@ -95,7 +106,7 @@ def _decode(
         source, pos, stop = bytes(memoryview(buffer)[pos:stop]), 0, stop - pos
     try:
         message, after = read(source, pos, stop)
-        if after == stop:
+        if after == stop or (after < stop and not whole):
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
     except _WHAT_READERS_RAISE:
         pass

@@ -76,4 +76,4 @@ def has_batches(cls: type[Message]) -> bool:
 
 def item_of(field: Field) -> Field:
     """The field that one element of an array of primitives would be: never null."""
-    return Field(field.kind, None, {"flexible": field.flexible})
+    return Field(field.kind, None, flexible=field.flexible)

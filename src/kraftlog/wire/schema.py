@@ -43,6 +43,8 @@ else:
 
 #: A version no message has: stands for "to the end" and "never".
 FOREVER = 0x7FFF
+#: Stands for "no default": whoever makes the message must give the field.
+_REQUIRED: Any = object()
 
 
 class Field:
@@ -68,26 +70,31 @@ class Field:
         self,
         kind: str,
         zero: Any,
-        words: dict[str, Any],
         struct: type[Message] | None = None,
         is_array: bool = False,
+        *,
+        since: int = 0,
+        until: int = FOREVER,
+        nullable: bool | int = FOREVER,
+        tag: int = -1,
+        ignorable: bool = False,
+        flexible: bool = True,
+        pieces: bool = False,
+        default: Any = _REQUIRED,
     ) -> None:
         self.name = ""
         self.kind = kind
         self.struct = struct
         self.is_array = is_array
-        self.since: int = words.pop("since", 0)
-        self.until: int = words.pop("until", FOREVER)
-        nullable = words.pop("nullable", FOREVER)
-        self.null_since: int = 0 if nullable is True else nullable
-        self.tag: int = words.pop("tag", -1)
-        self.ignorable: bool = words.pop("ignorable", False)
-        self.flexible: bool = words.pop("flexible", True)
-        self.pieces: bool = words.pop("pieces", False)
-        self.required = "default" not in words
-        self.default = words.pop("default", zero)
-        if words:
-            raise TypeError(f"no such word for a field: {', '.join(words)}")
+        self.since = since
+        self.until = until
+        self.null_since = 0 if nullable is True else nullable
+        self.tag = tag
+        self.ignorable = ignorable
+        self.flexible = flexible
+        self.pieces = pieces
+        self.required = default is _REQUIRED
+        self.default = zero if default is _REQUIRED else default
 
     def in_version(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -101,66 +108,66 @@ class Field:
 
 
 def boolean(**words: Any) -> Any:
-    return Field("bool", False, words)
+    return Field("bool", False, **words)
 
 
 def int8(**words: Any) -> Any:
-    return Field("int8", 0, words)
+    return Field("int8", 0, **words)
 
 
 def int16(**words: Any) -> Any:
-    return Field("int16", 0, words)
+    return Field("int16", 0, **words)
 
 
 def uint16(**words: Any) -> Any:
-    return Field("uint16", 0, words)
+    return Field("uint16", 0, **words)
 
 
 def int32(**words: Any) -> Any:
-    return Field("int32", 0, words)
+    return Field("int32", 0, **words)
 
 
 def uint32(**words: Any) -> Any:
-    return Field("uint32", 0, words)
+    return Field("uint32", 0, **words)
 
 
 def int64(**words: Any) -> Any:
-    return Field("int64", 0, words)
+    return Field("int64", 0, **words)
 
 
 def float64(**words: Any) -> Any:
-    return Field("float64", 0.0, words)
+    return Field("float64", 0.0, **words)
 
 
 def uuid(**words: Any) -> Any:
-    return Field("uuid", NULL_UUID, words)
+    return Field("uuid", NULL_UUID, **words)
 
 
 def string(**words: Any) -> Any:
-    return Field("string", "", words)
+    return Field("string", "", **words)
 
 
 def binary(**words: Any) -> Any:
-    return Field("bytes", b"", words)
+    return Field("bytes", b"", **words)
 
 
 def batches(**words: Any) -> Any:
     """Record batches: read as a view of the frame, written as the buffers they are."""
-    return Field("batches", None, words)
+    return Field("batches", None, **words)
 
 
 def array(of: type[Message] | str, **words: Any) -> Any:
     """An array of structs or of a primitive named by its kind; read as a tuple."""
     if isinstance(of, str):
-        return Field(of, (), words, is_array=True)
-    return Field("struct", (), words, struct=of, is_array=True)
+        return Field(of, (), None, True, **words)
+    return Field("struct", (), of, True, **words)
 
 
 def struct(of: type[Message], **words: Any) -> Any:
     """A nested struct; `default=EMPTY` is one whose fields are all at their defaults."""
     if words.get("default") is EMPTY:
         words["default"] = blank(of)
-    return Field("struct", None, words, struct=of)
+    return Field("struct", None, of, **words)
 
 
 #: Stands for "a struct with every field at its default".

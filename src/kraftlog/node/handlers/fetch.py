@@ -6,18 +6,21 @@ accepts. Missing: followers, the last stable offset.
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
+    from kraftlog.ports.logs import Slice
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 BY_ID_SINCE = 13
+#: The most that one answer carries (Kafka's default for fetch.max.bytes), whatever was asked for.
+MAX_BYTES = 57_671_680
 
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
@@ -77,13 +80,10 @@ class Fetch:
         self.partitions.append(partition)
         found = None
         if part.fetch_offset < partition.high_watermark:
-            found = node.logs.locate(
-                partition.log,
-                part.fetch_offset,
-                partition.high_watermark,
-                min(part.partition_max_bytes, self.request.max_bytes - self.size),
-                self.size == 0,
-            )
+            try:
+                found = self._locate(node, partition, part)
+            except StorageError:
+                return self._refused(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         if found is not None:
             self.size += len(found)
         return PartitionData(
@@ -94,6 +94,17 @@ class Fetch:
             log_start_offset=partition.start,
             aborted_transactions=None,
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
+        )
+
+    def _locate(self, node: Node, partition: Partition, part: FetchPartition) -> Slice | None:
+        return node.logs.locate(
+            partition.log,
+            part.fetch_offset,
+            partition.high_watermark,
+            min(
+                part.partition_max_bytes, self.request.max_bytes - self.size, MAX_BYTES - self.size
+            ),
+            self.size == 0,
         )
 
     def _refused(self, index: int, code: int) -> PartitionData:

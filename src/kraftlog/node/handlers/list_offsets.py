@@ -6,7 +6,7 @@ timestamp; -4 and -5 ask about tiered storage, of which there is none, so they a
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.list_offsets import (
@@ -56,7 +56,12 @@ def _one(
     )
     if code or isinstance(partition, int):
         return ListOffsetsPartitionResponse(partition_index=asked.partition_index, error_code=code)
-    offset, timestamp = _find(node, partition, asked.timestamp)
+    try:
+        offset, timestamp = _find(node, partition, asked.timestamp)
+    except StorageError:
+        return ListOffsetsPartitionResponse(
+            partition_index=asked.partition_index, error_code=ErrorCode.KAFKA_STORAGE_ERROR
+        )
     found = offset >= 0
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,

@@ -38,6 +38,7 @@ class Candidate(Polling):
 
     def won(self, core: RaftCore) -> None:
         if not self.beaten:
+            core.granted = tuple(sorted(self.granted))
             core.become(quorum.LEADER, core.election.replace(leader_id=core.me.id))
 
     def lost(self, core: RaftCore) -> None:

@@ -10,7 +10,15 @@ from collections import deque
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft import changes, fetching, quorum, snapshots
-from kraftlog.raft.messages import Append, Batch, Begin, FetchAnswer, Proposed, ReadOffsetAnswer
+from kraftlog.raft.messages import (
+    Append,
+    Batch,
+    Begin,
+    FetchAnswer,
+    LeaderChange,
+    Proposed,
+    ReadOffsetAnswer,
+)
 from kraftlog.raft.progress import ProgressTable
 from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.raft.roles.role import Role
@@ -96,7 +104,7 @@ class Leader(Role):
         if first:
             cluster_id = core.cluster_id or core.config.fresh_cluster_id
             voters = core.log.voter_set.replace(cluster_id=cluster_id)
-        payload = "leader change", core.me.id, voters
+        payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
         self.append(core, 2 if first else 1, LEADER_CHANGE_SIZE, payload, voters)
 
     def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
@@ -231,10 +239,11 @@ class Leader(Role):
 
     def answer(self, core: RaftCore, asked: Asked, fetch: Fetch, **what: Any) -> None:
         self.events += 1
-        progress = self.progress.of(fetch.replica)
-        progress.channel = asked.channel
-        progress.answered_number = asked.number
-        progress.answered_at = self.events
+        progress = self.progress.replicas.get(fetch.replica)
+        if progress is not None:
+            progress.channel = asked.channel
+            progress.answered_number = asked.number
+            progress.answered_at = self.events
         if not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
         body = FetchAnswer(
@@ -283,8 +292,10 @@ class Leader(Role):
 
     def confirm(self, key: ReplicaKey, asked: Asked) -> None:
         """A fetch that follows, on its channel, an answer of ours proves that it was received."""
-        progress = self.progress.of(key)
-        if progress.channel == asked.channel and asked.number > progress.answered_number >= 0:
+        progress = self.progress.replicas.get(key)
+        if progress is None or progress.channel != asked.channel:
+            return
+        if asked.number > progress.answered_number >= 0:
             progress.confirmed_at = progress.answered_at
 
     def must_prove(self, core: RaftCore, key: ReplicaKey) -> bool:

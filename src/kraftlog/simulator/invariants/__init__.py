@@ -16,6 +16,7 @@ from kraftlog.simulator.invariants.log_shape import LogShape
 from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
+from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
 from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.value import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     OneLeader,
     EpochsGrow,
     OneVote,
+    SaidAfterWritten,
     HighWatermarkGrows,
     OwnEpoch,
     DurableMajority,

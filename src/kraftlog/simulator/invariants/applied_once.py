@@ -18,19 +18,15 @@ class AppliedOnce(Invariant):
     def on_apply(self, replica: Replica, offset: int) -> None:
         assert replica.core is not None
         high_watermark = replica.core.log.high_watermark
-        self.holds(
-            replica.applied < offset <= high_watermark,
-            f"replica {replica.id} applied up to {replica.applied}, then {offset}; "
-            f"high watermark {high_watermark}",
-        )
+        if not (replica.applied < offset <= high_watermark):
+            self.fails(
+                f"replica {replica.id} applied up to {replica.applied}, then {offset}; "
+                f"high watermark {high_watermark}"
+            )
         disk, committed = replica.disk, self.oracle.committed
         position = disk.position_before(offset)
         known = min(position, len(committed) - 1)
-        self.holds(
-            position >= 0 and disk.batches[position].last_offset + 1 == offset,
-            f"replica {replica.id} applied a part of a batch up to {offset}",
-        )
-        self.holds(
-            known < 0 or disk.chains[known] == committed[known],
-            f"replica {replica.id} applied what was never committed, below {offset}",
-        )
+        if not (position >= 0 and disk.batches[position].last_offset + 1 == offset):
+            self.fails(f"replica {replica.id} applied a part of a batch up to {offset}")
+        if not (known < 0 or disk.chains[known] == committed[known]):
+            self.fails(f"replica {replica.id} applied what was never committed, below {offset}")

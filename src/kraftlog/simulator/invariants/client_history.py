@@ -14,4 +14,5 @@ class ClientHistory(Invariant):
 
     def on_end(self) -> None:
         violations = self.world.workload.judge()
-        self.holds(not violations, violations[0] if violations else "")
+        if violations:
+            self.fails(violations[0])

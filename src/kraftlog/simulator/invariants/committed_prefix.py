@@ -22,16 +22,13 @@ class CommittedPrefix(Invariant):
         if position < 0:
             return
         last = disk.batches[position]
-        self.holds(
-            last.last_offset + 1 == high_watermark,
-            f"replica {replica.id}: high watermark {high_watermark} is inside {last}",
-        )
+        if last.last_offset + 1 != high_watermark:
+            self.fails(f"replica {replica.id}: high watermark {high_watermark} is inside {last}")
         common = min(position, len(committed) - 1)
-        if common >= 0:
-            self.holds(
-                disk.chains[common] == committed[common],
+        if common >= 0 and disk.chains[common] != committed[common]:
+            self.fails(
                 f"replica {replica.id} and others committed different logs below "
-                f"{disk.batches[common].last_offset + 1}",
+                f"{disk.batches[common].last_offset + 1}"
             )
         fresh = len(committed)
         if position >= fresh:
@@ -43,7 +40,5 @@ class CommittedPrefix(Invariant):
         for replica in self.world.running:
             assert replica.core is not None
             count = replica.disk.position_before(replica.core.log.high_watermark) + 1
-            self.holds(
-                replica.disk.chains[:count] == committed[:count],
-                f"replica {replica.id} holds other records than were committed",
-            )
+            if replica.disk.chains[:count] != committed[:count]:
+                self.fails(f"replica {replica.id} holds other records than were committed")

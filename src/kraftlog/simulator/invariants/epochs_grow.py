@@ -25,31 +25,25 @@ class EpochsGrow(Invariant):
     def on_persist(self, replica: Replica, state: ElectionState) -> None:
         life = (replica.id, replica.lives)
         before = self.persisted.get(life, 0)
-        self.holds(
-            state.epoch >= before,
-            f"replica {replica.id} wrote epoch {state.epoch} behind {before}",
-        )
+        if state.epoch < before:
+            self.fails(f"replica {replica.id} wrote epoch {state.epoch} behind {before}")
         self.persisted[life] = state.epoch
 
     def on_start(self, replica: Replica) -> None:
         assert replica.core is not None
         before = self.persisted.get((replica.id, replica.lives), 0)
-        self.holds(
-            replica.core.election.epoch >= before,
-            f"replica {replica.id} starts in {replica.core.election.epoch} behind {before}",
-        )
+        if replica.core.election.epoch < before:
+            self.fails(
+                f"replica {replica.id} starts in {replica.core.election.epoch} behind {before}"
+            )
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         seen, now = replica.seen_election, core.election
-        self.holds(
-            seen is None or now.epoch >= seen.epoch,
-            f"replica {replica.id} went from {seen} to {now}",
-        )
+        if not (seen is None or now.epoch >= seen.epoch):
+            self.fails(f"replica {replica.id} went from {seen} to {now}")
         if core.durable_version >= core.version:
             written = replica.disk.election
             # Who led an epoch forgets it after a restart, and need not write that down.
             forgot = now.leader_id == -1 and written.leader_id == replica.id
-            self.holds(
-                written == now or (forgot and written.replace(leader_id=-1) == now),
-                f"replica {replica.id} takes {now} for durable, the disk has {written}",
-            )
+            if not (written == now or (forgot and written.replace(leader_id=-1) == now)):
+                self.fails(f"replica {replica.id} takes {now} for durable, the disk has {written}")

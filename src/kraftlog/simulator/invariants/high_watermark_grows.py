@@ -23,19 +23,17 @@ class HighWatermarkGrows(Invariant):
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
         seen = replica.seen_high_watermark
-        self.holds(
-            high_watermark >= seen,
-            f"replica {replica.id}: high watermark {high_watermark} behind {seen}",
-        )
-        self.holds(
-            high_watermark <= core.log.end,
-            f"replica {replica.id}: high watermark {high_watermark}, log end {core.log.end}",
-        )
+        if high_watermark < seen:
+            self.fails(f"replica {replica.id}: high watermark {high_watermark} behind {seen}")
+        if high_watermark > core.log.end:
+            self.fails(
+                f"replica {replica.id}: high watermark {high_watermark}, log end {core.log.end}"
+            )
         epoch = core.election.epoch
         if core.role.name == "leader" and epoch >= self.newest_epoch:
             self.newest_epoch = epoch
-            self.holds(
-                high_watermark >= self.oracle.committed_end,
-                f"leader {replica.id} of epoch {epoch} has {high_watermark}, "
-                f"{self.oracle.committed_end} was committed before",
-            )
+            if high_watermark < self.oracle.committed_end:
+                self.fails(
+                    f"leader {replica.id} of epoch {epoch} has {high_watermark}, "
+                    f"{self.oracle.committed_end} was committed before"
+                )

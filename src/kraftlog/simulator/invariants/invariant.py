@@ -6,6 +6,8 @@ from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.replica import Replica
@@ -25,9 +27,8 @@ class Invariant:
     def implements(cls, hook: str) -> bool:
         return getattr(cls, hook) is not getattr(Invariant, hook)
 
-    def holds(self, truth: object, detail: str) -> None:
-        if not truth:
-            raise Violation(self.name, detail)
+    def fails(self, detail: str) -> NoReturn:
+        raise Violation(self.name, detail)
 
     def on_start(self, replica: Replica) -> None:
         """A process has read its disk, and said nothing yet."""
@@ -49,6 +50,9 @@ class Invariant:
 
     def on_apply(self, replica: Replica, offset: int) -> None:
         """The state machine was told that everything before `offset` is committed."""
+
+    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+        """A message leaves."""
 
     def on_full_check(self) -> None:
         """Now and then, and in the end: look at everything."""

@@ -28,8 +28,10 @@ class LeaderCompleteness(Invariant):
         self.newest_epoch = epoch
         committed, chains = self.oracle.committed, replica.disk.chains
         position = len(committed) - 1
-        self.holds(
-            position < 0 or (position < len(chains) and chains[position] == committed[position]),
-            f"leader {replica.id} of epoch {epoch} lacks committed records: it ends at "
-            f"{replica.disk.end}, committed is {self.oracle.committed_end}",
-        )
+        if not (
+            position < 0 or (position < len(chains) and chains[position] == committed[position])
+        ):
+            self.fails(
+                f"leader {replica.id} of epoch {epoch} lacks committed records: it ends at "
+                f"{replica.disk.end}, committed is {self.oracle.committed_end}"
+            )

@@ -46,23 +46,17 @@ class LegalRoles(Invariant):
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         state, name, me = core.election, core.role.name, replica.id
-        self.holds(
-            fits(name, state, core.me),
-            f"replica {me} is {name} with {state}",
-        )
-        self.holds(
-            core.is_voter != (name == "observer") or name == "leader",
-            f"replica {me} is {name}, and {'a' if core.is_voter else 'no'} voter",
-        )
+        if not (fits(name, state, core.me)):
+            self.fails(f"replica {me} is {name} with {state}")
+        if not (core.is_voter != (name == "observer") or name == "leader"):
+            self.fails(f"replica {me} is {name}, and {'a' if core.is_voter else 'no'} voter")
         seen = replica.seen_role
         if seen is None or replica.seen_election.epoch != state.epoch:
             return
-        self.holds(
-            name not in NEVER_AFTER.get(seen.name, ()),
-            f"replica {me} became {name} after {seen.name} in epoch {state.epoch}",
-        )
-        self.holds(
+        if not (name not in NEVER_AFTER.get(seen.name, ())):
+            self.fails(f"replica {me} became {name} after {seen.name} in epoch {state.epoch}")
+        if not (
             replica.seen_election.leader_id in {-1, state.leader_id}
-            or name in {"observer", "resigned"},
-            f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}",
-        )
+            or name in {"observer", "resigned"}
+        ):
+            self.fails(f"replica {me} knew a leader of epoch {state.epoch} and forgot: {state}")

@@ -24,8 +24,8 @@ class LogMatching(Invariant):
     def on_append(self, replica: Replica, batch: Batch) -> None:
         chain = replica.disk.chains[-1]
         point = (batch.base_offset, batch.epoch)
-        self.holds(
-            self.chains.setdefault(point, chain) == chain,
-            f"replica {replica.id}: another log has other records up to offset "
-            f"{batch.base_offset} of epoch {batch.epoch}",
-        )
+        if self.chains.setdefault(point, chain) != chain:
+            self.fails(
+                f"replica {replica.id}: another log has other records up to offset "
+                f"{batch.base_offset} of epoch {batch.epoch}"
+            )

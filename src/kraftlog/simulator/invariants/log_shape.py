@@ -21,36 +21,34 @@ class LogShape(Invariant):
         end, epoch = 0, 0
         if len(batches) > 1:
             end, epoch = batches[-2].last_offset + 1, batches[-2].epoch
-        self.holds(
-            batch.base_offset == end and batch.last_offset >= end and batch.epoch >= epoch,
-            f"replica {replica.id} appended {batch} behind offset {end} of epoch {epoch}",
-        )
+        if not (batch.base_offset == end and batch.last_offset >= end and batch.epoch >= epoch):
+            self.fails(
+                f"replica {replica.id} appended {batch} behind offset {end} of epoch {epoch}"
+            )
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
         committed = max(replica.seen_high_watermark, replica.applied)
-        self.holds(
-            offset >= committed,
-            f"replica {replica.id} cut its log at {offset}, below {committed}",
-        )
+        if offset < committed:
+            self.fails(f"replica {replica.id} cut its log at {offset}, below {committed}")
 
     def on_full_check(self) -> None:
         for replica in self.world.running:
             core, disk = replica.core, replica.disk
             assert core is not None
             log = core.log
-            self.holds(
-                log.end == disk.end,
-                f"replica {replica.id} believes in {log.end}, the log ends at {disk.end}",
-            )
-            self.holds(
-                log.flushed <= disk.durable_end,
-                f"replica {replica.id} counts on {log.flushed}, durable is {disk.durable_end}",
-            )
+            if log.end != disk.end:
+                self.fails(
+                    f"replica {replica.id} believes in {log.end}, the log ends at {disk.end}"
+                )
+            if log.flushed > disk.durable_end:
+                self.fails(
+                    f"replica {replica.id} counts on {log.flushed}, durable is {disk.durable_end}"
+                )
             scan: list[tuple[int, int]] = []
             for batch in disk.batches:
                 if not scan or batch.epoch > scan[-1][0]:
                     scan.append((batch.epoch, batch.base_offset))
-            self.holds(
-                log.epochs.entries() == scan,
-                f"replica {replica.id} has the epochs {log.epochs.entries()}, a scan gives {scan}",
-            )
+            if log.epochs.entries() != scan:
+                self.fails(
+                    f"replica {replica.id} has epochs {log.epochs.entries()}, a scan gives {scan}"
+                )

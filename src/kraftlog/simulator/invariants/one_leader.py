@@ -31,7 +31,5 @@ class OneLeader(Invariant):
     def _note(self, state: ElectionState) -> None:
         if state.leader_id >= 0:
             known = self.leaders.setdefault(state.epoch, state.leader_id)
-            self.holds(
-                known == state.leader_id,
-                f"epoch {state.epoch} is led by {known} and by {state.leader_id}",
-            )
+            if known != state.leader_id:
+                self.fails(f"epoch {state.epoch} is led by {known} and by {state.leader_id}")

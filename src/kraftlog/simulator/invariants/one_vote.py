@@ -33,10 +33,10 @@ class OneVote(Invariant):
 
     def on_grant(self, replica: Replica, epoch: int, candidate: Any) -> None:
         known = self.votes.setdefault((replica.id, replica.lives, epoch), candidate)
-        self.holds(
-            known == candidate,
-            f"replica {replica.id} voted in epoch {epoch} for {known} and for {candidate}",
-        )
+        if known != candidate:
+            self.fails(
+                f"replica {replica.id} voted in epoch {epoch} for {known} and for {candidate}"
+            )
 
     def _note(self, replica: Replica, state: ElectionState) -> None:
         if state.voted is not None:

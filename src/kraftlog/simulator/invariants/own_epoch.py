@@ -22,8 +22,8 @@ class OwnEpoch(Invariant):
         if isinstance(role, Leader) and replica.seen_role is role:
             epoch = core.election.epoch
             last = replica.disk.batches[replica.disk.position_before(high_watermark)]
-            self.holds(
-                last.epoch == epoch,
-                f"leader {replica.id} of epoch {epoch} committed up to {high_watermark}, "
-                f"a record of epoch {last.epoch}",
-            )
+            if last.epoch != epoch:
+                self.fails(
+                    f"leader {replica.id} of epoch {epoch} committed up to {high_watermark}, "
+                    f"a record of epoch {last.epoch}"
+                )

@@ -26,8 +26,10 @@ class StableLeader(Invariant):
         if self.must_stay is None:
             return
         leader, epoch = self.must_stay
-        self.holds(
-            core.election.epoch <= epoch and (replica.id != leader or core.role.name == "leader"),
-            f"replica {replica.id} is {core.role.name} in epoch {core.election.epoch}, "
-            f"while {leader} led epoch {epoch} undisturbed",
-        )
+        if not (
+            core.election.epoch <= epoch and (replica.id != leader or core.role.name == "leader")
+        ):
+            self.fails(
+                f"replica {replica.id} is {core.role.name} in epoch {core.election.epoch}, "
+                f"while {leader} led epoch {epoch} undisturbed"
+            )

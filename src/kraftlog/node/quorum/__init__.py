@@ -1,0 +1,1 @@
+"""The quorum's messages and records in Kafka's wire form."""

@@ -1,0 +1,121 @@
+"""Batches of the metadata log: what a core must know of them, and those a core has made.
+
+A leader's core appends LeaderChange and voter sets as values; here they become Kafka's control
+records, and come back out of the bytes that a follower receives.
+"""
+
+from __future__ import annotations
+
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.raft.messages import Batch, LeaderChange
+from kraftlog.records.control import (
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    build_control_batch,
+    decode_control_key,
+)
+from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages import control_records as control
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.types import Buffer
+
+#: Kafka reads the record of a leader change as this version, whatever it says.
+LEADER_CHANGE_VERSION = 0
+VOTERS_VERSION = 0
+
+
+def summaries(data: Buffer) -> Iterator[Batch]:
+    """The batches in the answer to a fetch; a broken or unfinished end is left out."""
+    view = memoryview(data)
+    for position, fields in walk(view, may_end_in_batch=True):
+        base_offset, length, epoch, _, _, attributes, last_delta = fields[:7]
+        size = length + LENGTH_OVERHEAD
+        piece = view[position : position + size]
+        yield Batch(
+            base_offset=base_offset,
+            last_offset=base_offset + last_delta,
+            epoch=epoch,
+            size_bytes=size,
+            voters=voters_in(piece) if attributes & CONTROL_BIT else None,
+            payload=piece,
+        )
+
+
+def voters_in(batch: Buffer) -> VoterSet | None:
+    """The last voter set among the records of a control batch."""
+    found = None
+    for record in read_records(batch):
+        if decode_control_key(record.key) == KRAFT_VOTERS and record.value is not None:
+            found = voters_from_record(record.value)
+    return found
+
+
+def control_batch(batch: Batch, timestamp_ms: int) -> bytes:
+    """The bytes of what a leader's core has appended for itself."""
+    records = []
+    payload = batch.payload
+    if isinstance(payload, LeaderChange):
+        records.append((LEADER_CHANGE, encode(_leader_change(payload), LEADER_CHANGE_VERSION)))
+    if batch.voters is not None:
+        records.append((KRAFT_VOTERS, voters_record(batch.voters)))
+    return build_control_batch(
+        records,
+        base_offset=batch.base_offset,
+        leader_epoch=batch.epoch,
+        timestamp_ms=timestamp_ms,
+    )
+
+
+def _leader_change(change: LeaderChange) -> control.LeaderChangeMessage:
+    return control.LeaderChangeMessage(
+        version=LEADER_CHANGE_VERSION,
+        leader_id=change.leader_id,
+        voters=[control.Voter(voter_id=voter_id) for voter_id in change.voter_ids],
+        granting_voters=[control.Voter(voter_id=voter_id) for voter_id in change.granting_ids],
+    )
+
+
+def voters_record(voters: VoterSet) -> bytes:
+    """Kafka's record of a voter set; targets and cluster id ride in tags of ours (R1)."""
+    record = control.VotersRecord(
+        version=VOTERS_VERSION,
+        voters=[_voter(voter) for voter in voters.voters],
+        target_voters=voters.targets,
+        cluster_id=voters.cluster_id,
+    )
+    return encode(record, VOTERS_VERSION)
+
+
+def _voter(voter: Voter) -> control.VotersRecordVoter:
+    return control.VotersRecordVoter(
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        endpoints=[
+            control.Endpoint(name=e.name, host=e.host, port=e.port) for e in voter.endpoints
+        ],
+        k_raft_version_feature=control.KRaftVersionFeature(
+            min_supported_version=voter.min_version, max_supported_version=voter.max_version
+        ),
+    )
+
+
+def voters_from_record(value: bytes) -> VoterSet:
+    record = decode(control.VotersRecord, VOTERS_VERSION, value)
+    voters = [
+        Voter(
+            ReplicaKey(voter.voter_id, voter.voter_directory_id),
+            tuple([Endpoint(e.name, e.host, e.port) for e in voter.endpoints]),
+            voter.k_raft_version_feature.min_supported_version,
+            voter.k_raft_version_feature.max_supported_version,
+        )
+        for voter in record.voters
+    ]
+    targets = None if record.target_voters is None else tuple(record.target_voters)
+    return VoterSet(tuple(voters), targets, record.cluster_id)

@@ -1,0 +1,248 @@
+"""What replicas of the metadata quorum ask each other, in Kafka's wire form and back.
+
+Kafka's requests carry topics and partitions; the quorum has one of each. An answer that has no
+place for leader and epoch (a refusal of the whole request) counts as one of the asked epoch.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.raft import messages as raft
+from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import begin_quorum_epoch as begins
+from kraftlog.wire.messages import end_quorum_epoch as ends
+from kraftlog.wire.messages import fetch as fetches
+from kraftlog.wire.messages import fetch_snapshot as snapshots
+from kraftlog.wire.messages import read_offset as reads
+from kraftlog.wire.messages import vote as votes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from kraftlog.wire.schema import Message
+
+#: The versions in which we ask.
+VERSIONS = {
+    ApiKey.VOTE: 2,
+    ApiKey.BEGIN_QUORUM_EPOCH: 1,
+    ApiKey.END_QUORUM_EPOCH: 1,
+    ApiKey.FETCH: 18,
+    ApiKey.FETCH_SNAPSHOT: 1,
+    ApiKey.READ_OFFSET: 0,
+}
+
+
+def request_to_wire(body: Any) -> tuple[int, Message]:
+    """The API and the request that say what a core wants to ask."""
+    api_key, convert = _TO_WIRE[type(body)]
+    return api_key, convert(body)
+
+
+def request_from_wire(api_key: int, request: Any) -> Any:
+    """What a core is asked."""
+    return _FROM_WIRE[api_key](request)
+
+
+def the_partition(topics: Sequence[Any]) -> Any:
+    """The one partition there is, of the one topic."""
+    if len(topics) != 1 or len(topics[0].partitions) != 1:
+        raise ProtocolError("a request of the quorum is about exactly one partition")
+    return topics[0].partitions[0]
+
+
+# Asking ------------------------------------------------------------------------------------------
+
+
+def _vote(body: raft.Vote) -> Message:
+    partition = votes.PartitionData(
+        partition_index=0,
+        replica_epoch=body.epoch,
+        replica_id=body.candidate.id,
+        replica_directory_id=body.candidate.directory_id,
+        voter_directory_id=body.receiver.directory_id,
+        last_offset_epoch=body.last_epoch,
+        last_offset=body.end_offset,
+        pre_vote=body.pre_vote,
+    )
+    return votes.VoteRequest(
+        cluster_id=body.cluster_id,
+        voter_id=body.receiver.id,
+        topics=[votes.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
+    )
+
+
+def _begin(body: raft.Begin) -> Message:
+    partition = begins.PartitionData(
+        partition_index=0,
+        voter_directory_id=body.receiver.directory_id,
+        leader_id=body.leader_id,
+        leader_epoch=body.epoch,
+    )
+    return begins.BeginQuorumEpochRequest(
+        cluster_id=body.cluster_id,
+        voter_id=body.receiver.id,
+        topics=[begins.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
+    )
+
+
+def _end(body: raft.End) -> Message:
+    candidates = [
+        ends.ReplicaInfo(candidate_id=key.id, candidate_directory_id=key.directory_id)
+        for key in body.successors
+    ]
+    partition = ends.PartitionData(
+        partition_index=0,
+        leader_id=body.leader_id,
+        leader_epoch=body.epoch,
+        preferred_candidates=candidates,
+    )
+    return ends.EndQuorumEpochRequest(
+        cluster_id=body.cluster_id,
+        topics=[ends.TopicData(topic_name=METADATA_TOPIC, partitions=[partition])],
+    )
+
+
+def _fetch(body: raft.Fetch) -> Message:
+    partition = fetches.FetchPartition(
+        partition=0,
+        current_leader_epoch=body.epoch,
+        fetch_offset=body.offset,
+        last_fetched_epoch=body.last_epoch,
+        partition_max_bytes=body.max_bytes,
+        replica_directory_id=body.replica.directory_id,
+        high_watermark=body.high_watermark,
+    )
+    return fetches.FetchRequest(
+        cluster_id=body.cluster_id,
+        replica_state=fetches.ReplicaState(replica_id=body.replica.id),
+        max_wait_ms=body.max_wait_ms,
+        min_bytes=0,
+        max_bytes=body.max_bytes,
+        topics=[fetches.FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+    )
+
+
+def _snapshot_fetch(body: raft.SnapshotFetch) -> Message:
+    partition = snapshots.PartitionSnapshot(
+        partition=0,
+        current_leader_epoch=body.epoch,
+        snapshot_id=snapshots.SnapshotId(end_offset=body.id.offset, epoch=body.id.epoch),
+        position=body.position,
+        replica_directory_id=body.replica.directory_id,
+    )
+    return snapshots.FetchSnapshotRequest(
+        cluster_id=body.cluster_id,
+        replica_id=body.replica.id,
+        max_bytes=body.max_bytes,
+        topics=[snapshots.TopicSnapshot(name=METADATA_TOPIC, partitions=[partition])],
+    )
+
+
+def _read(body: raft.ReadOffset) -> Message:
+    partition = reads.ReadOffsetPartition(partition_index=0)
+    return reads.ReadOffsetRequest(
+        cluster_id=body.cluster_id,
+        read_timestamp_ms=-1,
+        topics=[reads.ReadOffsetTopic(topic_name=METADATA_TOPIC, partitions=[partition])],
+    )
+
+
+_TO_WIRE: dict[type, tuple[int, Callable[[Any], Message]]] = {
+    raft.Vote: (ApiKey.VOTE, _vote),
+    raft.Begin: (ApiKey.BEGIN_QUORUM_EPOCH, _begin),
+    raft.End: (ApiKey.END_QUORUM_EPOCH, _end),
+    raft.Fetch: (ApiKey.FETCH, _fetch),
+    raft.SnapshotFetch: (ApiKey.FETCH_SNAPSHOT, _snapshot_fetch),
+    raft.ReadOffset: (ApiKey.READ_OFFSET, _read),
+}
+
+# Being asked -------------------------------------------------------------------------------------
+
+
+def _asked_vote(request: votes.VoteRequest) -> raft.Vote:
+    partition = the_partition(request.topics)
+    return raft.Vote(
+        cluster_id=request.cluster_id,
+        receiver=ReplicaKey(request.voter_id, partition.voter_directory_id),
+        epoch=partition.replica_epoch,
+        candidate=ReplicaKey(partition.replica_id, partition.replica_directory_id),
+        last_epoch=partition.last_offset_epoch,
+        end_offset=partition.last_offset,
+        pre_vote=partition.pre_vote,
+    )
+
+
+def _asked_begin(request: begins.BeginQuorumEpochRequest) -> raft.Begin:
+    partition = the_partition(request.topics)
+    return raft.Begin(
+        cluster_id=request.cluster_id,
+        receiver=ReplicaKey(request.voter_id, partition.voter_directory_id),
+        leader_id=partition.leader_id,
+        epoch=partition.leader_epoch,
+    )
+
+
+def _asked_end(request: ends.EndQuorumEpochRequest) -> raft.End:
+    partition = the_partition(request.topics)
+    named = [
+        ReplicaKey(candidate.candidate_id, candidate.candidate_directory_id)
+        for candidate in partition.preferred_candidates
+    ]
+    named = named or [ReplicaKey(replica_id) for replica_id in partition.preferred_successors]
+    return raft.End(
+        cluster_id=request.cluster_id,
+        leader_id=partition.leader_id,
+        epoch=partition.leader_epoch,
+        successors=tuple(named),
+    )
+
+
+def _asked_fetch(request: fetches.FetchRequest) -> raft.Fetch:
+    partition = the_partition(request.topics)
+    by_state = request.replica_state.replica_id
+    replica_id = by_state if by_state >= 0 else request.replica_id
+    return raft.Fetch(
+        cluster_id=request.cluster_id,
+        replica=ReplicaKey(replica_id, partition.replica_directory_id),
+        epoch=partition.current_leader_epoch,
+        offset=partition.fetch_offset,
+        last_epoch=partition.last_fetched_epoch,
+        high_watermark=partition.high_watermark,
+        max_wait_ms=request.max_wait_ms,
+        max_bytes=min(request.max_bytes, partition.partition_max_bytes),
+    )
+
+
+def _asked_snapshot(request: snapshots.FetchSnapshotRequest) -> raft.SnapshotFetch:
+    partition = the_partition(request.topics)
+    wanted = partition.snapshot_id
+    return raft.SnapshotFetch(
+        cluster_id=request.cluster_id,
+        replica=ReplicaKey(request.replica_id, partition.replica_directory_id),
+        epoch=partition.current_leader_epoch,
+        id=OffsetAndEpoch(wanted.end_offset, wanted.epoch),
+        position=partition.position,
+        max_bytes=request.max_bytes,
+    )
+
+
+def _asked_read(request: reads.ReadOffsetRequest) -> raft.ReadOffset:
+    the_partition(request.topics)
+    return raft.ReadOffset(cluster_id=request.cluster_id)
+
+
+_FROM_WIRE: dict[int, Callable[[Any], Any]] = {
+    ApiKey.VOTE: _asked_vote,
+    ApiKey.BEGIN_QUORUM_EPOCH: _asked_begin,
+    ApiKey.END_QUORUM_EPOCH: _asked_end,
+    ApiKey.FETCH: _asked_fetch,
+    ApiKey.FETCH_SNAPSHOT: _asked_snapshot,
+    ApiKey.READ_OFFSET: _asked_read,
+}
+
+#: Refusals of a whole request: Kafka says them above the topics, which are then left out.
+WHOLE = {ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.UNSUPPORTED_VERSION}

@@ -1,0 +1,81 @@
+"""Who leads, who lags: what the leader knows of every replica (D1, D3, D4, D7)."""
+
+from __future__ import annotations
+
+from kraftlog.raft.progress import UNKNOWN, Progress
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.types import Now
+
+#: An observer that has not fetched for so long is no longer listed; a voter always is (D7).
+OBSERVER_FORGOTTEN_MS = 5 * 60 * 1000
+
+
+class ReplicaDescription(Value):
+    """-1 is "unknown" for all three numbers. Times are the leader's wall clock."""
+
+    key: ReplicaKey
+    end_offset: int
+    fetched_ms: int
+    caught_up_ms: int
+    is_target: bool = False
+
+
+class QuorumDescription(Value):
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaDescription, ...]
+    observers: tuple[ReplicaDescription, ...]
+    targets: tuple[int, ...] | None
+
+
+def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
+    """The quorum as its leader sees it; None from anybody else (D2)."""
+    leader = core.role
+    if not isinstance(leader, Leader):
+        return None
+    voters = core.log.voter_set
+    targets = voters.targets
+    shown = []
+    for voter in voters.voters:
+        progress = leader.progress.of_voter(voters, voter.key.id) or Progress()
+        shown.append(_replica(core, voter.key, progress, now))
+    observers = [
+        _replica(core, key, progress, now)
+        for key, progress in leader.progress.replicas.items()
+        if _is_listed_observer(core, key, progress, now)
+    ]
+    committed = core.log.high_watermark
+    return QuorumDescription(
+        leader_id=core.me.id,
+        epoch=core.election.epoch,
+        high_watermark=committed if committed > leader.epoch_start else UNKNOWN,
+        voters=tuple(shown),
+        observers=tuple(sorted(observers, key=_by_id)),
+        targets=targets,
+    )
+
+
+def _replica(core: RaftCore, key: ReplicaKey, progress: Progress, now: Now) -> ReplicaDescription:
+    is_target = key.id in (core.log.voter_set.targets or ())
+    if key.id == core.me.id:
+        return ReplicaDescription(key, core.log.end, now.wall_ms, now.wall_ms, is_target)
+    return ReplicaDescription(
+        key, progress.end_offset, progress.fetched_wall_ms, progress.caught_up_wall_ms, is_target
+    )
+
+
+def _is_listed_observer(core: RaftCore, key: ReplicaKey, progress: Progress, now: Now) -> bool:
+    if key.id < 0 or key == core.me or core.log.voter_set.holds(key):
+        return False
+    silent_ms = now.monotonic_ms - progress.fetched_at
+    return progress.fetched_at >= 0 and silent_ms < OBSERVER_FORGOTTEN_MS
+
+
+def _by_id(replica: ReplicaDescription) -> tuple[int, bytes]:
+    return replica.key.id, replica.key.directory_id

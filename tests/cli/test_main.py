@@ -1,0 +1,31 @@
+"""The command line, as far as it decides by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog import __version__
+from kraftlog.cli import main
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "usage: kraftlog COMMAND"),
+        (["--help"], 0, "start       run a node"),
+        (["--version"], 0, f"kraftlog {__version__}"),
+        (["stop"], 2, "no command 'stop'"),
+        (["start", "--topic", "a/b"], 1, "--topic a/b: a topic's name is"),
+        (["start", "--topic", ".."], 1, "--topic ..: a topic's name is"),
+        (["start", "--topic", "x" * 250], 1, "a topic's name is 1 to 249 letters"),
+        (["start", "--topic", "a:0"], 1, "the number of partitions is between 1 and 10000"),
+        (["start", "--topic", "a:many"], 1, "--topic a:many: the number of partitions"),
+        (["start", "--data", "/dev/null/a"], 1, "Not a directory: '/dev/null/a"),
+    ],
+)
+def test_what_is_said_and_returned(
+    capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
+) -> None:
+    assert main(words) == code
+    shown = capsys.readouterr()
+    assert said in shown.out + shown.err

@@ -1,0 +1,13 @@
+"""One vote less than a majority elects (Q13)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.polling",
+    source="if len(self.granted) >= voters.majority:",
+    replacement="if len(self.granted) >= max(voters.majority - 1, 1):",
+    scenario="leader-partitioned",
+    seed=1,
+)

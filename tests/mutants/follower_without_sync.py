@@ -1,0 +1,13 @@
+"""A follower acknowledges what it has not synced (Q6)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.fetching",
+    source="unflushed = core.is_voter and log.flushed < log.end",
+    replacement="unflushed = False",
+    scenario="quiet",
+    seed=1,
+)

@@ -1,0 +1,13 @@
+"""A follower takes the leader's high watermark beyond its own log (Q22)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.fetching",
+    source="known = min(high_watermark, log.end)",
+    replacement="known = high_watermark",
+    scenario="quiet",
+    seed=1,
+)

@@ -1,0 +1,13 @@
+"""A follower that hears its leader grants pre-votes (P2)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.elections",
+    source="return not core.role.hears_a_leader(core)",
+    replacement="return True",
+    scenario="cut-off-follower",
+    seed=1,
+)

@@ -1,0 +1,13 @@
+"""A read is answered without a round of the majority (P5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="if proofs >= voters.majority:",
+    replacement="if proofs >= 0:",
+    scenario="cut-off-leader",
+    seed=1,
+)

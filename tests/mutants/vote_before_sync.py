@@ -1,0 +1,13 @@
+"""A vote is told before it is durable (Q3)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.core",
+    source="self.effect(Reply(slot, body, self.durable_election()))",
+    replacement="self.effect(Reply(slot, body, ()))",
+    scenario="leader-failure",
+    seed=1,
+)

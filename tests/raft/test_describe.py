@@ -1,0 +1,82 @@
+"""D1, D3, D4, D7: who leads, who lags."""
+
+from __future__ import annotations
+
+from kraftlog.raft.describe import OBSERVER_FORGOTTEN_MS, QuorumDescription, describe
+from kraftlog.types import Now
+from tests.raft.trio import Net
+
+
+def described(net: Net) -> QuorumDescription:
+    found = describe(net.leader(), net.now)
+    assert found is not None
+    return found
+
+
+def test_d2_only_the_leader_describes() -> None:
+    net = Net(1, 2, 3)
+    net.pass_time(5000)
+    for host in net.hosts.values():
+        is_leader = host.core is net.leader()
+        assert (describe(host.core, net.now) is not None) == is_leader
+
+
+def test_d3_the_leader_is_here_now_and_who_never_fetched_is_unknown() -> None:
+    net = Net(1, 2, 3, voters=(1, 2, 3))
+    net.isolate(3)
+    net.pass_time(5000)
+    leader = net.leader()
+    rows = {row.key.id: row for row in described(net).voters}
+    mine, missing = rows[leader.me.id], rows[3]
+    assert (mine.end_offset, mine.fetched_ms, mine.caught_up_ms) == (
+        leader.log.end,
+        net.now.wall_ms,
+        net.now.wall_ms,
+    )
+    assert (missing.end_offset, missing.fetched_ms, missing.caught_up_ms) == (-1, -1, -1)
+
+
+def test_d4_a_replica_in_step_was_caught_up_when_it_last_fetched() -> None:
+    net = Net(1, 2, 3)
+    net.pass_time(5000)
+    follower = next(row for row in described(net).voters if row.key.id != net.leader().me.id)
+    assert follower.end_offset == net.leader().log.end
+    assert follower.caught_up_ms == follower.fetched_ms
+    assert net.now.wall_ms - follower.fetched_ms <= 500
+
+
+def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
+    net = Net(1, 2, 3, 4, voters=(1, 2, 3))
+    net.pass_time(5000)
+    silent_voter = next(i for i in (1, 2, 3) if i != net.leader().me.id)
+    assert [row.key.id for row in described(net).observers] == [4]
+    net.isolate(4)
+    net.isolate(silent_voter)
+    seen = next(p for k, p in net.leader().role.progress.replicas.items() if k.id == 4)  # type: ignore[attr-defined]  # it leads
+    just_before = Now(seen.fetched_at + OBSERVER_FORGOTTEN_MS - 1, 0)
+    for now, listed in ((just_before, [4]), (Now(just_before.monotonic_ms + 1, 0), [])):
+        found = describe(net.leader(), now)
+        assert found is not None
+        assert [row.key.id for row in found.observers] == listed
+        assert [row.key.id for row in found.voters] == [1, 2, 3]
+
+
+def test_r13_targets_are_shown_while_there_are_any() -> None:
+    net = Net(1, 2, 3, voters=(1,))
+    net.pass_time(1000)
+    assert described(net).targets is None
+    net.leader().reassign("grow", (1, 2, 9), net.now)
+    net.pass_time(5000)
+    found = described(net)
+    assert found.targets == (1, 2, 9)
+    assert [row.is_target for row in found.voters] == [True, True]
+    assert [row.is_target for row in found.observers] == [False]
+
+
+def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> None:
+    net = Net(1, 2, 3)
+    net.pass_time(5000)
+    assert described(net).high_watermark == net.leader().log.high_watermark
+    leader = net.leader()
+    leader.role.epoch_start = leader.log.high_watermark  # type: ignore[attr-defined]  # it leads
+    assert described(net).high_watermark == -1

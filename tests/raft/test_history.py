@@ -1,0 +1,347 @@
+"""What went wrong elsewhere, played here: each scenario once lost data, or a cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.raft.messages import (
+    MAX_EPOCH,
+    Asked,
+    Committed,
+    ElectionState,
+    Fetch,
+    Proposed,
+    ReadOffset,
+    ReadOffsetAnswer,
+    Vote,
+)
+from tests.raft.frail import FrailNet
+from tests.raft.solo import (
+    FETCH,
+    Solo,
+    committed_leader,
+    follower,
+    key,
+    leader,
+    of,
+    replies,
+    voters_of,
+)
+
+
+def running(*ids: int) -> FrailNet:
+    net = FrailNet(*ids)
+    net.pass_time(5000)
+    check_same_logs(net)
+    return net
+
+
+def others(net: FrailNet) -> list[int]:
+    return [replica_id for replica_id in net.hosts if replica_id != net.leader().me.id]
+
+
+def propose(net: FrailNet, slot: str, replica_id: int = -1) -> None:
+    core = net.core(replica_id) if replica_id >= 0 else net.leader()
+    assert core.propose(slot, 1, 70, slot, net.now) == 0
+
+
+def told(net: FrailNet, slot: str) -> list[int]:
+    effects = [effect for host in net.hosts.values() for effect in host.others]
+    return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
+
+
+def payloads(net: FrailNet, replica_id: int) -> list[Any]:
+    return [b.payload for b in net.hosts[replica_id].batches if isinstance(b.payload, str)]
+
+
+def check_same_logs(net: FrailNet) -> None:
+    """Everybody has the log of the leader, and knows all of it to be committed."""
+    batches = [host.batches for host in net.hosts.values()]
+    assert all(one == batches[0] for one in batches)
+    assert set(net.committed().values()) == {net.leader().log.end}
+
+
+# Progress that was none ----------------------------------------------------------------------
+
+
+def test_q21_a_fetch_of_an_older_epoch_moves_no_high_watermark() -> None:
+    """The first design of KIP-320: it came from a follower of somebody else."""
+    solo = leader()
+    answer = solo.asked(solo.fetch(2, epoch=4, offset=11, last_epoch=4))
+    assert (answer.error, solo.core.log.high_watermark) == (ErrorCode.FENCED_LEADER_EPOCH, 0)
+
+
+def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
+    """KAFKA-13141: an old leader comes back with a longer log than the new one's."""
+    net = running(1, 2, 3)
+    old = net.leader()
+    net.isolate(old.me.id)
+    for slot in "abcdefgh":
+        propose(net, slot, old.me.id)
+    net.pass_time(10_000)
+    new = net.leader()
+    assert old.log.end > new.log.end
+    before = new.log.high_watermark
+    fetch = Fetch("cluster", old.me, new.election.epoch, old.log.end, old.log.last_epoch, 0, 500, 9)
+    new.handle(Asked((9, new.me.id, 1), fetch, "direct", 1), net.now)
+    assert new.log.high_watermark == before
+    net.heal()
+    net.pass_time(5000)
+    check_same_logs(net)
+    assert payloads(net, old.me.id) == []
+
+
+def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
+    """KAFKA-10706: the fetch loop must come to an end, which `deliver_all` checks."""
+    net = running(1, 2, 3, 4, 5)
+    for _ in range(6):
+        net.isolate(net.leader().me.id)
+        net.pass_time(400)
+        net.heal()
+        net.isolate(net.leader().me.id)
+        net.pass_time(7000)
+        net.heal()
+    net.pass_time(10_000)
+    check_same_logs(net)
+
+
+def test_q19_logs_of_two_fast_leaders_converge() -> None:
+    """KIP-279: a follower asks for an epoch that the leader never had."""
+    net = running(1, 2, 3)
+    for round_ in range(3):
+        lonely = net.leader().me.id
+        net.isolate(lonely)
+        propose(net, f"lost {round_}", lonely)
+        net.pass_time(10_000)
+        propose(net, f"kept {round_}")
+        net.pass_time(1000)
+        net.heal()
+        net.pass_time(5000)
+    check_same_logs(net)
+    assert payloads(net, 1) == ["kept 0", "kept 1", "kept 2"]
+    assert [told(net, f"kept {n}") for n in range(3)] == [[0]] * 3
+    assert [told(net, f"lost {n}") for n in range(3)] == [[ErrorCode.REQUEST_TIMED_OUT]] * 3
+
+
+# Disks ---------------------------------------------------------------------------------------
+
+
+def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
+    """KAFKA-10533: a power loss must not take the high watermark back."""
+    net = running(1, 2, 3)
+    slow, away = others(net)
+    net.isolate(away)
+    net.frail(slow).slow = True
+    before = net.leader().log.high_watermark
+    propose(net, "a")
+    net.deliver_all()
+    assert net.core(slow).log.end == before + 1
+    assert net.leader().log.high_watermark == before
+    net.crash(slow)
+    assert net.core(slow).log.end == before
+    net.pass_time(1000)
+    assert told(net, "a") == [0]  # flushed this time
+    assert payloads(net, slow) == ["a"]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_q8_what_was_told_committed_outlives_a_power_loss_of_all(lost: int) -> None:
+    """Q25: and one of them may stay away."""
+    net = running(1, 2, 3)
+    propose(net, "a")
+    net.pass_time(1000)
+    assert told(net, "a") == [0]
+    epoch = net.leader().election.epoch
+    net.crash(1, 2, 3)
+    net.isolate(lost)
+    net.pass_time(20_000)
+    propose(net, "b")
+    net.pass_time(1000)
+    net.heal()
+    net.pass_time(5000)
+    check_same_logs(net)
+    assert payloads(net, lost) == ["a", "b"]
+    assert net.leader().election.epoch > epoch
+
+
+def test_q3_a_vote_that_was_lost_in_a_crash_was_never_told() -> None:
+    """The double vote: granted, forgotten, granted to another."""
+    net = FrailNet(1, 2, 3)
+    net.frail(3).slow = True
+
+    def ask(candidate: int) -> None:
+        vote = Vote("cluster", ReplicaKey(-1), 1, key(candidate), 0, 0, False)
+        net.core(3).handle(Asked((candidate, 3, 99), vote, candidate, 99), net.now)
+        net.hosts[3].settle()
+
+    ask(1)
+    assert (net.core(3).election.voted, net.replies) == (key(1), [])
+    net.crash(3)
+    assert net.core(3).election == ElectionState()
+    ask(2)
+    assert [(slot[0], body.granted) for slot, body in net.replies] == [(2, True)]
+    net.crash(3)
+    ask(1)
+    assert [(slot[0], body.granted) for slot, body in net.replies][-1] == (1, False)
+
+
+def test_q6_a_sole_voter_tells_nobody_of_what_a_crash_could_take() -> None:
+    """etcd 14370."""
+    net = running(1)
+    net.frail(1).slow = True
+    propose(net, "a")
+    net.deliver_all()
+    assert told(net, "a") == []
+    net.crash(1)
+    assert payloads(net, 1) == []
+    net.pass_time(5000)
+    propose(net, "b")
+    net.deliver_all()
+    assert (told(net, "b"), payloads(net, 1)) == ([0], ["b"])
+
+
+# Voters --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["remove", "add"])
+def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committed(
+    change: str,
+) -> None:
+    """Ongaro 2015: two leaders' changes could have majorities without a common member."""
+    from kraftlog.logstate.voters import Voter
+
+    solo = leader(voters=voters_of(1, 2, 3, 4))
+    for _ in range(2):
+        solo.ask(solo.fetch(9, max_wait_ms=0), channel=9)
+        solo.wait(10)
+
+    def attempt(slot: str) -> int:
+        if change == "remove":
+            return solo.core.remove_voter(slot, key(4), solo.now)
+        return solo.core.add_voter(slot, Voter(key(9)), solo.now)
+
+    assert attempt("early") != 0
+    assert solo.core.log.end == 11
+    for replica in (2, 3):
+        solo.ask(solo.fetch(replica, max_wait_ms=0), channel=replica)
+    assert attempt("now") == 0
+    assert attempt("while that is pending") != 0
+    assert solo.core.log.end == 12
+
+
+def test_q12_a_voter_with_a_new_disk_neither_votes_nor_counts_for_the_old_one() -> None:
+    """Split brain by a replica that forgot its promises."""
+    wiped = ReplicaKey(3, bytes(15) + b"\x77")
+    back = Solo(ElectionState(), me=wiped, end=0)
+    assert back.role == "observer"
+    answer = back.asked(back.vote(2, receiver=key(3), epoch=1))
+    assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
+    solo = leader()
+    solo.ask(solo.fetch(3, replica=wiped))
+    assert solo.core.log.high_watermark == 0
+    solo.wait(FETCH * 3 // 2)
+    assert solo.role == "resigned"
+
+
+# Leaders that were none ----------------------------------------------------------------------
+
+
+def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
+    """KAFKA-15489."""
+    net = running(1, 2, 3, 4, 5)
+    old = net.leader()
+    friend = others(net)[0]
+    for one in (old.me.id, friend):
+        for other in set(net.hosts) - {old.me.id, friend}:
+            net.cut |= {(one, other), (other, one)}
+    propose(net, "a", old.me.id)
+    net.pass_time(FETCH * 3 // 2 + 500)
+    assert old.role.name != "leader"
+    assert told(net, "a") == [ErrorCode.REQUEST_TIMED_OUT]
+    net.pass_time(10_000)
+    propose(net, "b")
+    net.pass_time(1000)
+    net.heal()
+    net.pass_time(5000)
+    check_same_logs(net)
+    assert payloads(net, old.me.id) == ["b"]
+
+
+def test_p3_a_voter_far_behind_is_not_stuck_in_asking_but_catches_up() -> None:
+    """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader."""
+    net = running(1, 2, 3)
+    behind = others(net)[0]
+    net.isolate(behind)
+    for n in range(20):
+        propose(net, f"{n}")
+    net.pass_time(60_000)
+    net.crash(behind)
+    net.pass_time(5000)
+    net.heal()
+    net.pass_time(3000)
+    check_same_logs(net)
+    assert net.core(behind).role.name == "follower"
+
+
+def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
+    """etcd 20418: late and repeated answers of followers must not confirm a newer read."""
+    net = running(1, 2, 3)
+    old = net.leader()
+    net.isolate(old.me.id)
+    follower_id = others(net)[0]
+    late = net.core(follower_id).peer(old.me.id)
+    number, fetch = late.in_flight, late.asked
+    assert isinstance(fetch, Fetch)
+    old.handle(Asked(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
+    for again in (number, number, number - 1):
+        old.handle(Asked((follower_id, old.me.id, again), fetch, follower_id, again), net.now)
+    effects = old.take_effects()
+    assert [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)] == []
+    net.pass_time(FETCH * 3 // 2)
+    assert old.role.name != "leader"
+    assert net.leader() is not old
+
+
+def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
+    """etcd 7331: the new leader's high watermark may be behind what was acknowledged before."""
+    solo = leader()
+    for _ in range(3):
+        effects = solo.ask(ReadOffset("cluster"), channel="client")
+        effects += solo.ask(solo.fetch(2, offset=10, last_epoch=1, max_wait_ms=0))
+        assert not [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)]
+
+
+# Numbers -------------------------------------------------------------------------------------
+
+
+def test_q2_the_last_epoch_can_be_lived_in() -> None:
+    solo = follower()
+    assert solo.asked(solo.begin(2, MAX_EPOCH)).error == 0
+    assert solo.state == ("follower", MAX_EPOCH, 2, -1)
+    assert not solo.asked(solo.vote(3, epoch=MAX_EPOCH)).granted
+
+
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, 12])
+def test_q19_the_largest_offsets_are_beyond_the_log_and_no_more(offset: int) -> None:
+    solo = committed_leader()
+    answer = solo.asked(solo.fetch(2, offset=offset))
+    assert (answer.error, answer.diverging.offset) == (0, 11)
+    assert solo.core.log.high_watermark == 11
+
+
+def test_q26_committed_records_are_told_in_order_and_once() -> None:
+    net = running(1, 2, 3)
+    for n in range(5):
+        propose(net, f"{n}")
+        net.isolate(net.leader().me.id)
+        net.pass_time(10_000)
+        net.heal()
+        net.pass_time(3000)
+    for host in net.hosts.values():
+        offsets = [effect.offset for effect in of(Committed, host.others)]
+        assert offsets == sorted(set(offsets))
+        assert offsets[-1] == host.core.log.end

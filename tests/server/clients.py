@@ -1,0 +1,175 @@
+"""The ordinary work of clients that nobody here wrote: write to a topic, read it back."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import aiokafka
+import kafka
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.interop.driver import Driver
+
+LIMIT_S = 60
+TOPIC = "demo"
+#: What a client asks for when it reads by itself, without a group.
+ALONE = {"group_id": None, "enable_auto_commit": False}
+JAVA = "org.apache.kafka.tools."
+
+
+# librdkafka ---------------------------------------------------------------------------------------
+
+
+def produce_all(address: str, values: Sequence[bytes], **settings: Any) -> None:
+    """Every value, each acknowledged."""
+    failures: list[Any] = []
+
+    def told(error: Any, _: Any) -> None:
+        if error is not None:
+            failures.append(error)
+
+    producer = Producer({"bootstrap.servers": address, **settings})
+    for value in values:
+        producer.produce(TOPIC, value, on_delivery=told)
+    assert producer.flush(LIMIT_S) == 0
+    assert failures == []
+
+
+def consume(address: str, count: int) -> list[bytes]:
+    """The first `count` values; their offsets must have no gap."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "none", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    found: list[bytes] = []
+    try:
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), LIMIT_S)
+            assert messages, f"{len(found)} of {count} came"
+            for message in messages:
+                assert message.error() is None, message.error()
+                assert message.offset() == len(found)
+                found.append(message.value() or b"")
+    finally:
+        consumer.close()
+    return found
+
+
+def list_topics(address: str) -> dict[str, int]:
+    """Each topic and how many partitions it has."""
+    topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=LIMIT_S).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def run_kcat(kcat: str, address: str, *words: str, stdin: bytes = b"") -> str:
+    done = subprocess.run(
+        [kcat, "-b", address, *words],
+        input=stdin,
+        capture_output=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.decode()
+
+
+# kafka-python -------------------------------------------------------------------------------------
+
+
+def kafka_python_produce(address: str, values: Sequence[bytes], codec: str | None = None) -> None:
+    producer = kafka.KafkaProducer(
+        bootstrap_servers=address, enable_idempotence=False, compression_type=codec, linger_ms=20
+    )
+    try:
+        sent = [producer.send(TOPIC, value, partition=0) for value in values]
+        offsets = [future.get(LIMIT_S).offset for future in sent]
+    finally:
+        producer.close(LIMIT_S)
+    assert offsets == list(range(offsets[0], offsets[0] + len(values)))
+
+
+def kafka_python_consume(address: str, count: int) -> list[bytes]:
+    consumer = kafka.KafkaConsumer(bootstrap_servers=address, **ALONE)
+    try:
+        partition = kafka.TopicPartition(TOPIC, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        found: list[bytes] = []
+        while len(found) < count:
+            came = consumer.poll(timeout_ms=LIMIT_S * 1000)
+            assert came, f"{len(found)} of {count} came"
+            found += [record.value for record in came[partition]]
+    finally:
+        consumer.close(autocommit=False)
+    return found
+
+
+# aiokafka -----------------------------------------------------------------------------------------
+
+
+def aiokafka_produce(address: str, values: Sequence[bytes], codec: str | None = None) -> None:
+    async def work() -> None:
+        producer = aiokafka.AIOKafkaProducer(
+            bootstrap_servers=address, compression_type=codec, linger_ms=20
+        )
+        await producer.start()
+        try:
+            told = [await producer.send(TOPIC, value, partition=0) for value in values]
+            offsets = [(await future).offset for future in told]
+        finally:
+            await producer.stop()
+        assert offsets == list(range(offsets[0], offsets[0] + len(values)))
+
+    asyncio.run(asyncio.wait_for(work(), LIMIT_S))
+
+
+def aiokafka_consume(address: str, count: int) -> list[bytes]:
+    async def work() -> list[bytes]:
+        consumer = aiokafka.AIOKafkaConsumer(bootstrap_servers=address, **ALONE)
+        await consumer.start()
+        try:
+            partition = aiokafka.TopicPartition(TOPIC, 0)
+            consumer.assign([partition])
+            await consumer.seek_to_beginning(partition)
+            return [(await consumer.getone()).value for _ in range(count)]
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(asyncio.wait_for(work(), LIMIT_S))
+
+
+# Kafka's own tools --------------------------------------------------------------------------------
+
+
+def java_produce(
+    jvm: Driver, address: str, values: Sequence[bytes], codec: str | None = None
+) -> None:
+    done = jvm.tool(
+        JAVA + "ConsoleProducer",
+        *("--bootstrap-server", address, "--topic", TOPIC),
+        *("--command-property", "enable.idempotence=false"),
+        *("--command-property", f"compression.type={codec or 'none'}"),
+        stdin=b"".join([value + b"\n" for value in values]),
+    ).ok()
+    assert "ERROR" not in done.stderr, done.stderr
+
+
+def java_consume(jvm: Driver, address: str, count: int, start: str = "earliest") -> list[bytes]:
+    done = jvm.tool(
+        JAVA + "consumer.ConsoleConsumer",
+        *("--bootstrap-server", address, "--topic", TOPIC, "--partition", "0"),
+        *("--offset", start, "--max-messages", str(count), "--timeout-ms", str(LIMIT_S * 1000)),
+    ).ok()
+    return done.stdout_bytes.splitlines()
+
+
+def java_offset(jvm: Driver, address: str, time: str) -> str:
+    """What GetOffsetShell says: `topic:partition:offset`."""
+    words = ("--bootstrap-server", address, "--topic", TOPIC, "--time", time)
+    return jvm.tool(JAVA + "GetOffsetShell", *words).ok().stdout.strip()

@@ -1,0 +1,122 @@
+"""A client by hand, for what no ordinary client would do."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.server.clients import LIMIT_S, TOPIC
+
+if TYPE_CHECKING:
+    from kraftlog.wire.schema import Message
+    from tests.server.node_process import NodeProcess
+
+VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.METADATA: 9, ApiKey.API_VERSIONS: 0}
+#: More than any wait of a test lasts, and the most that can be asked for.
+FOR_EVER_MS = 2**31 - 1
+_HEAD = struct.Struct(">ii")
+
+
+def frame(number: int, api_key: int, request: Message) -> bytes:
+    pieces = request_frame(APIS[api_key], VERSIONS[api_key], number, "raw", request)
+    return b"".join(pieces)
+
+
+def api_versions(number: int) -> bytes:
+    return struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, number, -1)
+
+
+def produce(number: int, *values: bytes) -> bytes:
+    builder = BatchBuilder()
+    for value in values:
+        builder.append(0, None, value)
+    data = PartitionProduceData(index=0, records=builder.build())
+    topic = TopicProduceData(name=TOPIC, partition_data=[data])
+    request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
+    return frame(number, ApiKey.PRODUCE, request)
+
+
+def fetch(number: int, offset: int = 0, *, max_wait_ms: int = 0) -> bytes:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=50 << 20)
+    request = FetchRequest(
+        max_wait_ms=max_wait_ms, min_bytes=1, topics=[FetchTopic(topic=TOPIC, partitions=[part])]
+    )
+    return frame(number, ApiKey.FETCH, request)
+
+
+class RawClient:
+    """A connection. Answers are (correlation id, body)."""
+
+    def __init__(self, port: int) -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
+        self.answers = self.sock.makefile("rb")
+
+    def __enter__(self) -> RawClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.answers.close()
+        self.sock.close()
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def answer(self) -> tuple[int, bytes] | None:
+        """The next answer, or None when the node has gone."""
+        try:
+            head = self.answers.read(_HEAD.size)
+            if len(head) < _HEAD.size:
+                return None
+            size, number = _HEAD.unpack(head)
+            body = self.answers.read(size - 4)
+        except ConnectionResetError:
+            return None
+        return (number, body) if len(body) == size - 4 else None
+
+    def answer_to_produce(self) -> tuple[int, int, int] | None:
+        """The next answer to `produce`: correlation id, error code and base offset."""
+        answer = self.answer()
+        if answer is None:
+            return None
+        told = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], answer[1][1:])
+        part = told.responses[0].partition_responses[0]
+        return answer[0], part.error_code, part.base_offset
+
+    def message(self, api_key: int) -> Any:
+        """The next answer as a message."""
+        answer = self.answer()
+        assert answer is not None, "the node has gone"
+        api, version = APIS[api_key], VERSIONS[api_key]
+        return decode(api.response(), version, answer[1][api.response_header_version(version) :])
+
+    def round_trip(self) -> None:
+        """Something that takes the node a turn."""
+        self.send(api_versions(7))
+        answer = self.answer()
+        assert answer is not None
+        assert answer[0] == 7
+
+
+def open_descriptors(node: NodeProcess) -> int:
+    return len(os.listdir(f"/proc/{node.process.pid}/fd"))
+
+
+def resident_kib(node: NodeProcess) -> int:
+    with open(f"/proc/{node.process.pid}/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))

@@ -1,0 +1,138 @@
+"""A connection lets go of the files that its answers take from, however it ends."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.node.slots import Slot
+from kraftlog.runner.logs import FileSlice
+from kraftlog.server import connections
+from kraftlog.server.connections import COPY_SLICE, Arena, Connection
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.disk import Handle, HandleCache
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.node.talk import make_host
+from tests.server.raw import frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LARGE = 8 << 20
+SMALL = COPY_SLICE
+
+
+class Ends:
+    """A connection of the node, the peer's socket, and a file to answer from."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "log"
+        path.write_bytes(bytes(LARGE))
+        self.files = OsFiles()
+        self.handle = Handle(HandleCache(self.files, 4), str(path))
+        ours, self.peer = socket.socketpair()
+        ours.setblocking(False)
+        self.connection = Connection(ours, "peer", 1 << 20)
+
+    def answer(self, *sizes: int) -> None:
+        """An answer of slices that begin at the beginning of the file."""
+        slot = Slot(self.connection)
+        self.connection.slots.append(slot)
+        slices = [FileSlice(self.files, self.handle, 0, size) for size in sizes]
+        slot.pieces = [b"head", *slices]
+        self.connection.ready(slot)
+
+    def read_all(self, count: int) -> int:
+        """What the peer gets while the connection sends as it can."""
+        got = 0
+        while got < count:
+            self.connection.send()
+            got += len(self.peer.recv(1 << 20))
+        return got
+
+
+@pytest.fixture
+def ends(tmp_path: Path) -> Iterator[Ends]:
+    made = Ends(tmp_path)
+    yield made
+    made.connection.close()
+    made.peer.close()
+    made.handle.release()
+
+
+def test_large_and_small_slices_arrive_whole(ends: Ends) -> None:
+    ends.answer(SMALL, LARGE, 100)
+    ends.answer(LARGE)
+    assert ends.handle.pins == 4
+    total = SMALL + 2 * LARGE + 100 + 2 * len(b"head")
+    assert ends.connection.unsent == total
+    assert ends.read_all(total) == total
+    assert (ends.handle.pins, ends.connection.unsent) == (0, 0)
+
+
+def test_a_close_in_mid_answer_gives_everything_back(ends: Ends) -> None:
+    ends.answer(LARGE, SMALL)
+    ends.answer(SMALL)
+    ends.connection.send()
+    assert 0 < ends.connection.slice_sent < LARGE
+    ends.answer(SMALL)
+    ends.connection.close()
+    assert ends.handle.pins == 0
+    ends.answer(SMALL)
+    assert ends.handle.pins == 0
+
+
+@pytest.mark.parametrize("size", [SMALL, LARGE])
+def test_a_file_that_became_shorter_ends_the_connection(ends: Ends, size: int) -> None:
+    ends.answer(size, SMALL)
+    ends.files.truncate(ends.handle.use(), 10)
+    with pytest.raises(ConnectionResetError, match="shorter"):
+        ends.read_all(size)
+    ends.connection.close()
+    assert ends.handle.pins == 0
+
+
+def test_a_file_that_can_not_be_opened_ends_the_connection(ends: Ends, tmp_path: Path) -> None:
+    (tmp_path / "log").unlink()
+    ends.answer(SMALL)
+    with pytest.raises(FileNotFoundError):
+        ends.connection.send()
+    ends.connection.close()
+    assert ends.handle.pins == 0
+
+
+def test_small_slices_are_read_as_they_are_sent(ends: Ends) -> None:
+    for _ in range(1000):
+        ends.answer(SMALL)
+    ends.connection.send()
+    assert ends.handle.pins > 900
+
+
+def test_what_nobody_takes_is_not_made(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few bytes ask for much: beyond a limit requests wait as they came, and are answered."""
+    monkeypatch.setattr(connections, "MAX_UNSENT", 100_000)
+    host = make_host(wide=100)
+    request = MetadataRequest(topics=None)
+    asked = [frame(number, ApiKey.METADATA, request) for number in range(1000)]
+    ends.peer.sendall(b"".join(asked))
+    connection, arena = ends.connection, Arena()
+    connection.receive(arena, host.node, host.now)
+    one = connection.unsent // len(connection.slots)
+    assert 100_000 <= connection.unsent < 100_000 + one
+    assert connection.holds_frames
+
+    got = bytearray()
+    while len(got) < 1000 * one:
+        connection.send()
+        got += ends.peer.recv(1 << 20)
+        if not connection.overdue() and connection.holds_frames:
+            arena.used = 0
+            connection.receive(arena, host.node, host.now)
+    numbers = [struct.unpack_from(">i", got, at + 4)[0] for at in range(0, len(got), one)]
+    assert numbers == list(range(1000))
+    assert not connection.holds_frames

@@ -1,0 +1,110 @@
+"""However a node ends: what it has acknowledged is there again, in order."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.storage.manifest import CLEAN_MARKER
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.server.clients import consume, produce_all
+from tests.server.node_process import NodeProcess
+from tests.server.raw import RawClient, frame, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+
+class Rounds:
+    """One directory, one node after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.data = str(folder / "data")
+        self.errors = str(folder / "errors.txt")
+        self.nodes: list[NodeProcess] = []
+
+    def start(self, module: str = "kraftlog") -> NodeProcess:
+        self.nodes.append(NodeProcess(self.data, errors=self.errors, module=module))
+        return self.nodes[-1]
+
+
+@pytest.fixture
+def rounds(tmp_path: Path) -> Iterator[Rounds]:
+    made = Rounds(tmp_path)
+    yield made
+    for node in made.nodes:
+        node.make_sure_it_is_gone()
+
+
+def produce_until_it_ends(
+    node: NodeProcess, values: Sequence[bytes], acknowledged: int, end: str
+) -> dict[int, bytes]:
+    """Send all values, end the node after some acknowledgements; offset -> value of all of them."""
+    with RawClient(node.port) as client:
+        frames = b"".join([produce(number, value) for number, value in enumerate(values)])
+
+        def send() -> None:
+            try:
+                client.send(frames)
+            except OSError:
+                return  # the node has gone: that is what is tested
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        told: dict[int, bytes] = {}
+        while answer := client.answer_to_produce():
+            number, code, offset = answer
+            assert code == ErrorCode.NONE
+            assert number == len(told)
+            told[offset] = values[number]
+            if len(told) == acknowledged:
+                getattr(node.process, end)()
+        sender.join()
+    return told
+
+
+@pytest.mark.parametrize(("end", "code"), [("terminate", 0), ("kill", -9)])
+def test_what_was_acknowledged_under_load_outlives_every_end(
+    rounds: Rounds, end: str, code: int
+) -> None:
+    acknowledged: dict[int, bytes] = {}
+    for number in range(4):
+        node = rounds.start()
+        if acknowledged:
+            found = consume(node.address, max(acknowledged) + 1)
+            assert {offset: found[offset] for offset in acknowledged} == acknowledged
+        values = [b"round %d, value %d" % (number, n) for n in range(20_000)]
+        told = produce_until_it_ends(node, values, 200 * (number + 1), end)
+        assert 200 * (number + 1) <= len(told)
+        assert not acknowledged.keys() & told.keys()
+        acknowledged |= told
+        assert node.gone() == code
+
+
+def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: Rounds) -> None:
+    node = rounds.start()
+    produce_all(node.address, [b"before"])
+    assert node.stop() == 0
+    assert CLEAN_MARKER in os.listdir(rounds.data)
+    broken = rounds.start("tests.server.with_a_broken_handler")
+    with RawClient(broken.port) as client:
+        client.send(produce(1, b"and after"))
+        assert client.answer() is not None
+        client.send(frame(2, ApiKey.METADATA, MetadataRequest(topics=None)))
+        assert client.answer() is None
+    assert broken.gone() == 1
+    assert "a deliberate mistake" in broken.said()
+    assert CLEAN_MARKER not in os.listdir(rounds.data)
+    assert consume(rounds.start().address, 2) == [b"before", b"and after"]
+
+
+def test_a_directory_that_can_not_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(AssertionError, match="Not a directory"):
+        NodeProcess(str(tmp_path / "file" / "data"), errors=str(tmp_path / "errors.txt"))

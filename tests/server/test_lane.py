@@ -1,0 +1,47 @@
+"""A lane runs jobs elsewhere, in order, and tells on the loop what came of them."""
+
+from __future__ import annotations
+
+import select
+import threading
+from typing import Any
+
+from kraftlog.server.lane import Lane
+from kraftlog.types import Now
+
+NOW = Now(5, 6)
+
+
+def test_jobs_run_in_order_elsewhere_and_are_told_here() -> None:
+    lane = Lane("test")
+    told: list[tuple[Any, BaseException | None, Now]] = []
+    workers: set[str] = set()
+
+    def job(number: int) -> int:
+        workers.add(threading.current_thread().name)
+        return 1 // number
+
+    for number in (1, 0, 1):
+        lane.submit(lambda n=number: job(n), lambda *what: told.append(what))  # type: ignore[misc]  # mypy gives a default no type
+    while len(told) < 3:
+        assert select.select([lane.ready_fd], [], [], 60)[0]
+        lane.deliver(NOW)
+    lane.deliver(NOW)
+    lane.close()
+    assert [result for result, _, _ in told] == [1, None, 1]
+    assert [type(error) for _, error, _ in told] == [type(None), ZeroDivisionError, type(None)]
+    assert {now for _, _, now in told} == {NOW}
+    assert workers == {"test"}
+
+
+def test_a_lane_finishes_what_it_was_given_before_it_closes() -> None:
+    lane = Lane("test")
+    done: list[int] = []
+    for number in range(100):
+        lane.submit(lambda n=number: done.append(n), lambda *_: None)  # type: ignore[misc]  # as above
+    lane.close()
+    assert done == list(range(100))
+
+
+def test_a_lane_that_was_given_nothing_closes() -> None:
+    Lane("test").close()

@@ -1,0 +1,64 @@
+"""The loop itself, in this process: what no client can bring about."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.server.lane import Lane
+from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, Server, read_clock, say
+from kraftlog.types import Now
+from tests.node.talk import make_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    host = make_host()
+    made = Server(host.node, host.runner, Lane("test"), max_frame=1 << 20, max_connections=8)
+    yield made
+    made._hang_up()
+    host.runner.close()
+
+
+def test_a_listener_that_the_system_refuses_rests_for_a_while(
+    server: Server, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = server.listen("127.0.0.1", 0)
+    [fd] = server.listeners
+    deaf = socket.socket()  # nobody listens here: accepting fails, as without descriptors
+    deaf.setblocking(False)
+    now = read_clock()
+    server._accept(deaf, now)
+    deaf.close()
+    assert "no connection can be taken: " in capfd.readouterr().err
+    with socket.create_connection(("127.0.0.1", port)):
+        assert (fd, EPOLLIN) not in server.epoll.poll(0)
+        assert server.full_until_ms == now.monotonic_ms + FULL_FOR_MS
+        server.full_until_ms = 0  # the time is over
+        server.turn()
+        server.turn()
+        assert len(server.connections) == 1
+
+
+def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> None:
+    """What the system says of a dead connection is not always a ConnectionError in Python."""
+    port = server.listen("127.0.0.1", 0)
+    with socket.create_connection(("127.0.0.1", port)):
+        server.turn()
+        [connection] = server.connections.values()
+        connection.sock.close()  # receiving fails with EBADF, which is no ConnectionError either
+        server._serve(connection, EPOLLIN, Now(0, 0))
+        assert not server.connections
+
+
+def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails as well
+    monkeypatch.setattr("sys.stderr", full)
+    say("nobody hears this")
+    with pytest.raises(OSError, match="No space"):
+        full.close()

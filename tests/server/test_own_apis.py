@@ -1,0 +1,80 @@
+"""Clients meet APIs they have never heard of, numbered far from Kafka's, and go on as ever.
+
+Were one of them to stumble, our own APIs would have to stay unadvertised.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.messages.api_versions import ApiVersionsResponse
+from tests.server import clients
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+OWN = {ApiKey.DISCOVER_BROKERS, ApiKey.READ_OFFSET, ApiKey.REMOVE_PARTITIONS}
+VALUES = [b"value %d" % n for n in range(100)]
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> Iterator[str]:
+    """Where a node listens that advertises our own APIs."""
+    errors = str(tmp_path / "errors.txt")
+    node = NodeProcess(str(tmp_path / "data"), errors=errors, module="tests.server.with_own_apis")
+    try:
+        yield node.address
+        assert node.stop() == 0
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def test_they_are_advertised_here(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), clients.LIMIT_S) as sock:
+        sock.sendall(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 7, -1))
+        with sock.makefile("rb") as answer:
+            body = answer.read(struct.unpack(">ii", answer.read(8))[0] - 4)
+    keys = {key.api_key for key in decode(ApiVersionsResponse, 0, body).api_keys}
+    assert keys > OWN
+
+
+def test_confluent_kafka(address: str) -> None:
+    clients.produce_all(address, VALUES)
+    assert clients.consume(address, len(VALUES)) == VALUES
+    assert clients.list_topics(address) == {"demo": 1}
+
+
+def test_kcat(address: str, kcat: str) -> None:
+    assert 'topic "demo" with 1 partitions' in clients.run_kcat(kcat, address, "-L")
+    clients.run_kcat(kcat, address, "-P", "-t", "demo", stdin=b"one\ntwo\n")
+    assert clients.run_kcat(kcat, address, "-C", "-t", "demo", "-e", "-q") == "one\ntwo\n"
+
+
+def test_kafka_python(address: str) -> None:
+    clients.kafka_python_produce(address, VALUES)
+    assert clients.kafka_python_consume(address, len(VALUES)) == VALUES
+
+
+def test_aiokafka(address: str) -> None:
+    clients.aiokafka_produce(address, VALUES)
+    assert clients.aiokafka_consume(address, len(VALUES)) == VALUES
+
+
+def test_kafkas_own_tools(address: str, jvm: Driver) -> None:
+    words = ("--bootstrap-server", address)
+    shown = jvm.tool(clients.JAVA + "BrokerApiVersionsCommand", *words).ok().stdout
+    assert all(f"UNKNOWN({key}): 0" in shown for key in OWN)
+    clients.java_produce(jvm, address, VALUES)
+    assert clients.java_consume(jvm, address, len(VALUES)) == VALUES
+    assert clients.java_offset(jvm, address, "-1") == f"demo:0:{len(VALUES)}"

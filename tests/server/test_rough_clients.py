@@ -1,0 +1,157 @@
+"""Clients that are slow, many, gone or greedy: nobody else notices, and nothing of them stays."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from tests.server.clients import consume, produce_all
+from tests.server.node_process import NodeProcess
+from tests.server.raw import (
+    FOR_EVER_MS,
+    RawClient,
+    api_versions,
+    fetch,
+    open_descriptors,
+    produce,
+    resident_kib,
+)
+from tests.server.with_few_descriptors import TAKEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANY = 400
+
+
+def wait_for_descriptors(node: NodeProcess, count: int) -> None:
+    """Until the node has no more than so many open: turn after turn, but not for ever."""
+    with RawClient(node.port) as client:
+        for _ in range(10_000):
+            client.round_trip()
+            if open_descriptors(node) <= count + 1:  # the one of this client
+                return
+    raise AssertionError(f"{open_descriptors(node)} descriptors are open; there were {count}")
+
+
+def test_a_slow_reader_gets_everything_beside_a_quick_one(node: NodeProcess) -> None:
+    values = [bytes([n]) * 900_000 for n in range(20)]
+    produce_all(node.address, values)
+    with RawClient(node.port) as slow:
+        slow.send(fetch(1) + fetch(2))
+        assert consume(node.address, len(values)) == values
+        for number in (1, 2):
+            answer = slow.answer()
+            assert answer is not None
+            assert answer[0] == number
+            assert len(answer[1]) > 20 * 900_000
+    assert node.stop() == 0
+
+
+def test_who_leaves_in_mid_answer_leaves_nothing_behind(node: NodeProcess) -> None:
+    produce_all(node.address, [bytes(900_000)] * 20)
+    before = open_descriptors(node)
+    for _ in range(20):
+        with RawClient(node.port) as client:
+            client.send(fetch(1) * 8)
+            assert client.sock.recv(100)
+    wait_for_descriptors(node, before)
+    assert len(consume(node.address, 20)) == 20
+
+
+def test_who_waits_for_ever_and_leaves_leaves_nothing_behind(node: NodeProcess) -> None:
+    with RawClient(node.port) as client:
+        client.round_trip()
+        before = open_descriptors(node) - 1
+    for _ in range(MANY):
+        with RawClient(node.port) as client:
+            client.send(fetch(1, max_wait_ms=FOR_EVER_MS))
+    wait_for_descriptors(node, before)
+    with RawClient(node.port) as waiting, RawClient(node.port) as writer:
+        waiting.send(fetch(1, max_wait_ms=FOR_EVER_MS))
+        writer.send(produce(1, b"at last"))
+        told = writer.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)
+        assert waiting.message(ApiKey.FETCH).responses[0].partitions[0].high_watermark == 1
+
+
+def test_requests_behind_one_that_waits_are_answered_behind_it(node: NodeProcess) -> None:
+    with RawClient(node.port) as client, RawClient(node.port) as writer:
+        client.send(fetch(1, max_wait_ms=FOR_EVER_MS))
+        client.send(b"".join([api_versions(number) for number in range(2, 6000)]))
+        writer.send(produce(1, b"x"))
+        assert writer.answer() is not None
+        numbers = [answer[0] for _ in range(5999) if (answer := client.answer())]
+        assert numbers == list(range(1, 6000))
+
+
+def test_hundreds_of_idle_connections_are_in_nobodys_way(node: NodeProcess) -> None:
+    before = open_descriptors(node)
+    idle = [RawClient(node.port) for _ in range(MANY)]
+    half = api_versions(7)
+    try:
+        for client in idle:
+            client.send(half[:9])
+        produce_all(node.address, [b"meanwhile"])
+        for client in idle:
+            client.send(half[9:])
+            assert client.answer() is not None
+    finally:
+        for client in idle:
+            client.close()
+    wait_for_descriptors(node, before + 2)  # the log's files are open since
+
+
+def test_the_length_of_a_frame_alone_takes_no_memory(node: NodeProcess) -> None:
+    with RawClient(node.port) as witness:
+        claims = [RawClient(node.port) for _ in range(20)]
+        try:
+            for client in claims:
+                client.send(struct.pack(">i", 100 << 20) + bytes(80 << 10))
+            witness.round_trip()
+            assert resident_kib(node) < 200_000
+        finally:
+            for client in claims:
+                client.close()
+
+
+@pytest.mark.parametrize("taken", [0, 30])
+def test_without_descriptors_newcomers_wait_and_the_loop_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    monkeypatch.setenv(TAKEN, str(taken))
+    node = NodeProcess(
+        str(tmp_path / "data"),
+        errors=str(tmp_path / "errors.txt"),
+        module="tests.server.with_few_descriptors",
+    )
+    try:
+        clients = [RawClient(node.port) for _ in range(70)]
+        try:
+            for _ in range(1000):
+                clients[0].round_trip()
+            clients[0].send(produce(1, b"still written"))
+            assert clients[0].answer() is not None
+            assert 1 <= node.said().count("no connection can be taken") < 100
+        finally:
+            for client in clients:
+                client.close()
+        with RawClient(node.port) as newcomer:
+            newcomer.round_trip()
+        assert node.stop() == 0
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def test_a_batch_that_is_too_large_is_refused_and_the_connection_stays(node: NodeProcess) -> None:
+    with RawClient(node.port) as client:
+        client.send(produce(1, bytes(3 << 20)))
+        told = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert told.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        client.send(produce(2, b"small"))
+        told = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)

@@ -1,0 +1,251 @@
+"""Each invariant complains of a state that breaks it: a world goes well, then is tampered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.raft.messages import Batch, ElectionState
+from kraftlog.raft.messages import VoteAnswer as Answer
+from kraftlog.simulator import strangers
+from kraftlog.simulator.invariants import INVARIANTS, Invariant
+from kraftlog.simulator.invariants.applied_once import AppliedOnce
+from kraftlog.simulator.invariants.client_history import ClientHistory
+from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog.simulator.invariants.durable_majority import DurableMajority
+from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
+from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
+from kraftlog.simulator.invariants.leader_completeness import LeaderCompleteness
+from kraftlog.simulator.invariants.legal_roles import LegalRoles
+from kraftlog.simulator.invariants.log_matching import LogMatching
+from kraftlog.simulator.invariants.log_shape import LogShape
+from kraftlog.simulator.invariants.one_leader import OneLeader
+from kraftlog.simulator.invariants.one_vote import OneVote
+from kraftlog.simulator.invariants.own_epoch import OwnEpoch
+from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.stable_leader import StableLeader
+from kraftlog.simulator.log_history import Acknowledged, Invoked
+from kraftlog.simulator.replica import Replica
+from kraftlog.simulator.scenarios import all_reached, begin, expect_to_stay
+from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import World, passing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.world import Goal
+
+
+class Scene:
+    """Three voters that have committed a little: the leader, and a follower."""
+
+    def __init__(self) -> None:
+        self.world = World(5, Setting(voters=3, raft=KAFKA_TIMES))
+        self.world.play(self.script())
+        self.world.workload.stop()
+        leader = self.world.agreed_leader()
+        assert leader is not None
+        self.leader = leader
+        self.follower = next(r for r in self.world.running if r is not leader)
+
+    def script(self) -> Iterator[Goal]:
+        yield from begin(self.world)
+        yield all_reached(self.world, 10)
+
+    def core(self, replica: Replica) -> RaftCore:
+        assert replica.core is not None
+        return replica.core
+
+    def find(self, kind: type[Invariant]) -> Any:
+        return next(one for one in self.world.invariants if type(one) is kind)
+
+
+def two_leaders(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(leader_id=scene.follower.id)
+    scene.find(OneLeader).on_role(scene.follower, core)
+
+
+def epoch_shrinks(scene: Scene) -> None:
+    scene.find(EpochsGrow).on_persist(scene.follower, ElectionState(0))
+
+
+def durable_differs(scene: Scene) -> None:
+    scene.follower.disk.election = ElectionState(7)
+    scene.find(EpochsGrow).on_role(scene.follower, scene.core(scene.follower))
+
+
+def votes_twice(scene: Scene) -> None:
+    for voted in (scene.leader.key, scene.follower.key):
+        scene.find(OneVote).on_persist(scene.follower, ElectionState(9, -1, voted))
+
+
+def speaks_too_early(scene: Scene) -> None:
+    answer = Answer(error=0, leader_id=-1, epoch=9, granted=False)
+    scene.find(SaidAfterWritten).on_say(scene.follower, scene.leader, answer)
+
+
+def leads_too_early(scene: Scene) -> None:
+    scene.leader.disk.election = ElectionState(1)
+    scene.find(SaidAfterWritten).on_role(scene.leader, scene.core(scene.leader))
+
+
+def mark_goes_back(scene: Scene) -> None:
+    mark = scene.leader.seen_high_watermark - 1
+    scene.find(HighWatermarkGrows).on_commit(scene.leader, scene.core(scene.leader), mark)
+
+
+def new_leader_knows_less(scene: Scene) -> None:
+    scene.leader.seen_high_watermark = 0
+    scene.find(HighWatermarkGrows).on_commit(scene.leader, scene.core(scene.leader), 5)
+
+
+def commits_of_another_epoch(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    core.election = core.election.replace(epoch=core.election.epoch + 1)
+    scene.find(OwnEpoch).on_commit(scene.leader, core, core.log.high_watermark)
+
+
+def minority_commits(scene: Scene) -> None:
+    disk = scene.leader.disk
+    batch = Batch(disk.end, disk.end, 1, 100, None, "new")
+    disk.append(batch, scene.world.oracle.chain(disk.chains[-1], batch))
+    core = scene.core(scene.leader)
+    scene.find(DurableMajority).on_commit(scene.leader, core, disk.end)
+
+
+def committed_otherwise(scene: Scene) -> None:
+    scene.follower.disk.chains[0] = 10**6
+    scene.find(CommittedPrefix).on_full_check()
+
+
+def committed_otherwise_in_a_step(scene: Scene) -> None:
+    disk = scene.follower.disk
+    disk.chains[:] = [chain + 10**6 for chain in disk.chains]
+    core = scene.core(scene.follower)
+    scene.find(CommittedPrefix).on_commit(scene.follower, core, core.log.high_watermark)
+
+
+def logs_part_below(scene: Scene) -> None:
+    disk = scene.follower.disk
+    disk.chains[-1] += 10**6
+    scene.find(LogMatching).on_append(scene.follower, disk.batches[-1])
+
+
+def leader_lacks_records(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    core.election = core.election.replace(epoch=core.election.epoch + 1)
+    scene.leader.disk.roll_back(2)
+    scene.find(LeaderCompleteness).on_role(scene.leader, core)
+
+
+def batches_have_a_gap(scene: Scene) -> None:
+    disk = scene.follower.disk
+    batch = Batch(disk.end + 1, disk.end + 1, 1, 100)
+    disk.append(batch, 1)
+    scene.find(LogShape).on_append(scene.follower, batch)
+
+
+def committed_is_cut(scene: Scene) -> None:
+    scene.find(LogShape).on_truncate(scene.follower, scene.follower.applied - 1)
+
+
+def core_is_wrong_about_its_log(scene: Scene) -> None:
+    scene.core(scene.follower).log.epochs.clear()
+    scene.find(LogShape).on_full_check()
+
+
+def role_does_not_fit(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(leader_id=-1)
+    scene.find(LegalRoles).on_role(scene.follower, core)
+
+
+def role_may_not_follow(scene: Scene) -> None:
+    scene.follower.seen_role = scene.core(scene.leader).role
+    core = scene.core(scene.follower)
+    scene.find(LegalRoles).on_role(scene.follower, core)
+
+
+def applied_twice(scene: Scene) -> None:
+    scene.find(AppliedOnce).on_apply(scene.follower, scene.follower.applied)
+
+
+def applied_too_much(scene: Scene) -> None:
+    mark = scene.core(scene.follower).log.high_watermark
+    scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
+
+
+def leader_is_deposed(scene: Scene) -> None:
+    expect_to_stay(scene.world, scene.leader)
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(epoch=core.election.epoch + 1)
+    scene.find(StableLeader).on_role(scene.follower, core)
+
+
+def acknowledged_is_lost(scene: Scene) -> None:
+    history = scene.world.workload.history
+    history.record(Invoked(10**6, 1, "lost"))
+    history.record(Acknowledged(10**6, 2, 10**6))
+    scene.find(ClientHistory).on_end()
+
+
+BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
+    (OneLeader, two_leaders),
+    (EpochsGrow, epoch_shrinks),
+    (EpochsGrow, durable_differs),
+    (OneVote, votes_twice),
+    (SaidAfterWritten, speaks_too_early),
+    (SaidAfterWritten, leads_too_early),
+    (HighWatermarkGrows, mark_goes_back),
+    (HighWatermarkGrows, new_leader_knows_less),
+    (OwnEpoch, commits_of_another_epoch),
+    (DurableMajority, minority_commits),
+    (CommittedPrefix, committed_otherwise),
+    (CommittedPrefix, committed_otherwise_in_a_step),
+    (LogMatching, logs_part_below),
+    (LeaderCompleteness, leader_lacks_records),
+    (LogShape, batches_have_a_gap),
+    (LogShape, committed_is_cut),
+    (LogShape, core_is_wrong_about_its_log),
+    (LegalRoles, role_does_not_fit),
+    (LegalRoles, role_may_not_follow),
+    (AppliedOnce, applied_twice),
+    (AppliedOnce, applied_too_much),
+    (StableLeader, leader_is_deposed),
+    (ClientHistory, acknowledged_is_lost),
+]
+
+
+@pytest.mark.parametrize(("kind", "tamper"), BROKEN, ids=[case[1].__name__ for case in BROKEN])
+def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene], None]) -> None:
+    scene = Scene()
+    with pytest.raises(Violation) as found:
+        tamper(scene)
+    assert found.value.invariant == kind.name
+
+
+def test_every_invariant_has_a_case() -> None:
+    assert {kind for kind, _ in BROKEN} == set(INVARIANTS)
+    assert len({kind.name for kind in INVARIANTS}) == len(INVARIANTS)
+
+
+def ask_often(world: World, chance: Chance) -> Iterator[Goal]:
+    for _ in range(100):
+        strangers.send_strange_requests(world, chance)
+        yield passing(1)
+
+
+def test_obeying_a_stranger_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I17: a core that does not look at the cluster's id."""
+    scene = Scene()
+    core = scene.core(scene.follower)
+    monkeypatch.setattr(type(core), "cluster_id_differs", lambda *_: False)
+    chance = scene.world.chance("strangers")
+    with pytest.raises(Violation) as found:
+        scene.world.play(ask_often(scene.world, chance))
+    assert found.value.invariant == strangers.NAME
