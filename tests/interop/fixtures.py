@@ -35,12 +35,21 @@ def kcat() -> str:
     return path
 
 
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The path of the browser that pages are tried in."""
+    path = shutil.which("chromium")
+    if not path:
+        pytest.skip("chromium: not on PATH (apt-get install chromium, or tests/interop/setup.sh)")
+    return path
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses these fixtures; tests of the JVM stay on one worker, so there is one JVM."""
     for item in items:
         used = getattr(item, "fixturenames", ())
-        if "jvm" in used or "kcat" in used:
+        if {"jvm", "kcat", "chromium"} & set(used):
             item.add_marker(pytest.mark.interop)
         if "jvm" in used:
             item.add_marker(pytest.mark.xdist_group("jvm"))

@@ -4,7 +4,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 
-declare -A packages=([javac]=default-jdk-headless [mvn]=maven [kcat]=kcat)
+declare -A packages=([javac]=default-jdk-headless [mvn]=maven [kcat]=kcat [chromium]=chromium)
 
 install() {
   export DEBIAN_FRONTEND=noninteractive

@@ -27,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--faults", metavar="KINDS", help="only these, as in loss,pause")
     parser.add_argument("--keep", metavar="NUMBERS", help="only these entries of the fault plan")
     parser.add_argument("--trace", metavar="FILE", help="write every step; - for the terminal")
+    parser.add_argument("--html", metavar="FILE", help="write a page that plays the run")
     parser.add_argument("--shrink", action="store_true", help="leave out faults that don't matter")
     return parser
 
@@ -44,6 +45,9 @@ def run(arguments: Sequence[str]) -> int:
     if options.scenario not in SCENARIOS or unknown:
         what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: {what} is unknown; see --list", file=sys.stderr)
+        return 2
+    if options.html is not None and options.runs != 1:
+        print("kraftlog simulate: --html shows one run; leave --runs out", file=sys.stderr)
         return 2
     keep = [int(number) for number in options.keep.split(",")] if options.keep else None
     outcomes = [
@@ -80,6 +84,12 @@ def _play(
         outcome = shrink(outcome, kinds)
         for fault in outcome.plan:
             print(f"  {fault}")
+        keep = [fault.number for fault in outcome.plan]
+    if options.html is not None:
+        from kraftlog.simulator.page import play_page
+
+        with open(options.html, "w", encoding="utf-8") as file:
+            file.write(play_page(options.scenario, seed, kinds=kinds, keep=keep))
     if outcome.failed or options.runs == 1:
         print(outcome)
     return outcome

@@ -52,10 +52,11 @@ def simulate(
     kinds: Collection[str] | None = None,
     keep: Collection[int] | None = None,
     trace: Callable[[str], None] | None = None,
+    make_world: Callable[..., World] = World,
 ) -> Outcome:
     """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan."""
     draw_setting, script = SCENARIOS[scenario]
-    world = World(seed, draw_setting(Chance(seed, f"setting of {scenario}")), trace)
+    world = make_world(seed, draw_setting(Chance(seed, f"setting of {scenario}")), trace)
     if scenario == "mixture":
         plan = plan_of(seed, kinds)
         world.plan = tuple([f for f in plan if keep is None or f.number in keep])

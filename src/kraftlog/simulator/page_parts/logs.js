@@ -1,0 +1,55 @@
+// One lane per replica: its log, offset below offset.
+
+const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 170};
+
+function drawBox(offset, first, top, height, state) {
+  const epoch = epochOf(state.epochs, offset);
+  const x = LANE.name + (offset - first) * (LANE.box + LANE.gap);
+  const classes = `entry${offset < state.mark ? " committed" : ""}${offset >= state.flushed ? " unflushed" : ""}`;
+  const text = height > 12 ? `<text class="entry-epoch" x="${x + LANE.box / 2}" y="${top + height / 2 + 3.2}">${epoch}</text>` : "";
+  return `<rect class="${classes}" style="--epoch:${epochColour(epoch)}" x="${x}" y="${top}" width="${LANE.box}" height="${height}" rx="2"/>${text}`;
+}
+
+function epochOf(epochs, offset) {
+  let found = 0;
+  for (const [epoch, start] of epochs) if (start <= offset) found = epoch;
+  return found;
+}
+
+function drawLane(id, state, top, height, first, count) {
+  const middle = top + height / 2 + 4;
+  const parts = [`<g data-lane="${id}" data-end="${state.end}" data-mark="${state.mark}">`,
+    `<circle cx="7" cy="${top + height / 2}" r="5" fill="var(--${state.role})"/>`,
+    `<text class="lane-name" x="17" y="${middle}">${id}${state.role === "leader" ? " ★" : ""}</text>`];
+  if (first > 0) parts.push(`<text class="lane-note" x="${LANE.name - 6}" y="${middle}" text-anchor="end">${Math.min(first, state.end)}&#8201;…</text>`);
+  for (let offset = first; offset < Math.min(state.end, first + count); offset++) {
+    parts.push(drawBox(offset, first, top, height - 3, state));
+  }
+  if (state.role !== "down" && state.mark >= first) {
+    const x = LANE.name + (state.mark - first) * (LANE.box + LANE.gap) - LANE.gap / 2;
+    parts.push(`<path class="mark" d="M${x} ${top - 1}v${height - 1}"/><path class="mark-top" d="M${x - 4} ${top - 2}h8l-4 5z"/>`);
+  }
+  const beyond = state.end > first + count ? `${state.end - first - count} more ›  ` : "";
+  const note = beyond + (state.role === "down" ? `ends at ${state.end}` : `${state.mark} of ${state.end} committed`);
+  parts.push(`<text class="lane-note" x="100%" y="${middle}" text-anchor="end">${note}</text></g>`);
+  return parts.join("");
+}
+
+function drawLogs(time) {
+  const place = document.getElementById("logs");
+  const states = nodes.map((id) => stateAt(id, time));
+  const count = Math.max(Math.floor((place.clientWidth - 20 - LANE.name - LANE.note) / (LANE.box + LANE.gap)), 10);
+  const end = Math.max(...states.map((state) => state.end));
+  // What is about to be committed is what matters; a long tail that never will be is only counted.
+  // In steps, so that boxes do not run while one looks at them.
+  const mark = Math.max(...states.map((state) => state.mark));
+  const last = Math.min(end, mark + Math.floor(count * 0.4));
+  const first = last <= count ? 0 : Math.ceil((last - count) / 5) * 5;
+  const height = nodes.length > 7 ? 17 : 21;
+  const ruler = [];
+  for (let offset = first; offset < first + count; offset += 5) {
+    ruler.push(`<text class="ruler" x="${LANE.name + (offset - first) * (LANE.box + LANE.gap)}" y="10">${offset}</text>`);
+  }
+  const lanes = states.map((state, id) => drawLane(id, state, LANE.ruler + id * height, height, first, count));
+  place.innerHTML = `<svg height="${LANE.ruler + nodes.length * height}"><text class="ruler" x="0" y="10">offset</text>${ruler.join("")}${lanes.join("")}</svg>`;
+}

@@ -1,0 +1,100 @@
+// The ring: replicas, and messages on their way between them.
+
+const RING = {x: 330, y: 160, width: 212, height: 112, node: 30};
+const places = nodes.map((id) => {
+  const angle = (2 * Math.PI * id) / nodes.length - Math.PI / 2;
+  return {x: RING.x + RING.width * Math.cos(angle), y: RING.y + RING.height * Math.sin(angle)};
+});
+
+// A message's way: bent, so that there and back are apart.
+function pathOf(source, target) {
+  const a = places[source], b = places[target];
+  const dx = b.x - a.x, dy = b.y - a.y, far = Math.hypot(dx, dy) || 1;
+  const bend = Math.min(22, far / 8), gap = RING.node + 3;
+  const from = {x: a.x + (dx / far) * gap, y: a.y + (dy / far) * gap};
+  const to = {x: b.x - (dx / far) * gap, y: b.y - (dy / far) * gap};
+  const middle = {x: (a.x + b.x) / 2 - (dy / far) * bend, y: (a.y + b.y) / 2 + (dx / far) * bend};
+  return {from, middle, to};
+}
+
+function along({from, middle, to}, share) {
+  const rest = 1 - share;
+  const mix = (p, q, r) => rest * rest * p + 2 * rest * share * q + share * share * r;
+  return {x: mix(from.x, middle.x, to.x), y: mix(from.y, middle.y, to.y)};
+}
+
+const fixed = (number) => number.toFixed(1);
+const curve = ({from, middle, to}) =>
+  `M${fixed(from.x)} ${fixed(from.y)}Q${fixed(middle.x)} ${fixed(middle.y)} ${fixed(to.x)} ${fixed(to.y)}`;
+
+// How far it is at `time`, 1 when it has arrived; a lost one gets no further than the middle.
+function progressOf(message, time) {
+  const sent = message[MESSAGE.sent], lands = message[MESSAGE.lands];
+  const share = lands > sent ? Math.min((time - sent) / (lands - sent), 1) : 1;
+  return message[MESSAGE.fate] === "lost" ? 0.55 * share : share;
+}
+
+// `fadeMs`: how long what has arrived can still be seen. `told`: the message the caption tells of.
+function drawMessage(index, time, fadeMs, told) {
+  const message = run.messages[index];
+  const path = pathOf(message[MESSAGE.source], message[MESSAGE.target]);
+  const over = time >= message[MESSAGE.lands];
+  const opacity = index === told ? 1 : over ? Math.max(1 - (time - message[MESSAGE.lands]) / fadeMs, 0) * 0.7 : 0.9;
+  if (opacity <= 0) return "";
+  const colour = kindColour(message[MESSAGE.kind]);
+  const {x, y} = along(path, progressOf(message, time));
+  const line = `<path class="flight${index === told ? " told" : ""}" d="${curve(path)}" stroke="${colour}" opacity="${fixed(opacity * 0.5)}"${message[MESSAGE.isAnswer] ? ' stroke-dasharray="5 4"' : ""}/>`;
+  if (over && message[MESSAGE.fate] === "arrived" && index !== told) return line;
+  const at = `opacity="${fixed(opacity)}" data-message="${index}"`;
+  if (over && message[MESSAGE.fate] !== "arrived") {
+    return `${line}<path ${at} class="cross" d="M${fixed(x - 6)} ${fixed(y - 6)}l12 12m0-12l-12 12"/>`;
+  }
+  const fill = message[MESSAGE.isAnswer] ? "var(--hole)" : colour;
+  return `${line}<circle ${at} class="message-dot" cx="${fixed(x)}" cy="${fixed(y)}" r="5.5" fill="${fill}" stroke="${colour}"/>`;
+}
+
+// What stands beside a replica: its role, its leader, its vote.
+function linesOf(id, state) {
+  const role = (state.role === "leader" ? "★ " : "") + state.role + (state.paused ? ", paused" : "");
+  if (state.role === "down") return [role];
+  const lines = [role];
+  if (state.role !== "leader") lines.push(state.leader < 0 ? "no leader" : `leader: ${state.leader}`);
+  if (isVoter(id)) {
+    const vote = state.voted < 0 ? "no vote" : state.voted === id ? "voted for itself" : `voted for ${state.voted}`;
+    lines.push(state.writing ? `${vote} (to disk …)` : vote);
+  }
+  return lines;
+}
+
+// Outside the ring, where no message passes.
+function drawLabel(id, lines) {
+  const {x, y} = places[id];
+  const side = Math.abs(x - RING.x) < 20 ? 0 : Math.sign(x - RING.x);
+  const anchor = side === 0 ? "middle" : side > 0 ? "start" : "end";
+  const above = side === 0 && y < RING.y;
+  const first = side !== 0 ? 4 - 6.5 * (lines.length - 1) : above ? -RING.node - 10 - 13 * (lines.length - 1) : RING.node + 19;
+  return lines.map((line, row) =>
+    `<text class="${row ? "note" : "role"}" x="${side * (RING.node + 12)}" y="${first + 13 * row}" text-anchor="${anchor}">${line}</text>`).join("");
+}
+
+function drawNode(id, time, shown) {
+  const state = stateAt(id, time), {x, y} = places[id];
+  const crown = state.role === "leader" ? `<circle class="crown" r="${RING.node + 5}"/>` : "";
+  const lines = linesOf(id, state);
+  return `<g class="node${shown ? "" : " off"}" data-node="${id}" data-role="${state.role}" data-epoch="${state.epoch}" data-leader="${state.leader}" data-voted="${state.voted}" data-voter="${isVoter(id)}" transform="translate(${fixed(x)} ${fixed(y)})">` +
+    `<title>${id}: ${lines.join(", ")}; epoch ${state.epoch}; log up to ${state.end}, ${state.mark} committed</title>${crown}` +
+    `<circle class="body" r="${RING.node}" fill="var(--${state.role})"/>` +
+    `<text class="id" y="4" text-anchor="middle">${id}</text><text class="epoch" y="17" text-anchor="middle">epoch ${state.epoch}</text>` +
+    `${drawLabel(id, lines)}</g>`;
+}
+
+function drawRing(time, fadeMs, told, shows) {
+  const cuts = cutsAt(time).map(([a, b]) => `<path class="cut" d="${curve(pathOf(a, b))}"/>`);
+  const lit = messagesWithin(time - fadeMs, time);
+  if (told >= 0 && !lit.includes(told)) lit.push(told);
+  const messages = lit.filter((index) => index === told || shows.message(run.messages[index]))
+    .map((index) => drawMessage(index, time, fadeMs, told));
+  const circles = nodes.map((id) => drawNode(id, time, shows.node(id)));
+  const broken = faultsAt(time).map((fault, row) => `<text class="wrong" x="0" y="${-12 + 15 * row}">⚠ ${escapeText(fault[FAULT.what])}</text>`);
+  document.getElementById("ring").innerHTML = broken.join("") + cuts.join("") + messages.join("") + circles.join("");
+}

@@ -1,0 +1,260 @@
+"""A run in plain sentences: what a message says, what a change of role means, what is broken."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import (
+    Begin,
+    BeginAnswer,
+    End,
+    EndAnswer,
+    Fetch,
+    FetchAnswer,
+    Vote,
+    VoteAnswer,
+)
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.world import World
+
+_ERRORS = {number: name for name, number in vars(ErrorCode).items() if isinstance(number, int)}
+
+#: Faults that strike once and leave no state behind that could be looked at.
+STRIKES = {
+    "reset": "Connections break.",
+    "wall-clock": "A wall clock jumps. The protocol does not look at it.",
+    "strangers": "Strangers send requests that nobody may obey.",
+    "shutdown": "A process is asked to shut down in order.",
+}
+
+
+# Messages ----------------------------------------------------------------------------------------
+
+
+def kind_of(body: Any, asked: Any = None) -> str:
+    """What a request, or the answer to the request `asked`, is about."""
+    request = asked if asked is not None else body
+    if isinstance(request, Vote):
+        return "pre-vote" if request.pre_vote else "vote"
+    return {Begin: "begin", End: "end", Fetch: "fetch"}[type(request)]
+
+
+def request(source: int, target: int, body: Any) -> str:
+    """What is asked, without the full stop: what became of it follows."""
+    if isinstance(body, Vote):
+        if body.pre_vote:
+            return f"{source} asks {target} whether it would vote for it after epoch {body.epoch}"
+        return f"{source} asks {target} for its vote in epoch {body.epoch}"
+    if isinstance(body, Begin):
+        return f"{source} tells {target} that it leads epoch {body.epoch}"
+    if isinstance(body, End):
+        order = ", ".join([str(key.id) for key in body.successors])
+        return f"{source} tells {target} that it leaves; who should stand, best first: {order}"
+    assert isinstance(body, Fetch)
+    return f"{source} fetches from {target}: it has all before {body.offset}"
+
+
+def became_of(asked: Any, fate: str, answer: Any) -> str:
+    """The end of a request's sentence. `answer` is None when none was sent."""
+    if fate == "lost":
+        return ": lost on the way."
+    if fate == "refused":
+        return ": nobody runs there."
+    if isinstance(asked, Vote):
+        if answer is None:
+            return ": no answer."
+        return ": granted." if answer.granted else ": refused."
+    return "."
+
+
+def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | None) -> str:
+    """What is answered; `core` is that of whoever answers, at this moment."""
+    if isinstance(body, VoteAnswer):
+        return _vote_answer(source, target, body, asked, core)
+    if isinstance(body, FetchAnswer):
+        return _fetch_answer(source, target, body)
+    if body.error:
+        return f"{source} refuses {target}: {_error(body)}."
+    if isinstance(body, BeginAnswer):
+        return f"{source} accepts that {target} leads epoch {body.epoch}."
+    assert isinstance(body, EndAnswer)
+    return f"{source} has heard that {target} leaves."
+
+
+def _vote_answer(
+    source: int, target: int, body: VoteAnswer, asked: Vote, core: RaftCore | None
+) -> str:
+    if body.granted and asked.pre_vote:
+        return f"{source} would vote for {target}: an election is worth it."
+    if body.granted:
+        return f"{source} gives {target} its vote in epoch {body.epoch}."
+    what = "would not vote for" if asked.pre_vote else "does not vote for"
+    return f"{source} {what} {target}: {_why_no_vote(source, body, asked, core)}."
+
+
+def _why_no_vote(source: int, body: VoteAnswer, asked: Vote, core: RaftCore | None) -> str:
+    if body.error == ErrorCode.FENCED_LEADER_EPOCH:
+        return f"epoch {asked.epoch} is over, this is {body.epoch}"
+    if body.error:
+        return _error(body)
+    if core is not None and not core.log.is_covered_by(asked.last_epoch, asked.end_offset):
+        return "its own log is more up to date"
+    if body.leader_id == source:
+        return "it leads itself"
+    if body.leader_id >= 0:
+        return f"it still hears the leader {body.leader_id}"
+    voted = core.election.voted if core is not None else None
+    if voted is not None and not asked.pre_vote:
+        return f"it has voted for {'itself' if voted.id == source else voted.id}"
+    return "not now"
+
+
+def _fetch_answer(source: int, target: int, body: FetchAnswer) -> str:
+    if body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        known = f"{body.leader_id} does" if body.leader_id >= 0 else "it knows no leader"
+        return f"{source} tells {target} that it does not lead; {known} (epoch {body.epoch})."
+    if body.error:
+        return f"{source} refuses {target}: {_error(body)} (epoch {body.epoch})."
+    mark = f"committed: all before {body.high_watermark}"
+    if body.diverging is not None:
+        epoch, end = body.diverging.epoch, body.diverging.offset
+        return f"{source} tells {target} that their logs part: here epoch {epoch} ends at {end}."
+    if body.batches:
+        first, last = body.batches[0].base_offset, body.batches[-1].last_offset
+        return f"{source} sends {target} {_offsets(first, last + 1)}; {mark}."
+    return f"{source} has nothing new for {target}; {mark}."
+
+
+def _error(body: Any) -> str:
+    return _ERRORS.get(body.error, str(body.error))
+
+
+def _offsets(first: int, end: int) -> str:
+    return f"offset {first}" if end == first + 1 else f"offsets {first} to {end - 1}"
+
+
+# Replicas ----------------------------------------------------------------------------------------
+
+
+def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
+    """What a replica has become, or learned about its epoch."""
+    match name:
+        case "prospective":
+            return (
+                f"{who} misses a leader and asks around first: the pre-vote, still epoch {epoch}."
+            )
+        case "candidate":
+            return f"{who} stands in the new epoch {epoch} and votes for itself."
+        case "leader":
+            return f"{who} is elected: it leads epoch {epoch}."
+        case "follower":
+            return f"{who} follows {leader} in epoch {epoch}."
+        case "voted":
+            return f"{who} has voted for {voted} in epoch {epoch} and waits for the result."
+        case "resigned":
+            return f"{who} leads epoch {epoch} no more: it resigned."
+        case "observer":
+            known = f"follows {leader}" if leader >= 0 else "looks for a leader"
+            return f"{who}, an observer, {known} in epoch {epoch}."
+    return f"{who} knows no leader of epoch {epoch}."
+
+
+def started(who: int, end: int, epoch: int) -> str:
+    if not end and not epoch:
+        return f"{who} starts with an empty disk."
+    return f"{who} starts with what its disk holds: all before {end}, and epoch {epoch}."
+
+
+def appended(who: int, first: int, end: int, *, leads: bool) -> str:
+    how = "appends" if leads else "copies"
+    return f"{who} {how} {_offsets(first, end)}."
+
+
+def truncated(who: int, offset: int) -> str:
+    return f"{who} cuts its log at {offset}: what stood there was never committed."
+
+
+def committed(who: int, end: int, *, leads: bool) -> str:
+    if leads:
+        return f"{who} commits all before {end}: a majority has it on disk."
+    return f"{who} learns that all before {end} is committed."
+
+
+# What is broken ----------------------------------------------------------------------------------
+
+
+def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
+    """What is wrong at this moment, and with whom; `cuts` says what `describe_cuts` found."""
+    found: list[tuple[str, list[int]]] = []
+    network = world.network
+    if cuts:
+        found.append((cuts, []))
+    if network.loss:
+        found.append((f"{network.loss / 10:g} % of messages get lost", []))
+    if network.duplicates:
+        found.append((f"{network.duplicates / 10:g} % of messages arrive twice", []))
+    if network.delayed:
+        found.append((f"{network.delayed / 10:g} % of messages are late", []))
+    held = sum(until > world.time for until in network.clogged.values())
+    if held:
+        found.append((f"{held} directions are clogged", []))
+    if world.batches_per_fetch < world.setting.batches_per_fetch and not world.healed:
+        found.append(("a fetch brings one batch at most", []))
+    found += [(f"{who} has a failing disk", [who]) for who in world.failing_disks]
+    found += [
+        (f"{who} has a slow disk", [who])
+        for who in world.slow_disks
+        if who not in world.failing_disks
+    ]
+    found += [(f"{who} may crash anywhere", [who]) for who in world.crash_permille]
+    for replica in world.replicas.values():
+        who, rate = replica.id, replica.clock_rate
+        if replica.core is None and replica.incarnation:
+            found.append((f"{who} is down", [who]))
+        if replica.paused:
+            found.append((f"{who} is paused", [who]))
+        if rate != 1000:
+            found.append((f"{who}'s clock runs at {rate / 10:g} %", [who]))
+    return found
+
+
+def describe_cuts(
+    everybody: Collection[int], voters: Collection[int], cuts: Collection[tuple[int, int]]
+) -> str:
+    """Groups that do not hear each other, or the directions that carry nothing."""
+    if not cuts:
+        return ""
+    groups = _hearing_groups(everybody, cuts)
+    if len(groups) > 1:
+        alone = sorted([min(group) for group in groups if len(group) == 1])
+        if len(alone) >= len(groups) - 1:
+            return f"{' and '.join(map(str, alone))} {'is' if len(alone) == 1 else 'are'} cut off"
+        return f"split: {_sides(groups)}"
+    groups = _hearing_groups(voters, cuts)
+    if len(groups) > 1:
+        return f"voters split: {_sides(groups)}"
+    shown = [
+        f"{a}↔{b}" if (b, a) in cuts else f"{a}→{b}"
+        for a, b in sorted(cuts)
+        if a < b or (b, a) not in cuts
+    ]
+    more = f" and {len(shown) - 4} more" if len(shown) > 4 else ""
+    return f"no way {' '.join(shown[:4])}{more}"
+
+
+def _hearing_groups(among: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
+    """Who reaches whom of these, in some direction and over some of them."""
+    groups: list[set[int]] = []
+    for who in among:
+        near = [g for g in groups if any((who, o) not in cuts or (o, who) not in cuts for o in g)]
+        groups = [g for g in groups if g not in near] + [{who}.union(*near)]
+    return groups
+
+
+def _sides(groups: list[set[int]]) -> str:
+    return " | ".join(sorted([" ".join(map(str, sorted(group))) for group in groups]))

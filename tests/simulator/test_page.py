@@ -1,0 +1,279 @@
+"""The page of a run: whole in itself, true to the run, and alive in a browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import struct
+import subprocess
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.cli import simulate as command
+from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.page import play_page
+from kraftlog.simulator.run import simulate
+from kraftlog.simulator.scenarios import SCENARIOS
+from kraftlog.simulator.sentences import describe_cuts
+from kraftlog.simulator.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+#: A leader is cut off, another is elected; a run with every kind of fault is the second.
+RUN = ("leader-partitioned", 3)
+RUNS = [RUN, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
+#: While the old leader still believes that it leads, after the new one was elected.
+TWO_LEADERS_MS = 4290
+
+
+def data_in(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="run">(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return play_page(*RUN)
+
+
+def test_the_page_is_whole_in_itself(page: str) -> None:
+    assert not re.search(r"https?:|//\w+\.\w+|@import|url\(|<link|<img|\bsrc=|fetch\(", page)
+    assert "/* style */" not in page
+    assert "/* script */" not in page
+
+
+def test_the_same_seed_gives_the_same_bytes(page: str) -> None:
+    assert play_page(*RUN) == page
+    assert play_page(RUN[0], RUN[1] + 1) != page
+
+
+@pytest.mark.parametrize(("scenario", "seed"), RUNS)
+def test_a_recorded_run_is_the_run(scenario: str, seed: int) -> None:
+    plain: list[str] = []
+    recorded: list[str] = []
+    simulate(scenario, seed, trace=plain.append)
+    play_page(scenario, seed, trace=recorded.append)
+    assert recorded == plain
+
+
+@pytest.mark.parametrize(("scenario", "seed"), RUNS)
+def test_counts_agree_with_the_trace(scenario: str, seed: int) -> None:
+    lines: list[str] = []
+    data = data_in(play_page(scenario, seed, trace=lines.append))
+    texts = [event[3] for event in data["events"]]
+    assert sum(" starts with " in text for text in texts) == sum(
+        line.split()[3] == "starts" for line in lines
+    )
+    arrived = [message for message in data["messages"] if message[6] == "arrived"]
+    from_peers = [line for line in lines if "slot=(replica" in line or " Answered(" in line]
+    # What reaches a replica that is paused, or whose life has ended, is not handled.
+    handled = len(from_peers)
+    if scenario == "mixture":
+        assert handled <= len(arrived)
+        assert handled > len(arrived) * 0.9
+    else:
+        assert handled == len(arrived)
+
+
+def test_times_are_in_order_and_within_the_run(page: str) -> None:
+    data = data_in(page)
+    for times in (
+        [event[0] for event in data["events"]],
+        *[[state[0] for state in states] for states in data["states"]],
+    ):
+        assert times == sorted(times)
+        assert len(set(times)) == len(times)
+        assert times[0] > -1
+        assert times[-1] <= data["end"]
+    for sent, lands, source, target, *_ in data["messages"]:
+        assert sent < lands
+        assert source != target
+
+
+def states_at(scenario: str, seed: int, time: int) -> dict[int, tuple[str, int, int]]:
+    """Role, epoch and leader of each replica once everything of this ms has happened."""
+    draw_setting, script = SCENARIOS[scenario]
+    world = World(seed, draw_setting(Chance(seed, f"setting of {scenario}")))
+    seen: dict[int, tuple[str, int, int]] = {}
+
+    def look() -> None:
+        for replica in world.running:
+            assert replica.core
+            election = replica.core.election
+            seen[replica.id] = (replica.core.role.name, election.epoch, election.leader_id)
+
+    world.at(time + 1, look)  # the first event of the next ms
+    world.play(script(world))
+    return seen
+
+
+@pytest.mark.parametrize("time", [0, 1030, 1040, 3000, 4265, TWO_LEADERS_MS])
+def test_states_are_those_of_the_run(page: str, time: int) -> None:
+    shown = {}
+    for who, states in enumerate(data_in(page)["states"]):
+        _, role, epoch, leader, *_ = [state for state in states if state[0] <= time][-1]
+        shown[who] = (role, epoch, leader)
+    assert shown == states_at(*RUN, time)
+
+
+def test_an_election_reads_like_one(page: str) -> None:
+    texts = [event[3] for event in data_in(page)["events"]]
+    story = [
+        "Fault: 1 is cut off.",
+        "0 asks 1 whether it would vote for it after epoch 1: lost on the way.",
+        "0 asks 2 whether it would vote for it after epoch 1: granted.",
+        "2 would vote for 0: an election is worth it.",
+        "0 stands in the new epoch 2 and votes for itself.",
+        "0 asks 2 for its vote in epoch 2: granted.",
+        "2 gives 0 its vote in epoch 2.",
+        "0 is elected: it leads epoch 2.",
+        "0 tells 2 that it leads epoch 2.",
+        "2 follows 0 in epoch 2.",
+    ]
+    places = [texts.index(sentence) for sentence in story]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "text"),
+    [
+        ([], ""),
+        ([(0, 1), (1, 0), (0, 2), (2, 0), (0, 3), (3, 0)], "0 is cut off"),
+        ([(a, b) for a in range(4) for b in range(4) if a // 2 != b // 2], "split: 0 1 | 2 3"),
+        ([(0, 1), (1, 0), (0, 2), (2, 0)], "voters split: 0 | 1 2"),
+        ([(0, 1), (1, 0), (2, 3)], "no way 0↔1 2→3"),
+        ([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3)], "no way 0→1 0→2 0→3 1→2 and 1 more"),
+    ],
+)
+def test_cuts_in_words(cuts: list[tuple[int, int]], text: str) -> None:
+    assert describe_cuts(range(4), range(3), set(cuts)) == text
+
+
+def test_the_command_writes_the_page(
+    page: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.html"
+    arguments = ["--scenario", RUN[0], "--seed", str(RUN[1]), "--html", str(path)]
+    assert command.run(arguments) == 0
+    assert path.read_text(encoding="utf-8") == page
+    assert command.run([*arguments, "--runs", "2"]) == 2
+    assert "--html shows one run" in capsys.readouterr().err
+
+
+# In a browser ------------------------------------------------------------------------------------
+
+#: Does with the page what a visitor does, and leaves what it saw in the page.
+VISIT = """
+<script>
+const seen = {};
+const look = (what) => { seen[what] = [document.body.dataset.time, element("now").textContent]; };
+const key = (name, shiftKey) =>
+  document.dispatchEvent(new KeyboardEvent("keydown", {key: name, shiftKey}));
+element("slider").value = 1265;
+element("slider").dispatchEvent(new Event("input"));
+look("slider");
+key("ArrowRight"); look("step");
+key("ArrowLeft"); look("back");
+key("ArrowRight", true); look("election");
+setPreset(PRESETS["the story"]); look("filtered");
+document.querySelector("#events li.later").click(); look("clicked");
+document.querySelector(".fault-bar").dispatchEvent(new MouseEvent("click", {bubbles: true}));
+look("fault");
+key("End"); look("end");
+document.body.insertAdjacentHTML("beforeend", `<pre id="seen">${JSON.stringify(seen)}</pre>`);
+</script>
+"""
+
+
+@pytest.fixture
+def browse(chromium: str, tmp_path: Path) -> Callable[..., str]:
+    """Opens a page: `browse(text, "#t=42")` is what the document has become."""
+
+    def open_page(text: str, fragment: str = "", screenshot: str = "") -> str:
+        path = tmp_path / "page.html"
+        path.write_text(text, encoding="utf-8")
+        result = subprocess.run(
+            [
+                chromium,
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--window-size=1280,800",
+                "--virtual-time-budget=500",
+                "--enable-logging=stderr",
+                f"--user-data-dir={tmp_path / 'profile'}",
+                f"--screenshot={screenshot}" if screenshot else "--dump-dom",
+                f"file://{path}{fragment}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
+        assert console == []
+        return html.unescape(result.stdout)
+
+    return open_page
+
+
+@pytest.mark.parametrize("time", [1040, TWO_LEADERS_MS])
+def test_the_browser_shows_the_roles_of_the_run(
+    page: str, browse: Callable[..., str], time: int
+) -> None:
+    document = browse(page, f"#t={time}")
+    assert 'data-ready="true"' in document
+    assert f'data-time="{time}"' in document
+    shown = {
+        int(node): (role, int(epoch), int(leader))
+        for node, role, epoch, leader in re.findall(
+            r'data-node="(\d+)" data-role="(\w+)" data-epoch="(\d+)" data-leader="(-?\d+)"',
+            document,
+        )
+    }
+    assert shown == states_at(*RUN, time)
+
+
+def test_a_visitor_gets_around(page: str, browse: Callable[..., str]) -> None:
+    document = browse(page.replace("</body>", VISIT + "</body>"))
+    seen = json.loads(re.findall(r'<pre id="seen">(.*?)</pre>', document)[-1])  # behind the script
+    assert seen["slider"] == ["1265", "Fault: 1 is cut off."]
+    assert seen["step"][1] not in {seen["slider"][1], ""}
+    assert seen["back"] == seen["slider"]
+    assert seen["election"][0] == "4255"
+    assert seen["clicked"][1].startswith("0 stands in the new epoch 2")
+    assert seen["fault"] == ["1265", "Fault: 1 is cut off."]
+    assert seen["end"][0] == str(data_in(page)["end"])
+
+
+def test_an_error_in_a_page_is_seen(page: str, browse: Callable[..., str]) -> None:
+    """What the other tests rest on."""
+    with pytest.raises(AssertionError, match="CONSOLE"):
+        browse(page.replace("begin();\n", "begin(); missing();\n"))
+
+
+def test_a_picture_is_not_blank(page: str, browse: Callable[..., str], tmp_path: Path) -> None:
+    picture = tmp_path / "page.png"
+    browse(page, f"#t={TWO_LEADERS_MS}", str(picture))
+    size, pixels = png(picture.read_bytes())
+    assert size == (1280, 800)
+    assert len(set(pixels)) > 50, "rows of pixels that differ"
+
+
+def png(data: bytes) -> tuple[tuple[int, int], list[bytes]]:
+    """Size and filtered rows of an 8-bit PNG: equal rows of a blank page are filtered alike."""
+    width, height, _, colours = struct.unpack_from(">IIBB", data, 16)
+    body, at = b"", 8
+    while at < len(data):
+        length, kind = struct.unpack_from(">I4s", data, at)
+        body += data[at + 8 : at + 8 + length] if kind == b"IDAT" else b""
+        at += length + 12
+    row = 1 + width * {2: 3, 6: 4}[colours]
+    raw = zlib.decompress(body)
+    return (width, height), [raw[i : i + row] for i in range(0, height * row, row)]
