@@ -51,6 +51,11 @@ def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> None: 
 
 
 def _asked_for(image: Image, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+    if version < BY_ID_SINCE and asked.name is None:
+        # These versions can leave a name out, yet can neither ask by id nor answer without a name.
+        return MetadataResponseTopic(
+            error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=NULL_UUID, partitions=()
+        )
     by_id = version >= BY_ID_SINCE and asked.topic_id != NULL_UUID
     if by_id:
         topic = image.topics.get(asked.topic_id)

@@ -1,0 +1,62 @@
+"""Whatever a client says, a node answers it, lets it wait or hangs up: it never falls over."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kraftlog.errors import ProtocolError
+from kraftlog.node.api_table import SERVED
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.wire.apis import APIS, ApiKey
+from tests.node.talk import Talker, make_host
+from tests.node.test_requests import batch, produce, unreadable_batch
+from tests.wire.samples import Sampler
+
+CASES = [(key, version) for key in SERVED for version in range(APIS[key].first, APIS[key].last + 1)]
+
+
+class Knowing(Sampler):
+    """Random requests that often name what the node has."""
+
+    topic_ids: tuple[bytes, ...] = ()
+
+    def primitive(self, kind: str, name: str = "") -> object:
+        random = self.random
+        if kind == "string" and name in {"name", "topic"} and random.random() < 0.7:
+            return "demo"
+        if kind == "uuid" and random.random() < 0.7:
+            return random.choice(self.topic_ids)
+        if name in {"index", "partition", "partition_index"} and random.random() < 0.7:
+            return random.randrange(2)
+        if kind == "batches" and random.random() < 0.7:
+            builder = BatchBuilder(
+                codec=random.choice((0, 0, 0, 1, 4)), producer_id=random.choice((-1, -1, 5))
+            )
+            for _ in range(random.randrange(1, 4)):
+                builder.append(random.choice((0, 1000, 2**40)), None, random.randbytes(4))
+            return builder.build()
+        return super().primitive(kind, name)
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), CASES, ids=[f"{APIS[key].name}-{version}" for key, version in CASES]
+)
+def test_no_request_stops_a_node(key: int, version: int) -> None:
+    host = make_host(demo=2)
+    for index, raw in enumerate([batch(b"x"), unreadable_batch()]):
+        Talker(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
+    sampler = Knowing(Random(f"{key}/{version}"))
+    sampler.topic_ids = tuple(host.node.image.topics)
+    answered = 0
+    for _ in range(100):
+        talker = Talker(host)
+        try:
+            talker.send(key, version, sampler.message(APIS[key].request(), version))
+        except ProtocolError:
+            continue
+        host.turn()
+        host.pass_time(10)
+        answered += len(talker.take())
+    assert answered
