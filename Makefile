@@ -12,7 +12,7 @@ export PYTHONHASHSEED ?= 0
 help:
 	@sed -n 's/^## //p' Makefile
 
-## setup   make .venv with everything in it (kraftlog itself is installed editable)
+## setup     make .venv with everything in it (kraftlog itself is installed editable)
 setup: $(READY)
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
@@ -24,11 +24,11 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
-## run     start a node on 127.0.0.1:9092 (ARGS="--port 9192" and the like)
+## run       start a node on 127.0.0.1:9092 (ARGS="--port 9192" and the like)
 run: $(READY)
 	$(BIN)/kraftlog start $(ARGS)
 
-## test    every test, on all cores (ARGS="-k name" to choose)
+## test      every test, on all cores (ARGS="-k name" to choose)
 test: $(READY)
 	$(BIN)/python -m tests.run $(ARGS)
 
@@ -40,7 +40,7 @@ coverage: $(READY)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-## check   format, lint, types, layers: never writes
+## check     format, lint, types, layers: never writes
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -48,29 +48,30 @@ check: $(READY)
 	$(BIN)/lint-imports --cache-dir .cache/import-linter
 	$(BIN)/python -m tests.docs --check
 
-## fix     what check complains about and a machine can mend
+## fix       what check complains about and a machine can mend
 fix: $(READY)
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
 
-## bench   measure, print, and write docs/performance.md
+## bench     measure, print, and write docs/performance.md
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
 
-## docs    rewrite the tables in docs/ that are made from the code
+## docs      rewrite the tables in docs/ that are made from the code
 docs: $(READY)
 	$(BIN)/python -m tests.docs
 
-## fuzz    fuzz the decoders for MINUTES=5 (coverage guided), keeping what is found
+## fuzz      fuzz the decoders for MINUTES=5 (coverage guided), keeping what is found
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5)
 
-## lock    pin all dependencies anew, with hashes
+## lock      pin all dependencies anew, with hashes
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 -o requirements/uv.txt -
 
+## clean     remove all that the other targets have made
 clean:
 	rm -rf .venv .cache .mypy_cache .ruff_cache .hypothesis .coverage* build dist

@@ -184,13 +184,6 @@ RETRIABLE = frozenset(
     }
 )
 
-_NAMES = {code: name for name, code in vars(ErrorCode).items() if name.isupper()}
-
-
-def error_name(code: int) -> str:
-    """The name people know a code by; an unknown code is shown as its number."""
-    return _NAMES.get(code, f"error {code}")
-
 
 class KraftlogError(Exception):
     """The root of our own exceptions."""

@@ -9,7 +9,7 @@ import pytest
 from kraftlog.errors import ProtocolError
 from kraftlog.node.api_table import SERVED
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce, unreadable_batch
 from tests.wire.samples import Sampler
