@@ -10,6 +10,7 @@ from __future__ import annotations
 from kraftlog.simulator import sentences
 from kraftlog.simulator.log_history import Acknowledged, Failed, Invoked, ReadAnswered, Unknown
 from kraftlog.simulator.network import Network
+from kraftlog.simulator.sentences import State
 from kraftlog.simulator.workload import Workload
 from kraftlog.simulator.world import World
 from kraftlog.value import TYPE_CHECKING, Value
@@ -25,23 +26,6 @@ if TYPE_CHECKING:
 
 #: A moment: virtual ms, and its place among the things of that ms.
 Moment = tuple[int, int]
-
-
-class State(Value):
-    """What a replica is at a moment. `role` is "down" while it does not run."""
-
-    role: str
-    epoch: int
-    leader: int
-    voted: int
-    end: int
-    flushed: int
-    high_watermark: int
-    paused: bool
-    #: Whether its epoch and vote still wait for the disk.
-    writing: bool
-    #: (epoch, first offset) of the log's epochs.
-    epochs: tuple[tuple[int, int], ...]
 
 
 class Sent(Value):
@@ -144,28 +128,12 @@ class Recording:
         before = known[-1][1] if known else None
         if state == before:
             return
+        at = self.moment()
+        known.append((at, state))
         if before is not None:
-            self._tell_log(who, before, state)
-        known.append((self.moment(), state))
-        if before is None or state.role == "down":
-            return
-        if (state.role, state.epoch, state.leader) != (before.role, before.epoch, before.leader):
-            text = sentences.role(who, state.role, state.epoch, state.leader, state.voted)
-            self.happened(who, "role", text)
-        if state.high_watermark > before.high_watermark:
-            leads = state.role == "leader"
-            text = sentences.committed(who, state.high_watermark, leads=leads)
-            self.happened(who, "commit", text)
-
-    def _tell_log(self, who: int, before: State, state: State) -> None:
-        if state.end > before.end and state.role != "down":
-            leads = state.role == "leader"
-            text = sentences.appended(who, before.end, state.end, leads=leads)
-            self.happened(who, "log", text)
-        elif state.end < before.end and state.role == "down":
-            self.happened(who, "log", f"{who} has lost all from offset {state.end} on.")
-        elif state.flushed > before.flushed and state.end == before.end:
-            self.happened(who, "log", f"{who} has all before {state.flushed} on disk.")
+            for kind, text in sentences.changes(who, before, state):
+                self.events.append(Happened(at, who, kind, text))
+                at = self.moment()
 
     def saw_conditions(self, found: list[tuple[str, list[int]]]) -> None:
         """Faults that began or ended since the last look."""
@@ -295,10 +263,6 @@ class RecordedWorld(World):
         elif what == "violation":
             recording.happened(-1, "fault", f"A rule is broken: {detail}")
 
-    def truncated(self, replica: Replica, offset: int) -> None:
-        self.recording.happened(replica.id, "log", sentences.truncated(replica.id, offset))
-        super().truncated(replica, offset)
-
     def kill(self, replica: Replica) -> None:
         if replica.core is not None:
             self.recording.happened(replica.id, "fault", f"The process of {replica.id} ends.")
@@ -337,7 +301,9 @@ class RecordedNetwork(Network):
         world.recording.time = world.time
         target = world.replicas[message.target]
         fate = "arrived"
-        if (message.source, message.target) in self.cuts:
+        asker, incarnation, _ = arguments[1 if message.asked is None else 0]
+        of_another_life = message.asked is not None and asker.incarnation != incarnation
+        if (message.source, message.target) in self.cuts or of_another_life:
             fate = "lost"
         elif target.core is None:
             fate = "refused" if target.machine_up else "lost"

@@ -13,10 +13,10 @@ from kraftlog.raft.messages import (
     Vote,
     VoteAnswer,
 )
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
@@ -33,6 +33,23 @@ STRIKES = {
 }
 
 
+class State(Value):
+    """What a replica is at a moment. `role` is "down" while it does not run."""
+
+    role: str
+    epoch: int
+    leader: int
+    voted: int
+    end: int
+    flushed: int
+    high_watermark: int
+    paused: bool
+    #: Whether its epoch and vote still wait for the disk.
+    writing: bool
+    #: (epoch, first offset) of the log's epochs.
+    epochs: tuple[tuple[int, int], ...]
+
+
 # Messages ----------------------------------------------------------------------------------------
 
 
@@ -41,7 +58,8 @@ def kind_of(body: Any, asked: Any = None) -> str:
     request = asked if asked is not None else body
     if isinstance(request, Vote):
         return "pre-vote" if request.pre_vote else "vote"
-    return {Begin: "begin", End: "end", Fetch: "fetch"}[type(request)]
+    kinds: dict[Any, str] = {Begin: "begin", End: "end", Fetch: "fetch"}
+    return kinds[type(request)]
 
 
 def request(source: int, target: int, body: Any) -> str:
@@ -98,8 +116,6 @@ def _vote_answer(
 
 
 def _why_no_vote(source: int, body: VoteAnswer, asked: Vote, core: RaftCore | None) -> str:
-    if body.error == ErrorCode.FENCED_LEADER_EPOCH:
-        return f"epoch {asked.epoch} is over, this is {body.epoch}"
     if body.error:
         return _error(body)
     if core is not None and not core.log.is_covered_by(asked.last_epoch, asked.end_offset):
@@ -119,7 +135,7 @@ def _fetch_answer(source: int, target: int, body: FetchAnswer) -> str:
         known = f"{body.leader_id} does" if body.leader_id >= 0 else "it knows no leader"
         return f"{source} tells {target} that it does not lead; {known} (epoch {body.epoch})."
     if body.error:
-        return f"{source} refuses {target}: {_error(body)} (epoch {body.epoch})."
+        return f"{source} refuses {target}: {_error(body)}."
     mark = f"committed: all before {body.high_watermark}"
     if body.diverging is not None:
         epoch, end = body.diverging.epoch, body.diverging.offset
@@ -131,6 +147,10 @@ def _fetch_answer(source: int, target: int, body: FetchAnswer) -> str:
 
 
 def _error(body: Any) -> str:
+    if body.error == ErrorCode.FENCED_LEADER_EPOCH:
+        return f"that epoch is over, this is epoch {body.epoch}"
+    if body.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
+        return f"that epoch is unknown here, this is epoch {body.epoch}"
     return _ERRORS.get(body.error, str(body.error))
 
 
@@ -139,6 +159,30 @@ def _offsets(first: int, end: int) -> str:
 
 
 # Replicas ----------------------------------------------------------------------------------------
+
+
+def changes(who: int, before: State, now: State) -> Iterator[tuple[str, str]]:
+    """Kind and sentence of whatever changed. What a start or an end brings, these say."""
+    leads = now.role == "leader"
+    if now.role == "down":
+        if now.end < before.end:
+            yield "log", f"{who} has lost all from offset {now.end} on."
+        return
+    if (now.role, now.epoch, now.leader) != (before.role, before.epoch, before.leader):
+        yield "role", role(who, now.role, now.epoch, now.leader, now.voted)
+    if now.end > before.end:
+        how = "appends" if leads else "copies"
+        yield "log", f"{who} {how} {_offsets(before.end, now.end)}."
+    elif now.end < before.end:
+        yield "log", f"{who} cuts its log at {now.end}: what stood there was never committed."
+    elif now.flushed > before.flushed:
+        yield "log", f"{who} has all before {now.flushed} on disk."
+    if now.high_watermark > before.high_watermark:
+        end = now.high_watermark
+        if leads:
+            yield "commit", f"{who} commits all before {end}: a majority has it on disk."
+        else:
+            yield "commit", f"{who} learns that all before {end} is committed."
 
 
 def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
@@ -168,21 +212,6 @@ def started(who: int, end: int, epoch: int) -> str:
     if not end and not epoch:
         return f"{who} starts with an empty disk."
     return f"{who} starts with what its disk holds: all before {end}, and epoch {epoch}."
-
-
-def appended(who: int, first: int, end: int, *, leads: bool) -> str:
-    how = "appends" if leads else "copies"
-    return f"{who} {how} {_offsets(first, end)}."
-
-
-def truncated(who: int, offset: int) -> str:
-    return f"{who} cuts its log at {offset}: what stood there was never committed."
-
-
-def committed(who: int, end: int, *, leads: bool) -> str:
-    if leads:
-        return f"{who} commits all before {end}: a majority has it on disk."
-    return f"{who} learns that all before {end} is committed."
 
 
 # What is broken ----------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ function epochOf(epochs, offset) {
   return found;
 }
 
-function drawLane(id, state, top, height, first, count) {
+function drawLane(id, state, newest, top, height, first, count) {
   const middle = top + height / 2 + 4;
   const parts = [`<g data-lane="${id}" data-end="${state.end}" data-mark="${state.mark}">`,
     `<circle cx="7" cy="${top + height / 2}" r="5" fill="var(--${state.role})"/>`,
-    `<text class="lane-name" x="17" y="${middle}">${id}${state.role === "leader" ? " ★" : ""}</text>`];
+    `<text class="lane-name" x="17" y="${middle}">${id}${state.role === "leader" && state.epoch === newest ? " ★" : ""}</text>`];
   if (first > 0) parts.push(`<text class="lane-note" x="${LANE.name - 6}" y="${middle}" text-anchor="end">${Math.min(first, state.end)}&#8201;…</text>`);
   for (let offset = first; offset < Math.min(state.end, first + count); offset++) {
     parts.push(drawBox(offset, first, top, height - 3, state));
@@ -50,6 +50,7 @@ function drawLogs(time) {
   for (let offset = first; offset < first + count; offset += 5) {
     ruler.push(`<text class="ruler" x="${LANE.name + (offset - first) * (LANE.box + LANE.gap)}" y="10">${offset}</text>`);
   }
-  const lanes = states.map((state, id) => drawLane(id, state, LANE.ruler + id * height, height, first, count));
+  const newest = newestReign(time);
+  const lanes = states.map((state, id) => drawLane(id, state, newest, LANE.ruler + id * height, height, first, count));
   place.innerHTML = `<svg height="${LANE.ruler + nodes.length * height}"><text class="ruler" x="0" y="10">offset</text>${ruler.join("")}${lanes.join("")}</svg>`;
 }

@@ -54,8 +54,9 @@ function drawMessage(index, time, fadeMs, told) {
 }
 
 // What stands beside a replica: its role, its leader, its vote.
-function linesOf(id, state) {
-  const role = (state.role === "leader" ? "★ " : "") + state.role + (state.paused ? ", paused" : "");
+function linesOf(id, state, newest) {
+  const name = state.role !== "leader" ? state.role : state.epoch === newest ? "★ leader" : "leader, of old";
+  const role = name + (state.paused ? ", paused" : "");
   if (state.role === "down") return [role];
   const lines = [role];
   if (state.role !== "leader") lines.push(state.leader < 0 ? "no leader" : `leader: ${state.leader}`);
@@ -79,8 +80,9 @@ function drawLabel(id, lines) {
 
 function drawNode(id, time, shown) {
   const state = stateAt(id, time), {x, y} = places[id];
-  const crown = state.role === "leader" ? `<circle class="crown" r="${RING.node + 5}"/>` : "";
-  const lines = linesOf(id, state);
+  const newest = newestReign(time);
+  const crown = state.role === "leader" ? `<circle class="crown${state.epoch === newest ? "" : " of-old"}" r="${RING.node + 5}"/>` : "";
+  const lines = linesOf(id, state, newest);
   return `<g class="node${shown ? "" : " off"}" data-node="${id}" data-role="${state.role}" data-epoch="${state.epoch}" data-leader="${state.leader}" data-voted="${state.voted}" data-voter="${isVoter(id)}" transform="translate(${fixed(x)} ${fixed(y)})">` +
     `<title>${id}: ${lines.join(", ")}; epoch ${state.epoch}; log up to ${state.end}, ${state.mark} committed</title>${crown}` +
     `<circle class="body" r="${RING.node}" fill="var(--${state.role})"/>` +

@@ -45,6 +45,11 @@ function stateAt(id, time) {
   return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs};
 }
 
+// The newest epoch that anybody leads: a leader of an older one does not know yet that it is over.
+function newestReign(time) {
+  return Math.max(-1, ...nodes.map((id) => stateAt(id, time)).filter((s) => s.role === "leader").map((s) => s.epoch));
+}
+
 function cutsAt(time) {
   const index = lastAt(run.cuts, time);
   return index < 0 ? [] : run.cuts[index][1];
