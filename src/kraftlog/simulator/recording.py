@@ -249,29 +249,30 @@ class RecordedWorld(World):
 
     # What has a sentence of its own --------------------------------------------------------------
 
+    def tell(self, node: int, kind: str, text: str) -> None:
+        self.recording.time = self.time
+        self.recording.happened(node, kind, text)
+
     def note(self, replica: Replica | None, what: str, detail: Any) -> None:
-        recording = self.recording
-        recording.time = self.time
         super().note(replica, what, detail)
         if what == "starts" and replica is not None:
             disk = replica.disk
-            recording.happened(
-                replica.id, "fault", sentences.started(replica.id, disk.end, disk.election.epoch)
-            )
+            text = sentences.started(replica.id, disk.end, disk.election.epoch)
+            self.tell(replica.id, "fault", text)
         elif what == "fault" and detail.kind in sentences.STRIKES:
-            recording.happened(-1, "fault", sentences.STRIKES[detail.kind])
+            self.tell(-1, "fault", sentences.STRIKES[detail.kind])
         elif what == "violation":
-            recording.happened(-1, "fault", f"A rule is broken: {detail}")
+            self.tell(-1, "fault", f"A rule is broken: {detail}")
 
     def kill(self, replica: Replica) -> None:
         if replica.core is not None:
-            self.recording.happened(replica.id, "fault", f"The process of {replica.id} ends.")
+            self.tell(replica.id, "fault", f"The process of {replica.id} ends.")
         super().kill(replica)
 
     def lose_power(self, replica: Replica) -> None:
         if replica.core is not None:
             text = f"{replica.id} loses power: what was not on disk may be gone."
-            self.recording.happened(replica.id, "fault", text)
+            self.tell(replica.id, "fault", text)
         super().lose_power(replica)
 
 
@@ -324,7 +325,7 @@ class RecordedWorkload(Workload):
 
     def read_at(self, replica: Replica) -> None:
         who = replica.id
-        self.world.recording.happened(who, "client", f"A client asks {who} how far to read.")
+        self.world.tell(who, "client", f"A client asks {who} how far to read.")
         super().read_at(replica)
 
     def _look_at_leaders(self) -> None:
@@ -348,5 +349,5 @@ class RecordedWorkload(Workload):
             case ReadAnswered(offset=offset):
                 node, text = -1, f"A client hears that all before {offset} is to be read."
         if text:
-            self.world.recording.happened(node, "client", text)
+            self.world.tell(node, "client", text)
         super()._record(event)

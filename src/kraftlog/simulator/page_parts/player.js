@@ -3,7 +3,7 @@
 const element = (id) => document.getElementById(id);
 const SPEEDS = [1, 5, 10, 20, 50, 100, 250, 500, 1000];
 const FADE_SECONDS = 0.5;
-const LIST_AROUND = 80;
+const LIST_AROUND = 40;
 const HURRY = 12;
 
 const view = {time: 0, event: -1, playing: false, speed: 20, last: 0};

@@ -55,7 +55,7 @@ function drawMessage(index, time, fadeMs, told) {
 
 // What stands beside a replica: its role, its leader, its vote.
 function linesOf(id, state, newest) {
-  const name = state.role !== "leader" ? state.role : state.epoch === newest ? "★ leader" : "leader, of old";
+  const name = state.role !== "leader" ? state.role : state.epoch === newest ? "★ leader" : "old leader";
   const role = name + (state.paused ? ", paused" : "");
   if (state.role === "down") return [role];
   const lines = [role];

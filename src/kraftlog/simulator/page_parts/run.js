@@ -20,7 +20,7 @@ const RULES = {
   vote: "One vote an epoch, on disk before it is given, and only for a log at least as up to date as one’s own.",
   begin: "A new leader tells every voter, until each has noticed. Observers find out by fetching.",
   end: "A leader that leaves names its successors, so that nobody has to wait for a timeout.",
-  fetch: "A fetch from an offset says that all before it is on disk here. So the leader knows what to commit.",
+  fetch: "To fetch from an offset says: all before it is on disk here. Who knows no leader asks any voter.",
   role: "Who learns of a newer epoch adopts it at once, whatever it was.",
   log: "Only the leader appends; the others copy. Where logs part, the leader’s is right.",
   commit: "Committed is what a majority of the voters has on disk. It can’t be lost any more.",
