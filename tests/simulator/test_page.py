@@ -231,6 +231,7 @@ def browse(chromium: str, tmp_path: Path) -> Callable[..., str]:
                 "--headless",
                 "--no-sandbox",
                 "--disable-gpu",
+                "--disable-dev-shm-usage",
                 "--window-size=1280,800",
                 "--virtual-time-budget=500",
                 "--enable-logging=stderr",

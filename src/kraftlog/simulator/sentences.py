@@ -74,7 +74,8 @@ def request(source: int, target: int, body: Any) -> str:
         order = ", ".join([str(key.id) for key in body.successors])
         return f"{source} tells {target} that it leaves; who should stand, best first: {order}"
     assert isinstance(body, Fetch)
-    return f"{source} fetches from {target}: it has all before {body.offset}"
+    has = f"it has all before {body.offset}" if body.offset else "its log is empty"
+    return f"{source} fetches from {target}: {has}"
 
 
 def became_of(asked: Any, fate: str, answer: Any) -> str:
@@ -136,7 +137,8 @@ def _fetch_answer(source: int, target: int, body: FetchAnswer) -> str:
         return f"{source} tells {target} that it does not lead; {known} (epoch {body.epoch})."
     if body.error:
         return f"{source} refuses {target}: {_error(body)}."
-    mark = f"committed: all before {body.high_watermark}"
+    end = body.high_watermark
+    mark = f"committed: all before {end}" if end > 0 else "nothing is known to be committed"
     if body.diverging is not None:
         epoch, end = body.diverging.epoch, body.diverging.offset
         return f"{source} tells {target} that their logs part: here epoch {epoch} ends at {end}."
