@@ -46,6 +46,10 @@ class Flushes:
         else:
             self._held.setdefault(point.log, []).append((point.offset, release))
 
+    def ask(self, log: LogName) -> None:
+        """Have a log flushed although nobody waits for it."""
+        self._held.setdefault(log, [])
+
     def start(self, now: Now) -> None:
         """At the end of a turn: flush what is waited for and not under way."""
         for name in list(self._held):

@@ -11,6 +11,7 @@ from collections import deque
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
 from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.runner.care import Care
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.storage.config import LogConfig
@@ -45,6 +46,7 @@ class Runner:
         self.logs = Logs(files, directory)
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
+        self._care = Care(files, directory, lane, self._flushes, say)
         self._node: Node | None = None
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
@@ -72,11 +74,16 @@ class Runner:
             for effect in effects:
                 self._carry_out[type(effect)](effect, now)
         self._go_on_opening(now)
+        self._care.take(self.node, now)
         self._flushes.start(now)
         failure = self.directory.disk.failure
         if failure is not None and not self._said_offline:
             self._said_offline = True
             self._say(f"the log directory is offline until the next start: {failure}")
+
+    def deadline(self) -> int:
+        """When the next turn has something to do, in monotonic milliseconds."""
+        return self._care.due_ms
 
     @property
     def has_work(self) -> bool:

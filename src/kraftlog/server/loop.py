@@ -132,10 +132,8 @@ class Server:
             return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
         if self.runner.has_work:
             return self.epoll.poll(0)
-        deadlines = [at for at in (self.node.deadline(), self.full_until_ms) if at is not None]
-        if not deadlines:
-            return self.epoll.poll()
-        deadline = min(deadlines)
+        wishes = (self.node.deadline(), self.runner.deadline(), self.full_until_ms)
+        deadline = min([at for at in wishes if at is not None])
         return self.epoll.poll(max(deadline - read_clock().monotonic_ms, 0) / 1000)
 
     def _event(self, fd: int, event: int, now: Now) -> None:

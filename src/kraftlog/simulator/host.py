@@ -50,7 +50,9 @@ class InlineLane:
     """Runs every job at the end of the turn."""
 
     def __init__(self) -> None:
-        self._jobs: deque[tuple[Callable[[], Any], Callable[[Any, None, Now], None]]] = deque()
+        self._jobs: deque[
+            tuple[Callable[[], Any], Callable[[Any, BaseException | None, Now], None]]
+        ] = deque()
 
     def submit(
         self, job: Callable[[], Any], done: Callable[[Any, BaseException | None, Now], None]
@@ -62,7 +64,12 @@ class InlineLane:
         had_jobs = bool(self._jobs)
         while self._jobs:
             job, done = self._jobs.popleft()
-            done(job(), None, now)
+            result, failure = None, None
+            try:
+                result = job()
+            except OSError as error:  # what a thread would hand to the loop
+                failure = error
+            done(result, failure, now)
         return had_jobs
 
 

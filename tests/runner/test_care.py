@@ -1,0 +1,71 @@
+"""A directory is looked after: deleted files go, sealed segments are synced, checkpoints follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.runner import runner
+from kraftlog.runner.care import INTERVAL_MS
+from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
+from kraftlog.storage.config import LogConfig
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, make_host
+from tests.node.test_requests import batch, produce
+
+
+def offsets(files: MemoryFiles, name: str) -> dict[tuple[str, int], int]:
+    return decode_offsets(files.bytes_of(f"data/{name}"), name)
+
+
+def test_v15_checkpoints_are_written_at_intervals() -> None:
+    host = make_host()
+    Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
+    host.pass_time(INTERVAL_MS)
+    assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 2}
+    Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))
+    host.pass_time(INTERVAL_MS - 1)
+    assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 2}
+    host.pass_time(1)
+    assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 3}
+
+
+def test_sealed_segments_become_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recovery point passes them, so that a restart after a crash need not read them."""
+    raw = batch(b"x" * 100)
+    monkeypatch.setattr(runner, "TOPIC", LogConfig(contiguous=True, segment_bytes=3 * len(raw)))
+    host = make_host()
+    for _ in range(7):
+        Talker(host).ask(ApiKey.PRODUCE, 9, produce(raw))
+    log = host.runner.directory.logs["demo", 0]
+    assert log.recovery_point == 0
+    host.pass_time(INTERVAL_MS)
+    assert log.recovery_point >= log.segments[-1].base_offset == 6
+    host.pass_time(INTERVAL_MS)
+    assert offsets(host.files, RECOVERY_POINTS)["demo", 0] >= 6
+
+
+def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    files.make_directory("data/gone-0.ff-delete")
+    files.make_file("data/gone-0.ff-delete/00000000000000000000.log", b"x")
+    make_host(files)
+    assert not files.exists("data/gone-0.ff-delete")
+
+
+def test_a_file_that_can_not_be_unlinked_is_said_and_left() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    files.make_directory("data/gone-0.ff-delete")
+    files.faults.append(Fault("remove_directory"))
+    host = make_host(files)
+    assert files.exists("data/gone-0.ff-delete")
+    assert any(line.startswith("removing deleted files") for line in host.said)
+
+
+def test_checkpoints_that_can_not_be_written_are_said() -> None:
+    host = make_host()
+    host.files.faults.append(Fault("pwritev", path="checkpoint", times=10))
+    host.pass_time(INTERVAL_MS)
+    assert any("writing checkpoints" in line for line in host.said)
