@@ -1,0 +1,13 @@
+"""Q21: a leader commits records of past epochs before one of its own."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+MUTANT = Mutant(
+    rule="Q21: a leader commits records of past epochs before one of its own",
+    module="kraftlog.raft.roles.leader",
+    original="if end <= self.epoch_start or end <= log.high_watermark:",
+    replacement="if end <= log.high_watermark:",
+    bound={"epochs": 2, "records": 0, "crashes": (0, 0, 0)},
+)

@@ -1,0 +1,13 @@
+"""Q12: logs are compared by their ends alone."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+MUTANT = Mutant(
+    rule="Q12: logs are compared by their ends alone",
+    module="kraftlog.raft.log",
+    original="return (last_epoch, end_offset) >= (self.last_epoch, self.end)",
+    replacement="return end_offset >= self.end",
+    bound={"epochs": 3, "records": 1, "crashes": (0, 0, 0)},
+)

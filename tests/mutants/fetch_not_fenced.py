@@ -1,0 +1,13 @@
+"""Q18: a fetch of another epoch is taken for one of this."""
+
+from __future__ import annotations
+
+from tests.mutants import Mutant
+
+MUTANT = Mutant(
+    rule="Q18: a fetch of another epoch is taken for one of this",
+    module="kraftlog.raft.roles.leader",
+    original="        if 0 <= epoch < core.election.epoch:",
+    replacement="        if False:",
+    bound={"epochs": 2, "records": 0, "crashes": (0, 0, 0)},
+)
