@@ -7,13 +7,13 @@ no longer there exactly once is an error.
 
 from __future__ import annotations
 
-import importlib
-import importlib.abc
-import importlib.util
-import os
 import pkgutil
 import sys
 from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.value import Value
@@ -21,20 +21,28 @@ from kraftlog.value import Value
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
+    from types import CodeType, ModuleType
+
+    from kraftlog.simulator.explorer.search import Outcome
 
 #: What is loaded anew: the core, and what runs it.
 FRESH = ("kraftlog.raft", "kraftlog.simulator.explorer")
 
 
 class Mutant(Value):
-    """`rule` is what is broken, for people. `bound` are fields of an explorer's Bound."""
+    """`rule` says for people what is done wrong, `missed_by` the invariant that shows it.
+
+    `bound` are fields of the explorer's Bound in which it is found, the least one that will do.
+    """
 
     rule: str
+    missed_by: str
     module: str
     original: str
     replacement: str
-    bound: Any = None
+    bound: dict[str, Any]
+    #: Found in minutes, not seconds.
+    is_slow: bool = False
 
     def mutated(self, source: str) -> str:
         count = source.count(self.original)
@@ -46,18 +54,36 @@ class Mutant(Value):
 def all_mutants() -> dict[str, Mutant]:
     """Every mutant by the name of its file."""
     names = sorted([found.name for found in pkgutil.iter_modules(__path__)])
-    return {name: importlib.import_module(f"{__name__}.{name}").MUTANT for name in names}
+    names.remove("__main__")
+    return {name: import_module(f"{__name__}.{name}").MUTANT for name in names}
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
-    """Finds the one module, with the mutant's text in it."""
+def explored(name: str, mutant: Mutant, max_states: int) -> Outcome:
+    """What the explorer says of a core with this fault."""
+    with grown(mutant):
+        bounds = import_module("kraftlog.simulator.explorer.bounds")
+        search = import_module("kraftlog.simulator.explorer.search")
+        bound = bounds.Bound(name=name, **mutant.bound)
+        outcome: Outcome = search.explore(bound, max_states)
+        return outcome
+
+
+class _Loader(SourceFileLoader):
+    """Loads a module's file with the mutant's text in it, past every compiled file."""
+
+    mutant: Mutant
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        source = self.get_data(path).decode()
+        return compile(self.mutant.mutated(source), path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the one module that is changed."""
 
     def __init__(self, mutant: Mutant) -> None:
         self.mutant = mutant
-        found = importlib.util.find_spec(mutant.module)
-        assert found is not None
-        assert found.origin is not None
-        self.origin = found.origin
 
     def find_spec(
         self,
@@ -67,16 +93,12 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
     ) -> ModuleSpec | None:
         if fullname != self.mutant.module:
             return None
-        return importlib.util.spec_from_loader(fullname, self)
-
-    def get_filename(self, fullname: str) -> str:
-        return self.origin
-
-    def get_data(self, path: str | bytes) -> bytes:
-        if os.fspath(path) != self.origin:
-            raise OSError("a mutant has no compiled file")
-        with open(path, encoding="utf-8") as file:
-            return self.mutant.mutated(file.read()).encode()
+        found = PathFinder.find_spec(fullname, path, target)
+        assert found is not None
+        assert found.origin is not None
+        loader = _Loader(fullname, found.origin)
+        loader.mutant = self.mutant
+        return spec_from_file_location(fullname, found.origin, loader=loader)
 
 
 @contextmanager
@@ -84,7 +106,11 @@ def grown(mutant: Mutant) -> Iterator[None]:
     """While this lasts, importing what is FRESH gives the mutant."""
     finder = _Finder(mutant)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)}
-    parents = {name: sys.modules[name] for name in ("kraftlog", "kraftlog.simulator") if name in sys.modules}
+    parents = {
+        name: sys.modules[name]
+        for name in ("kraftlog", "kraftlog.simulator")
+        if name in sys.modules
+    }
     attributes = {name: dict(vars(parent)) for name, parent in parents.items()}
     sys.meta_path.insert(0, finder)
     try:

@@ -6,6 +6,7 @@ from tests.mutants import Mutant
 
 MUTANT = Mutant(
     rule="Q18: a fetch of another epoch is taken for one of this",
+    missed_by="a leader counts on those in its epoch",
     module="kraftlog.raft.roles.leader",
     original="        if 0 <= epoch < core.election.epoch:",
     replacement="        if False:",

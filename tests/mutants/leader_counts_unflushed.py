@@ -6,6 +6,7 @@ from tests.mutants import Mutant
 
 MUTANT = Mutant(
     rule="Q21: a leader counts its own log before it is durable",
+    missed_by="what is committed is durable on a majority",
     module="kraftlog.raft.roles.leader",
     original="core.me, log.flushed)",
     replacement="core.me, log.end)",

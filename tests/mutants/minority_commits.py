@@ -6,6 +6,7 @@ from tests.mutants import Mutant
 
 MUTANT = Mutant(
     rule="Q21: one voter less than a majority commits",
+    missed_by="what is committed is durable on a majority",
     module="kraftlog.raft.progress",
     original="return sorted(ends, reverse=True)[voters.majority - 1]",
     replacement="return sorted(ends, reverse=True)[voters.majority - 2]",

@@ -6,6 +6,7 @@ from tests.mutants import Mutant
 
 MUTANT = Mutant(
     rule="Q13: a candidate wins with one vote less than a majority",
+    missed_by="one leader an epoch",
     module="kraftlog.raft.roles.polling",
     original="if len(self.granted) >= voters.majority:",
     replacement="if len(self.granted) >= voters.majority - 1:",

@@ -6,6 +6,7 @@ from tests.mutants import Mutant
 
 MUTANT = Mutant(
     rule="Q6: a voter acknowledges before its log is durable",
+    missed_by="what is committed is durable on a majority",
     module="kraftlog.raft.fetching",
     original="unflushed = core.is_voter and log.flushed < log.end",
     replacement="unflushed = False",

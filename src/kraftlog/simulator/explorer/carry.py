@@ -41,7 +41,7 @@ def settle(state: State, node_id: int) -> None:
     node = state.change(node_id)
     while True:
         for effect in node.core.take_effects():
-            _carry_out(state, node, effect)
+            _carry_out(node, effect)
         wrote = _write_at_once(node)
         _speak(state, node)
         if not (_retry(node) or wrote):
@@ -64,7 +64,7 @@ def _forget(state: State) -> None:
             del state.wire[place]
 
 
-def _carry_out(state: State, node: Node, effect: Any) -> None:
+def _carry_out(node: Node, effect: Any) -> None:
     if isinstance(effect, PersistElection):
         node.pending = (*node.pending, (effect.version, effect.state))
     elif isinstance(effect, Append):

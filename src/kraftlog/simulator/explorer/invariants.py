@@ -24,7 +24,7 @@ class Broken(Exception):  # noqa: N818 - an invariant is broken; nothing went wr
 
 
 def check_promise(node: Node, message: Message) -> None:
-    """A vote that leaves the node, its own as a candidate included, is the only one of its epoch."""
+    """A vote that others hear of, a candidate's own included, is the only one of its epoch."""
     body = message.body
     if isinstance(body, Vote) and not body.pre_vote:
         vote = body.epoch, body.candidate.id

@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     #: What happens, and to whom.
     Move = tuple[Any, ...]
 
-STANDS = {quorum.UNATTACHED, quorum.VOTED, quorum.FOLLOWER, quorum.CANDIDATE, quorum.RESIGNED, quorum.LEADER}
+STANDS = {
+    quorum.UNATTACHED,
+    quorum.VOTED,
+    quorum.FOLLOWER,
+    quorum.CANDIDATE,
+    quorum.RESIGNED,
+    quorum.LEADER,
+}
 
 
 def moves(state: State, bound: Bound) -> Iterator[Move]:
@@ -33,8 +40,8 @@ def moves(state: State, bound: Bound) -> Iterator[Move]:
         yield "deliver", place
         if message.is_answer:
             yield "lose", place
-        elif bound.reorders:
-            yield "deliver twice", place
+        elif bound.repeats:
+            yield "deliver, to come again", place
     for node_id, node in enumerate(state.nodes):
         yield from _moves_of(state, bound, node_id, node)
 
@@ -76,7 +83,7 @@ def _deliver(state: State, place: tuple[int, int, bool]) -> None:
 
 
 def _deliver_twice(state: State, place: tuple[int, int, bool]) -> None:
-    """The message arrives, and will once more."""
+    """The message arrives, and may do so once more."""
     _take(state, state.wire[place])
 
 
@@ -160,7 +167,7 @@ def _discover(state: State, node_id: int, peer: int) -> None:
 
 _MAKE: dict[str, Any] = {
     "deliver": _deliver,
-    "deliver twice": _deliver_twice,
+    "deliver, to come again": _deliver_twice,
     "lose": _lose,
     "stand": _stand,
     "time is up": _time_is_up,

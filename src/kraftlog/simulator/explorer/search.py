@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from array import array
 from collections import deque
 
 from kraftlog.simulator.explorer import moves, symmetry, tell
@@ -30,22 +31,35 @@ class Outcome(Value):
 
 
 class _Search:
-    """How each state was reached: by which move from which earlier state."""
+    """How each state was reached, and how much was looked at."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
-        self.ways: list[tuple[int, moves.Move]] = []
+        #: For each state the one before, and which of its moves led here.
+        self.before = array("q")
+        self.choice = array("B")
         self.transitions = 0
 
+    def note(self, before: int, choice: int) -> int:
+        """The number of a state that was not known."""
+        self.before.append(before)
+        self.choice.append(choice)
+        return len(self.before) - 1
+
     def way_to(self, number: int) -> list[moves.Move]:
-        way = []
+        """The moves from the first state; made again, as keeping them all takes much memory."""
+        choices = []
         while number:
-            number, move = self.ways[number]
-            way.append(move)
-        return way[::-1]
+            choices.append(self.choice[number])
+            number = self.before[number]
+        state, way = first_state(self.bound), []
+        for choice in reversed(choices):
+            way.append(list(moves.moves(state, self.bound))[choice])
+            state = moves.after(state, way[-1])
+        return way
 
     def outcome(self, depth: int, *, exhausted: bool) -> Outcome:
-        return Outcome(len(self.ways), self.transitions, depth, exhausted)
+        return Outcome(len(self.before), self.transitions, depth, exhausted)
 
     def broken(self, number: int, last: moves.Move, error: Exception) -> Outcome:
         way = [*self.way_to(number), last]
@@ -54,9 +68,7 @@ class _Search:
         return found.replace(broken=what, scenario=tuple(tell.scenario(self.bound, way, what)))
 
 
-def explore(
-    bound: Bound, max_states: int, go_on: Callable[[], bool] = lambda: True
-) -> Outcome:
+def explore(bound: Bound, max_states: int, go_on: Callable[[], bool] = lambda: True) -> Outcome:
     """Until all is seen, something is broken, or there are too many states or no time."""
     gc.disable()  # the states refer to each other in no circles
     try:
@@ -69,14 +81,14 @@ def _explore(search: _Search, max_states: int, go_on: Callable[[], bool]) -> Out
     bound = search.bound
     first = first_state(bound)
     seen = {symmetry.key(first)}
-    search.ways.append((0, ()))
+    search.note(0, 0)
     queue: deque[tuple[int, int, State]] = deque([(0, 0, first)])
     depth = 0
     while queue:
         number, depth, state = queue.popleft()
         if len(seen) >= max_states or (number % 1000 == 0 and not go_on()):
             return search.outcome(depth, exhausted=False)
-        for move in moves.moves(state, bound):
+        for choice, move in enumerate(moves.moves(state, bound)):
             try:
                 following = moves.after(state, move)
                 check(state, following)
@@ -86,8 +98,7 @@ def _explore(search: _Search, max_states: int, go_on: Callable[[], bool]) -> Out
             found = symmetry.key(following)
             if found not in seen and within(following, bound):
                 seen.add(found)
-                queue.append((len(search.ways), depth + 1, following))
-                search.ways.append((number, move))
+                queue.append((search.note(number, choice), depth + 1, following))
     return search.outcome(depth, exhausted=True)
 
 

@@ -10,7 +10,17 @@ from functools import cache
 from itertools import permutations
 
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import BeginAnswer, Begin, Fetch, FetchAnswer, Send, Vote, VoteAnswer
+from kraftlog.raft.messages import (
+    Begin,
+    BeginAnswer,
+    Elected,
+    Fetch,
+    FetchAnswer,
+    Reply,
+    Send,
+    Vote,
+    VoteAnswer,
+)
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.raft.roles.polling import Polling
 from kraftlog.simulator.explorer.bounds import NODES
@@ -19,6 +29,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.explorer.state import Message, Node, State
 
@@ -82,6 +93,7 @@ def _look(node: Node) -> tuple[int, ...]:
 def _key(state: State, names: Names) -> tuple[Any, ...]:
     nodes: list[Any] = [None] * NODES
     parked: list[Any] = []
+    held: list[Any] = []
     for node_id, node in enumerate(state.nodes):
         known = node.keys.get(names)
         if known is None:
@@ -89,20 +101,28 @@ def _key(state: State, names: Names) -> tuple[Any, ...]:
         nodes[names[node_id]] = known
         if isinstance(node.core.role, Leader) and node.core.role.parked:
             parked.append(_parked(state, node, names))
-        for effect in node.held:
-            if not isinstance(effect, Send):
-                parked.append(_held_answer(state, node, effect, names))
+        held += [_held_answer(state, node, h, names) for h in node.held if isinstance(h, Reply)]
+    parked.sort()
+    held.sort()
     wire = [_message_key(state, message, names) for message in state.wire.values()]
     wire.sort()
     leaders = tuple([(epoch, names[leader]) for epoch, leader in state.leaders])
-    return tuple(nodes), tuple(parked), tuple(wire), state.records, leaders, _log(state.committed)
+    return (
+        tuple(nodes),
+        tuple(parked),
+        tuple(held),
+        tuple(wire),
+        state.records,
+        leaders,
+        _log(state.committed),
+    )
 
 
 def _node_key(node: Node, names: Names) -> tuple[Any, ...]:
     core, log = node.core, node.core.log
     return (
         _look(node),
-        core.durable_version - core.version,
+        core.version - core.durable_version,
         _election(core.election, names),
         _election(node.election, names),
         tuple([_election(election, names) for _, election in node.pending]),
@@ -110,14 +130,25 @@ def _node_key(node: Node, names: Names) -> tuple[Any, ...]:
         _log(node.batches),
         log.epochs.latest,
         _role(core.role, names),
-        tuple(
-            [
-                (names[h.peer], _body(h.body, names), h.number == core.peers[h.peer].in_flight)
-                for h in node.held
-                if isinstance(h, Send)
-            ]
-        ),
+        _held_requests(node, names),
     )
+
+
+def _held_requests(node: Node, names: Names) -> tuple[Any, ...]:
+    """In order for each receiver; which receiver comes first makes no difference."""
+    core = node.core
+    held = [
+        (
+            names[h.peer],
+            _body(h.body, names),
+            _waits(core, h),
+            core.peer(h.peer).in_flight == h.number,
+        )
+        for h in node.held
+        if isinstance(h, Send)
+    ]
+    held.sort(key=lambda request: request[0])
+    return tuple(held)
 
 
 def _election(election: ElectionState, names: Names) -> tuple[int, int, int]:
@@ -136,7 +167,11 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
         return granted, refused, getattr(role, "beaten", False)
     if isinstance(role, Leader):
         ends = [(names[key.id], p.end_offset) for key, p in role.progress.replicas.items()]
-        return role.epoch_start, tuple(sorted([names[i] for i in role.endorsed])), tuple(sorted(ends))
+        return (
+            role.epoch_start,
+            tuple(sorted([names[i] for i in role.endorsed])),
+            tuple(sorted(ends)),
+        )
     return ()
 
 
@@ -154,8 +189,20 @@ def _held_answer(state: State, node: Node, effect: Any, names: Names) -> tuple[A
     asker, number, is_pre_vote = effect.slot
     me = node.core.me.id
     wanted = state.nodes[asker].core.peer(me).in_flight == number
-    waits = effect.after[-1].version - node.core.version
-    return names[me], names[asker], _body(effect.body, names), wanted, is_pre_vote, waits
+    if not wanted:
+        return names[me], names[asker]  # it will be dropped, whatever it says
+    said = _body(effect.body, names)
+    return names[me], names[asker], said, is_pre_vote, _waits(node.core, effect)
+
+
+def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
+    """What must be durable first. Nothing is negative here: -1 and -2 have the same hash."""
+    return tuple(
+        [
+            (0, core.version - point.version) if isinstance(point, Elected) else (1, point.offset)
+            for point in effect.after
+        ]
+    )
 
 
 def _message_key(state: State, message: Message, names: Names) -> tuple[Any, ...]:
