@@ -9,7 +9,7 @@ import pytest
 from kraftlog.simulator.explorer import moves, symmetry
 from kraftlog.simulator.explorer.bounds import QUICK, Bound
 from kraftlog.simulator.explorer.search import explore
-from kraftlog.simulator.explorer.state import State, first_state
+from kraftlog.simulator.explorer.state import ANSWER, REQUEST, State, first_state
 from tests.mutants import Mutant, all_mutants, explored
 
 BOUND = Bound("for tests", crashes=(1, 1, 1))
@@ -40,7 +40,7 @@ def test_the_way_to_a_broken_rule_is_told_as_a_scenario() -> None:
     assert [" ".join(line.split()) for line in outcome.scenario] == [
         "1 A: stand A leader 1 [0-1@1] durable 2 committed 0",
         "2 B: stand B leader 1 [0-1@1] durable 2 committed 0",
-        "broken: one leader an epoch: epoch 1 has 0 and 1",
+        "broken: one leader an epoch: epoch 1 has A and B",
     ]
 
 
@@ -57,10 +57,10 @@ def election(candidate: int, voter: int, crasher: int) -> State:
     for move in (
         ("stand", candidate),
         ("persist", candidate),
-        ("deliver", (candidate, voter, False)),
+        ("deliver", (candidate, voter, REQUEST)),
         ("persist", voter),  # the epoch
         ("persist", voter),  # the vote
-        ("deliver", (voter, candidate, True)),
+        ("deliver", (voter, candidate, ANSWER)),
         ("crash", crasher),
     ):
         state = moves.after(state, move)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from kraftlog.value import Value
 
 NODES = 3
+#: What the nodes are called where people read.
+NAMES = "ABC"
 NOBODY_CRASHES = (0, 0, 0)
 
 
@@ -21,7 +23,7 @@ class Bound(Value):
     asks_first: bool = False
     #: Nodes without a leader ask the others who leads (Q24).
     discovers: bool = False
-    #: A request may arrive again, however late.
+    #: A request may arrive again, and once more after the next one: late, and out of order.
     repeats: bool = False
 
 

@@ -25,7 +25,7 @@ from kraftlog.raft.messages import (
     Unanswered,
 )
 from kraftlog.simulator.explorer.invariants import Broken, check_promise
-from kraftlog.simulator.explorer.state import NOW, Message
+from kraftlog.simulator.explorer.state import ANSWER, LATE, NOW, REQUEST, Message
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,16 +51,10 @@ def settle(state: State, node_id: int) -> None:
 
 def _forget(state: State) -> None:
     """Drop the messages that can't change anything any more."""
-    nodes = state.nodes
     for place, message in list(state.wire.items()):
-        source, target, is_answer = place
-        if is_answer:
-            if not nodes[target].awaits(message):
-                del state.wire[place]
-        elif (
-            message.body.epoch < nodes[target].election.epoch
-            and nodes[source].core.peer(target).in_flight != message.number
-        ):
+        if state.is_wanted(message):
+            continue
+        if message.is_answer or message.body.epoch < state.nodes[message.target].election.epoch:
             del state.wire[place]
 
 
@@ -118,13 +112,16 @@ def _speak(state: State, node: Node) -> None:
             continue
         me = node.core.me.id
         if isinstance(effect, Send):
-            message = Message(me, effect.peer, False, effect.number, effect.body)
+            number, body = effect.number, effect.body
+            message = Message(me, effect.peer, False, node.crashes, number, body)
         else:
-            asker, number, is_pre_vote = effect.slot
-            message = Message(me, asker, True, number, effect.body, is_pre_vote)
-            if not state.nodes[asker].awaits(message):
+            asker, life, number, is_pre_vote = effect.slot
+            message = Message(me, asker, True, life, number, effect.body, is_pre_vote)
+            if not state.is_wanted(message):
                 continue
         check_promise(node, message)
+        if state.keeps_late and isinstance(effect, Send) and message.place in state.wire:
+            state.wire[me, effect.peer, LATE] = state.wire[message.place]
         state.wire[message.place] = message
 
 
@@ -154,10 +151,10 @@ def tell_unanswered(state: State, silent: int) -> None:
         peer = node.core.peers.get(silent)
         if asker == silent or peer is None or peer.in_flight < 0:
             continue
-        request = state.wire.get((asker, silent, False))
-        answer = state.wire.get((silent, asker, True))
+        request = state.wire.get((asker, silent, REQUEST))
+        answer = state.wire.get((silent, asker, ANSWER))
         held = [h for h in node.held if isinstance(h, Send) and h.peer == silent]
-        numbers = {m.number for m in (request, answer, *held) if m is not None}
-        if peer.in_flight not in numbers:
+        under_way = [m for m in (request, answer) if m is not None and state.is_wanted(m)]
+        if not under_way and peer.in_flight not in {h.number for h in held}:
             state.change(asker).core.handle(Unanswered(silent, peer.in_flight), NOW)
             settle(state, asker)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.raft import quorum
 from kraftlog.raft.messages import Vote, VoteAnswer
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.simulator.explorer.bounds import NODES
+from kraftlog.simulator.explorer.bounds import NAMES, NODES
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def check_promise(node: Node, message: Message) -> None:
     if vote[0] <= node.promised[0]:
         raise Broken(
             "a node votes once in an epoch",
-            f"{node.core.me.id} voted {node.promised}, and now {vote} (epoch, candidate)",
+            f"node {_name(node)} voted for {NAMES[node.promised[1]]} in epoch "
+            f"{node.promised[0]}, "
+            f"and now for {NAMES[vote[1]]} in epoch {vote[0]}",
         )
     node.promised = vote
 
@@ -68,7 +70,7 @@ def _check_log(node: Node) -> None:
     if (end, starts) != (log.end, log.epochs.entries()):
         raise Broken(
             "the core knows its log",
-            f"node {node.core.me.id} holds {starts} up to {end}, and believes "
+            f"node {_name(node)} holds {starts} up to {end}, and believes "
             f"{log.epochs.entries()} up to {log.end}",
         )
 
@@ -77,11 +79,11 @@ def _check_epochs(old: Node, new: Node) -> None:
     if new.election.epoch < old.election.epoch:
         raise Broken(
             "epochs never decrease",
-            f"node {new.core.me.id} persisted {new.election.epoch} after {old.election.epoch}",
+            f"node {_name(new)} persisted {new.election.epoch} after {old.election.epoch}",
         )
     same_life = new.crashes == old.crashes
     if same_life and new.core.log.high_watermark < old.core.log.high_watermark:
-        raise Broken("the high watermark never decreases", f"node {new.core.me.id}")
+        raise Broken("the high watermark never decreases", f"node {_name(new)}")
 
 
 def _check_leader(state: State, node: Node) -> None:
@@ -93,7 +95,7 @@ def _check_leader(state: State, node: Node) -> None:
             if known != election.leader_id:
                 raise Broken(
                     "one leader an epoch",
-                    f"epoch {election.epoch} has {known} and {election.leader_id}",
+                    f"epoch {election.epoch} has {NAMES[known]} and {NAMES[election.leader_id]}",
                 )
             state.leaders = tuple(sorted(leaders.items()))
     newest = max(state.leaders, default=(0, -1))
@@ -102,7 +104,7 @@ def _check_leader(state: State, node: Node) -> None:
         if missing:
             raise Broken(
                 "the newest leader has everything that is committed",
-                f"node {node.core.me.id} leads epoch {newest[0]} with {shown(node.batches)}, "
+                f"node {_name(node)} leads epoch {newest[0]} with {shown(node.batches)}, "
                 f"committed is {shown(state.committed)}",
             )
 
@@ -116,7 +118,7 @@ def _check_own_epoch(old: Node, new: Node) -> None:
     if old.core.log.high_watermark < committed <= role.epoch_start:
         raise Broken(
             "a leader commits by a record of its own epoch",
-            f"node {new.core.me.id} commits up to {committed}, its epoch "
+            f"node {_name(new)} commits up to {committed}, its epoch "
             f"{new.core.election.epoch} starts at {role.epoch_start}",
         )
 
@@ -132,7 +134,8 @@ def _check_followers(state: State) -> None:
             if state.nodes[node_id].election.epoch < leader.core.election.epoch:
                 raise Broken(
                     "a leader counts on those in its epoch",
-                    f"node {leader.core.me.id} leads {leader.core.election.epoch}, node {node_id} "
+                    f"node {_name(leader)} leads {leader.core.election.epoch}, "
+                    f"node {NAMES[node_id]} "
                     f"is in {state.nodes[node_id].election.epoch}",
                 )
 
@@ -145,12 +148,12 @@ def _note_committed(state: State, node: Node) -> None:
     if believed[:shorter] != state.committed[:shorter]:
         raise Broken(
             "what is committed never changes",
-            f"node {node.core.me.id} has committed {shown(believed)}, committed was "
+            f"node {_name(node)} has committed {shown(believed)}, committed was "
             f"{shown(state.committed)}",
         )
     if len(believed) > len(state.committed):
         if believed[-1].epoch > node.core.election.epoch:
-            raise Broken("records are of past epochs", f"node {node.core.me.id}")
+            raise Broken("records are of past epochs", f"node {_name(node)}")
         state.committed = believed
 
 
@@ -165,7 +168,7 @@ def _check_matching(state: State) -> None:
                 if first[: i + 1] != second[: i + 1]:
                     raise Broken(
                         "logs with a batch in common are the same up to it",
-                        f"node {a} has {shown(first)}, node {b} {shown(second)}",
+                        f"node {NAMES[a]} has {shown(first)}, node {NAMES[b]} {shown(second)}",
                     )
                 break
 
@@ -187,8 +190,12 @@ def _check_committed(state: State) -> None:
     if len(holders) < MAJORITY:
         raise Broken(
             "what is committed is durable on a majority",
-            f"{shown(state.committed)} is durable on {[n.core.me.id for n in holders]}",
+            f"{shown(state.committed)} is durable on {[_name(n) for n in holders]}",
         )
+
+
+def _name(node: Node) -> str:
+    return NAMES[node.core.me.id]
 
 
 def shown(batches: tuple[Batch, ...]) -> str:

@@ -78,11 +78,11 @@ def after(state: State, move: Move) -> State:
     return following
 
 
-def _deliver(state: State, place: tuple[int, int, bool]) -> None:
+def _deliver(state: State, place: tuple[int, int, int]) -> None:
     _take(state, state.wire.pop(place))
 
 
-def _deliver_twice(state: State, place: tuple[int, int, bool]) -> None:
+def _deliver_twice(state: State, place: tuple[int, int, int]) -> None:
     """The message arrives, and may do so once more."""
     _take(state, state.wire[place])
 
@@ -92,12 +92,13 @@ def _take(state: State, message: Any) -> None:
     if message.is_answer:
         core.handle(Answered(message.source, message.number, message.body), NOW)
     else:
-        slot = message.source, message.number, getattr(message.body, "pre_vote", False)
+        is_pre_vote = getattr(message.body, "pre_vote", False)
+        slot = message.source, message.life, message.number, is_pre_vote
         core.handle(Asked(slot, message.body, message.source, message.number), NOW)
     settle(state, message.target)
 
 
-def _lose(state: State, place: tuple[int, int, bool]) -> None:
+def _lose(state: State, place: tuple[int, int, int]) -> None:
     message = state.wire.pop(place)
     node = state.change(message.target)
     node.core.handle(Unanswered(message.source, message.number), NOW)

@@ -23,23 +23,34 @@ NOW = Now(0, 0)
 #: But for a leader that finds that nobody has been heard of for long.
 MUCH_LATER = Now(1_000_000_000, 0)
 NO_PROMISE = (0, -1)
+#: Where messages are under way between two nodes. LATE is a request that another has overtaken.
+REQUEST, ANSWER, LATE = range(3)
 
 
 class Message(Value):
-    """A request, or the answer to the request `number` of its target."""
+    """A request, or the answer to the request `number` of its target, in that `life` of its."""
 
     source: int
     target: int
     is_answer: bool
+    life: int
     number: int
     body: Any
     #: The answer to a question before the vote: it promises nothing.
     is_pre_vote: bool = False
 
     @property
-    def place(self) -> tuple[int, int, bool]:
+    def asker(self) -> int:
+        return self.target if self.is_answer else self.source
+
+    @property
+    def asked(self) -> int:
+        return self.source if self.is_answer else self.target
+
+    @property
+    def place(self) -> tuple[int, int, int]:
         """Where it is under way: the next one in this place takes it."""
-        return self.source, self.target, self.is_answer
+        return self.source, self.target, ANSWER if self.is_answer else REQUEST
 
 
 class Node:
@@ -58,7 +69,7 @@ class Node:
 
     def __init__(self, core: RaftCore, crashes: int) -> None:
         self.core = core
-        #: How often it may still crash.
+        #: How often it may still crash, which also tells its lives apart.
         self.crashes = crashes
         self.batches: tuple[Batch, ...] = ()
         #: What is durable, and what is on its way there as (version, election state).
@@ -88,22 +99,23 @@ class Node:
         flushed = self.core.log.flushed
         return tuple([batch for batch in self.batches if batch.last_offset < flushed])
 
-    def awaits(self, message: Message) -> bool:
-        """Whether this node still wants the answer that `message` is."""
-        peer = self.core.peers.get(message.source)
-        return peer is not None and peer.in_flight == message.number
+    def awaits(self, peer: int, life: int, number: int) -> bool:
+        """Whether this node still wants the answer of `peer` to a request."""
+        known = self.core.peers.get(peer)
+        return life == self.crashes and known is not None and known.in_flight == number
 
 
 class State:
     """All nodes, all messages, and what has ever happened that must not happen twice."""
 
-    __slots__ = ("committed", "leaders", "nodes", "records", "touched", "wire")
+    __slots__ = ("committed", "keeps_late", "leaders", "nodes", "records", "touched", "wire")
 
-    def __init__(self, nodes: list[Node], records: int) -> None:
+    def __init__(self, nodes: list[Node], bound: Bound) -> None:
         self.nodes = nodes
-        self.wire: dict[tuple[int, int, bool], Message] = {}
+        self.wire: dict[tuple[int, int, int], Message] = {}
         #: How many records may still be proposed.
-        self.records = records
+        self.records = bound.records
+        self.keeps_late = bound.repeats
         #: Who has ever led, by epoch; and the longest log that was ever committed.
         self.leaders: tuple[tuple[int, int], ...] = ()
         self.committed: tuple[Batch, ...] = ()
@@ -115,10 +127,15 @@ class State:
         twin.nodes = self.nodes[:]
         twin.wire = self.wire.copy()
         twin.records = self.records
+        twin.keeps_late = self.keeps_late
         twin.leaders = self.leaders
         twin.committed = self.committed
         twin.touched = set()
         return twin
+
+    def is_wanted(self, message: Message) -> bool:
+        """Whether somebody still waits for what the message asks or answers."""
+        return self.nodes[message.asker].awaits(message.asked, message.life, message.number)
 
     def change(self, node_id: int) -> Node:
         """The node, to be changed in this state only."""
@@ -142,4 +159,4 @@ def first_state(bound: Bound) -> State:
         Node(make_core(node_id, (), ElectionState()), bound.crashes[node_id])
         for node_id in range(NODES)
     ]
-    return State(nodes, bound.records)
+    return State(nodes, bound)

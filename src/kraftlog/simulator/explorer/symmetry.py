@@ -179,17 +179,16 @@ def _parked(state: State, node: Node, names: Names) -> tuple[Any, ...]:
     me = node.core.me.id
     found = []
     for parked in node.core.role.parked:  # type: ignore[attr-defined] # a leader's, says the caller
-        asker, number, _ = parked.asked.slot
-        wanted = state.nodes[asker].core.peer(me).in_flight == number
+        asker, life, number, _ = parked.asked.slot
+        wanted = state.nodes[asker].awaits(me, life, number)
         found.append((names[asker], _body(parked.fetch, names), wanted))
     return names[me], tuple(sorted(found))
 
 
 def _held_answer(state: State, node: Node, effect: Any, names: Names) -> tuple[Any, ...]:
-    asker, number, is_pre_vote = effect.slot
+    asker, life, number, is_pre_vote = effect.slot
     me = node.core.me.id
-    wanted = state.nodes[asker].core.peer(me).in_flight == number
-    if not wanted:
+    if not state.nodes[asker].awaits(me, life, number):
         return names[me], names[asker]  # it will be dropped, whatever it says
     said = _body(effect.body, names)
     return names[me], names[asker], said, is_pre_vote, _waits(node.core, effect)
@@ -206,16 +205,11 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _message_key(state: State, message: Message, names: Names) -> tuple[Any, ...]:
-    source = message.source
-    wanted = (
-        message.is_answer
-        or state.nodes[source].core.peer(message.target).in_flight == message.number
-    )
     return (
-        names[source],
+        names[message.source],
         names[message.target],
         message.is_answer,
-        wanted,
+        state.is_wanted(message),
         message.is_pre_vote,
         _body(message.body, names),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.explorer import moves
+from kraftlog.simulator.explorer.bounds import NAMES
 from kraftlog.simulator.explorer.invariants import shown
 from kraftlog.simulator.explorer.state import first_state
 from kraftlog.value import TYPE_CHECKING
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.explorer.bounds import Bound
     from kraftlog.simulator.explorer.state import Node, State
-
-NAMES = "ABC"
 
 
 def scenario(bound: Bound, way: list[moves.Move], broken: str) -> Iterator[str]:
