@@ -82,3 +82,22 @@ def test_a_state_is_not_changed_by_what_follows_it() -> None:
     for node in state.nodes:
         node.keys.clear()
     assert symmetry.key(state) == key
+
+
+def test_a_node_that_follows_has_heard_nobody() -> None:
+    """Time stands still, so a leader that was heard once would be heard for ever."""
+    state = election(0, 1, 2)
+    for move in (
+        ("persist", 0),
+        ("flush", 0),
+        ("deliver", (0, 2, REQUEST)),  # the vote that it asked for before it won, or its Begin
+    ):
+        state = moves.after(state, move)
+    while state.nodes[2].pending:
+        state = moves.after(state, ("persist", 2))
+    for place in ((2, 0, ANSWER), (2, 0, REQUEST), (0, 2, ANSWER)):
+        if place in state.wire:
+            state = moves.after(state, ("deliver", place))
+    follower = state.nodes[2].core
+    assert (follower.role.name, follower.log.end) == ("follower", 2)
+    assert not follower.role.hears_a_leader(follower)

@@ -1,6 +1,7 @@
 """What becomes of a core's effects: the disk, and the messages under way.
 
-Three things are settled at once, as nothing is lost by it:
+Four things are settled at once, as nothing is lost by it:
+- Nobody has heard of a leader: to hear one only keeps a node from voting or standing.
 - A node that can't crash any more writes at once. A write only delays what waits for it, and
   messages may be delayed anyway; a leader that writes at once only commits earlier.
 - A request that is not answered is asked again at once, in the same words. So a request need not
@@ -24,6 +25,7 @@ from kraftlog.raft.messages import (
     Truncate,
     Unanswered,
 )
+from kraftlog.raft.roles.fetcher import NEVER, Fetcher
 from kraftlog.simulator.explorer.invariants import Broken, check_promise
 from kraftlog.simulator.explorer.state import ANSWER, LATE, NOW, REQUEST, Message
 from kraftlog.value import TYPE_CHECKING
@@ -46,6 +48,8 @@ def settle(state: State, node_id: int) -> None:
         _speak(state, node)
         if not (_retry(node) or wrote):
             break
+    if isinstance(node.core.role, Fetcher):
+        node.core.role.heard_at = NEVER
     _forget(state)
 
 
