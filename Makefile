@@ -56,7 +56,7 @@ fix: $(READY)
 ## explore  every run of the quorum within each bound, and every mutant of it (ARGS=crash, for parts so named)
 explore: $(READY)
 	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
-	$(BIN)/python -m tests.mutants
+	$(BIN)/python -m tests.explored
 
 ## bench   measure, print, and write docs/performance.md
 bench: $(READY)

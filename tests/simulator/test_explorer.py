@@ -10,7 +10,7 @@ from kraftlog.simulator.explorer import moves, symmetry
 from kraftlog.simulator.explorer.bounds import QUICK, Bound
 from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.explorer.state import ANSWER, REQUEST, State, first_state
-from tests.mutants import Mutant, all_mutants, explored
+from tests.explored import Mutant, all_mutants, explored
 
 BOUND = Bound("for tests", crashes=(1, 1, 1))
 MUTANTS = all_mutants()

@@ -1,10 +1,10 @@
-"""`python -m tests.mutants [name ...]`: find each mutant, and print the shortest way to it."""
+"""`python -m tests.explored [name ...]`: find each mutant, and print the shortest way to it."""
 
 from __future__ import annotations
 
 import sys
 
-from tests.mutants import all_mutants, explored
+from tests.explored import all_mutants, explored
 
 MAX_STATES = 3_000_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import Mutant
+from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q2: two votes in one epoch",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import Mutant
+from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q18: a fetch of another epoch is taken for one of this",

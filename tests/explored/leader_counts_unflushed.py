@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import Mutant
+from tests.explored import Mutant
 
 MUTANT = Mutant(
     rule="Q21: a leader counts its own log before it is durable",
