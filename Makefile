@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix bench docs fuzz lock clean
+.PHONY: help setup run test coverage check fix explore bench docs fuzz lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -52,6 +52,11 @@ check: $(READY)
 fix: $(READY)
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format --quiet .
+
+## explore   every run of the quorum within a bound, and its mutants (ARGS=crash: some of it)
+explore: $(READY)
+	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
+	$(BIN)/python -m tests.explored
 
 ## bench     measure, print, and write docs/performance.md
 bench: $(READY)

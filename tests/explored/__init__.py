@@ -1,0 +1,125 @@
+"""Rules of the quorum taken out one by one: each must be missed by somebody.
+
+A mutant is a file here that names a module, a piece of its text as it stands, and another. The
+text is replaced in a fresh copy of the modules, so the product holds no switches; a piece that is
+no longer there exactly once is an error.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.value import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import CodeType, ModuleType
+
+    from kraftlog.simulator.explorer.search import Outcome
+
+#: What is loaded anew: the core, and what runs it.
+FRESH = ("kraftlog.raft", "kraftlog.simulator.explorer")
+
+
+class Mutant(Value):
+    """`rule` says for people what is done wrong, `missed_by` the invariant that shows it.
+
+    `bound` are fields of the explorer's Bound in which it is found, the least one that will do.
+    """
+
+    rule: str
+    missed_by: str
+    module: str
+    original: str
+    replacement: str
+    bound: dict[str, Any]
+    #: Found in minutes, not seconds.
+    is_slow: bool = False
+
+    def mutated(self, source: str) -> str:
+        count = source.count(self.original)
+        if count != 1:
+            raise ValueError(f"{self.module} holds the original {count} times: {self.original!r}")
+        return source.replace(self.original, self.replacement)
+
+
+def all_mutants() -> dict[str, Mutant]:
+    """Every mutant by the name of its file."""
+    names = sorted([found.name for found in pkgutil.iter_modules(__path__)])
+    names.remove("__main__")
+    return {name: import_module(f"{__name__}.{name}").MUTANT for name in names}
+
+
+def explored(name: str, mutant: Mutant, max_states: int) -> Outcome:
+    """What the explorer says of a core with this fault."""
+    with grown(mutant):
+        bounds = import_module("kraftlog.simulator.explorer.bounds")
+        search = import_module("kraftlog.simulator.explorer.search")
+        bound = bounds.Bound(name=name, **mutant.bound)
+        outcome: Outcome = search.explore(bound, max_states)
+        return outcome
+
+
+class _Loader(SourceFileLoader):
+    """Loads a module's file with the mutant's text in it, past every compiled file."""
+
+    mutant: Mutant
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        source = self.get_data(path).decode()
+        return compile(self.mutant.mutated(source), path, "exec", dont_inherit=True)
+
+
+class _Finder(MetaPathFinder):
+    """Finds the one module that is changed."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        self.mutant = mutant
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != self.mutant.module:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        assert found is not None
+        assert found.origin is not None
+        loader = _Loader(fullname, found.origin)
+        loader.mutant = self.mutant
+        return spec_from_file_location(fullname, found.origin, loader=loader)
+
+
+@contextmanager
+def grown(mutant: Mutant) -> Iterator[None]:
+    """While this lasts, importing what is FRESH gives the mutant."""
+    finder = _Finder(mutant)
+    kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)}
+    parents = {
+        name: sys.modules[name]
+        for name in ("kraftlog", "kraftlog.simulator")
+        if name in sys.modules
+    }
+    attributes = {name: dict(vars(parent)) for name, parent in parents.items()}
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in list(sys.modules):
+            if name.startswith(FRESH):
+                del sys.modules[name]
+        sys.modules.update(kept)
+        for name, parent in parents.items():
+            vars(parent).update(attributes[name])

@@ -1,0 +1,14 @@
+"""Q19: a fetch diverges by its offset alone."""
+
+from __future__ import annotations
+
+from tests.explored import Mutant
+
+MUTANT = Mutant(
+    rule="Q19: a fetch diverges by its offset alone",
+    missed_by="what is committed is durable on a majority",
+    module="kraftlog.raft.log",
+    original="if found.epoch == last_epoch and offset <= found.offset:",
+    replacement="if offset <= self.end:",
+    bound={"epochs": 2, "records": 0, "crashes": (0, 0, 0)},
+)

@@ -1,0 +1,14 @@
+"""Q18: a fetch of another epoch is taken for one of this."""
+
+from __future__ import annotations
+
+from tests.explored import Mutant
+
+MUTANT = Mutant(
+    rule="Q18: a fetch of another epoch is taken for one of this",
+    missed_by="a leader counts on those in its epoch",
+    module="kraftlog.raft.roles.leader",
+    original="        if 0 <= epoch < core.election.epoch:",
+    replacement="        if False:",
+    bound={"epochs": 2, "records": 0, "crashes": (0, 0, 0)},
+)

@@ -1,0 +1,14 @@
+"""Q21: a leader counts its own log before it is durable."""
+
+from __future__ import annotations
+
+from tests.explored import Mutant
+
+MUTANT = Mutant(
+    rule="Q21: a leader counts its own log before it is durable",
+    missed_by="what is committed is durable on a majority",
+    module="kraftlog.raft.roles.leader",
+    original="core.me, log.flushed)",
+    replacement="core.me, log.end)",
+    bound={"epochs": 1, "records": 0},
+)

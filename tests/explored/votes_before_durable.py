@@ -1,0 +1,14 @@
+"""Q3: a vote is spoken of before it is durable."""
+
+from __future__ import annotations
+
+from tests.explored import Mutant
+
+MUTANT = Mutant(
+    rule="Q3: a vote is spoken of before it is durable",
+    missed_by="a node votes once in an epoch",
+    module="kraftlog.raft.core",
+    original="return (Elected(self.version),) if self.durable_version < self.version else ()",
+    replacement="return ()",
+    bound={"epochs": 1, "records": 0},
+)

@@ -1,0 +1,14 @@
+"""Q2: two votes in one epoch."""
+
+from __future__ import annotations
+
+from tests.explored import Mutant
+
+MUTANT = Mutant(
+    rule="Q2: two votes in one epoch",
+    missed_by="a node votes once in an epoch",
+    module="kraftlog.raft.elections",
+    original="return core.election.voted in {None, vote.candidate}",
+    replacement="return core.election.voted != core.me",
+    bound={"epochs": 1, "records": 0},
+)
