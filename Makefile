@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore bench docs fuzz lock clean
+.PHONY: help setup run test coverage check fix explore simulate bench docs fuzz lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -57,6 +57,13 @@ fix: $(READY)
 explore: $(READY)
 	$(BIN)/python -m kraftlog.simulator.explorer $(ARGS)
 	$(BIN)/python -m tests.explored
+
+## simulate  RUNS=2000 random runs of the quorum with faults, on two cores (FROM=1: the first seed)
+simulate: $(READY)
+	@half=$$(($(or $(RUNS),2000) / 2)); from=$(or $(FROM),10001); \
+	$(BIN)/kraftlog simulate --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --runs $$half --seed $$((from + half)); second=$$?; \
+	wait $$first && exit $$second
 
 ## bench     measure, print, and write docs/performance.md
 bench: $(READY)
