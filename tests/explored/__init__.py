@@ -11,17 +11,13 @@ import pkgutil
 import sys
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder, SourceFileLoader
-from importlib.util import spec_from_file_location
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.value import Value
+from tests.altered import AlteredFinder, replaced_once
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from importlib.machinery import ModuleSpec
-    from types import CodeType, ModuleType
+    from collections.abc import Iterator
 
     from kraftlog.simulator.explorer.search import Outcome
 
@@ -45,10 +41,7 @@ class Mutant(Value):
     is_slow: bool = False
 
     def mutated(self, source: str) -> str:
-        count = source.count(self.original)
-        if count != 1:
-            raise ValueError(f"{self.module} holds the original {count} times: {self.original!r}")
-        return source.replace(self.original, self.replacement)
+        return replaced_once(self.module, source, self.original, self.replacement)
 
 
 def all_mutants() -> dict[str, Mutant]:
@@ -68,43 +61,10 @@ def explored(name: str, mutant: Mutant, max_states: int) -> Outcome:
         return outcome
 
 
-class _Loader(SourceFileLoader):
-    """Loads a module's file with the mutant's text in it, past every compiled file."""
-
-    mutant: Mutant
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        source = self.get_data(path).decode()
-        return compile(self.mutant.mutated(source), path, "exec", dont_inherit=True)
-
-
-class _Finder(MetaPathFinder):
-    """Finds the one module that is changed."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self.mutant = mutant
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        if fullname != self.mutant.module:
-            return None
-        found = PathFinder.find_spec(fullname, path, target)
-        assert found is not None
-        assert found.origin is not None
-        loader = _Loader(fullname, found.origin)
-        loader.mutant = self.mutant
-        return spec_from_file_location(fullname, found.origin, loader=loader)
-
-
 @contextmanager
 def grown(mutant: Mutant) -> Iterator[None]:
     """While this lasts, importing what is FRESH gives the mutant."""
-    finder = _Finder(mutant)
+    finder = AlteredFinder(mutant.module, mutant.mutated)
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(FRESH)}
     parents = {
         name: sys.modules[name]

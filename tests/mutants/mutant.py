@@ -10,14 +10,9 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.abc import MetaPathFinder
-from importlib.machinery import PathFinder, SourceFileLoader
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from importlib.machinery import ModuleSpec
-    from types import CodeType, ModuleType
+from tests.altered import AlteredFinder, replaced_once
 
 
 class Mutant(NamedTuple):
@@ -29,41 +24,8 @@ class Mutant(NamedTuple):
     scenario: str
     seed: int
 
-
-class _Loader(SourceFileLoader):
-    """Compiles the changed text, whatever is cached."""
-
-    mutant: Mutant
-
-    def get_code(self, fullname: str) -> CodeType:
-        text = self.get_source(fullname) or ""
-        count = text.count(self.mutant.source)
-        if count != 1:
-            raise ValueError(f"{fullname} holds the snippet {count} times: {self.mutant.source}")
-        changed = text.replace(self.mutant.source, self.mutant.replacement)
-        code: CodeType = compile(changed, self.path, "exec")
-        return code
-
-
-class _Finder(MetaPathFinder):
-    def __init__(self, mutant: Mutant) -> None:
-        self.mutant = mutant
-
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,
-    ) -> ModuleSpec | None:
-        if fullname != self.mutant.module:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        assert spec is not None
-        assert spec.origin is not None
-        loader = _Loader(fullname, spec.origin)
-        loader.mutant = self.mutant
-        spec.loader = loader
-        return spec
+    def mutated(self, text: str) -> str:
+        return replaced_once(self.module, text, self.source, self.replacement)
 
 
 def named(name: str) -> Mutant:
@@ -74,7 +36,7 @@ def named(name: str) -> Mutant:
 def main(words: list[str]) -> int:
     """0 when the mutant was killed."""
     mutant = named(words[0])
-    sys.meta_path.insert(0, _Finder(mutant))
+    sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
     from kraftlog.simulator.run import simulate
     from kraftlog.simulator.scenarios import SCENARIOS
 

@@ -62,25 +62,22 @@ def _vote(body: raft.VoteAnswer, _: Buffer) -> Message:
 
 
 def _begin(body: raft.BeginAnswer, _: Buffer) -> Message:
-    partition = begins.PartitionResult(
-        partition_index=0,
-        error_code=body.error,
-        leader_id=body.leader_id,
-        leader_epoch=body.epoch,
-    )
-    topic = begins.TopicResult(topic_name=METADATA_TOPIC, partitions=[partition])
-    return begins.BeginQuorumEpochResponse(error_code=_whole(body), topics=_topics(body, topic))
+    return begins.BeginQuorumEpochResponse(error_code=_whole(body), topics=_who_leads(body, begins))
 
 
 def _end(body: raft.EndAnswer, _: Buffer) -> Message:
-    partition = ends.PartitionResult(
+    return ends.EndQuorumEpochResponse(error_code=_whole(body), topics=_who_leads(body, ends))
+
+
+def _who_leads(body: raft.BeginAnswer | raft.EndAnswer, schema: Any) -> list[Any]:
+    """The one partition of an answer that says only who leads, in the structs of its API."""
+    partition = schema.PartitionResult(
         partition_index=0,
         error_code=body.error,
         leader_id=body.leader_id,
         leader_epoch=body.epoch,
     )
-    topic = ends.TopicResult(topic_name=METADATA_TOPIC, partitions=[partition])
-    return ends.EndQuorumEpochResponse(error_code=_whole(body), topics=_topics(body, topic))
+    return _topics(body, schema.TopicResult(topic_name=METADATA_TOPIC, partitions=[partition]))
 
 
 def _fetch(body: raft.FetchAnswer, data: Buffer) -> Message:

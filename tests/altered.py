@@ -1,0 +1,55 @@
+"""Loads one module with a piece of its text replaced, and leaves the file alone: for mutants."""
+
+from __future__ import annotations
+
+from importlib.abc import MetaPathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
+from importlib.util import spec_from_file_location
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import CodeType, ModuleType
+
+
+def replaced_once(module: str, source: str, original: str, replacement: str) -> str:
+    """The changed text; a piece that does not stand there exactly once is an error."""
+    count = source.count(original)
+    if count != 1:
+        raise ValueError(f"{module} holds the original {count} times: {original!r}")
+    return source.replace(original, replacement)
+
+
+class _Loader(SourceFileLoader):
+    """Compiles the changed text, past every compiled file."""
+
+    alter: Callable[[str], str]
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        source = self.get_data(path).decode()
+        return compile(self.alter(source), path, "exec", dont_inherit=True)
+
+
+class AlteredFinder(MetaPathFinder):
+    """Finds the one module that is changed; to stand first in `sys.meta_path`."""
+
+    def __init__(self, module: str, alter: Callable[[str], str]) -> None:
+        self.module = module
+        self.alter = alter
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname != self.module:
+            return None
+        found = PathFinder.find_spec(fullname, path, target)
+        assert found is not None
+        assert found.origin is not None
+        loader = _Loader(fullname, found.origin)
+        loader.alter = self.alter
+        return spec_from_file_location(fullname, found.origin, loader=loader)
