@@ -8,7 +8,7 @@ MUTANT = Mutant(
     rule="Q3: a vote is spoken of before it is durable",
     missed_by="a node votes once in an epoch",
     module="kraftlog.raft.core",
-    original="return (Elected(self.version),) if self.durable_version < self.version else ()",
-    replacement="return ()",
+    original="(ElectionDurable(self.version),) if self.durable_version < self.version else ()",
+    replacement="()",
     bound={"epochs": 1, "records": 0},
 )

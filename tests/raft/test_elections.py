@@ -11,7 +11,7 @@ from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
     Answered,
     Begin,
-    Elected,
+    ElectionDurable,
     ElectionState,
     LeaderChanged,
     PersistElection,
@@ -155,7 +155,7 @@ def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
     assert solo.core.election == ElectionState(6, -1, key(1))
     assert of(PersistElection, effects) == [PersistElection(1, solo.core.election)]
     assert [(send.peer, send.body, send.after) for send in of(Send, effects)] == [
-        (peer, Vote("cluster", key(peer), 6, key(1), 1, 10, False), (Elected(1),))
+        (peer, Vote("cluster", key(peer), 6, key(1), 1, 10, False), (ElectionDurable(1),))
         for peer in (2, 3)
     ]
 

@@ -11,10 +11,10 @@ from kraftlog.raft.messages import (
     Append,
     BeginAnswer,
     Committed,
-    Elected,
+    ElectionDurable,
     Fetch,
     LeaderChanged,
-    LogFlushed,
+    LogDurable,
     PersistElection,
     Send,
     Truncate,
@@ -59,7 +59,7 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
     assert fetch.body == Fetch(
         "cluster", key(1), 6, log.end, log.last_epoch, log.high_watermark, 500, 8 << 20
     )
-    assert Elected(persist.version) in fetch.after
+    assert ElectionDurable(persist.version) in fetch.after
 
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, observer])
@@ -130,7 +130,7 @@ def test_q19_records_that_follow_the_log_are_appended_and_acknowledged_by_the_ne
 def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
     solo = follower(slow_disk=True)
     (send,) = of(Send, solo.answer(2, solo.fetched(batch(10, 5))))
-    assert send.after == (LogFlushed(11),)
+    assert send.after == (LogDurable(11),)
     solo.flush()
     (send,) = of(Send, solo.answer(2, solo.fetched()))
     assert send.after == ()
@@ -261,4 +261,4 @@ def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
     solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(5, 3)))
     assert solo.core.log.flushed == 5
     (send,) = of(Send, solo.answer(2, solo.fetched(batch(5, 5))))
-    assert send.after == (LogFlushed(6),)
+    assert send.after == (LogDurable(6),)

@@ -14,7 +14,7 @@ from kraftlog.raft.messages import (
     Committed,
     LeaderChange,
     LeaderChanged,
-    LogFlushed,
+    LogDurable,
     Proposed,
     Reply,
     Send,
@@ -435,4 +435,4 @@ def test_q6_a_leader_may_send_what_it_has_not_flushed() -> None:
     solo.propose("a")
     effects = of(Reply, solo.step())
     assert effects
-    assert all(LogFlushed not in map(type, reply.after) for reply in effects)
+    assert all(LogDurable not in map(type, reply.after) for reply in effects)

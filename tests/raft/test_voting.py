@@ -8,7 +8,13 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.raft.messages import Elected, ElectionState, PersistElection, Reply, VoteAnswer
+from kraftlog.raft.messages import (
+    ElectionDurable,
+    ElectionState,
+    PersistElection,
+    Reply,
+    VoteAnswer,
+)
 from kraftlog.types import NULL_UUID
 from tests.raft.solo import (
     EVERY_ROLE,
@@ -161,7 +167,9 @@ def test_q12_a_grant_is_durable_before_it_is_answered() -> None:
     persist, reply = solo.ask(solo.vote(2))[-2:]
     assert isinstance(persist, PersistElection)
     assert persist.state == ElectionState(5, -1, key(2))
-    assert reply == Reply(101, VoteAnswer(0, -1, 5, granted=True), (Elected(persist.version),))
+    assert reply == Reply(
+        101, VoteAnswer(0, -1, 5, granted=True), (ElectionDurable(persist.version),)
+    )
 
 
 def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
@@ -169,7 +177,7 @@ def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
     effects = solo.ask(solo.vote(2, epoch=6, end_offset=0))
     (persist,), (reply,) = of(PersistElection, effects), of(Reply, effects)
     assert persist.state == ElectionState(6)
-    assert reply.after == (Elected(persist.version),)
+    assert reply.after == (ElectionDurable(persist.version),)
 
 
 # Pre-votes -----------------------------------------------------------------------------------

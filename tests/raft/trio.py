@@ -13,7 +13,7 @@ from kraftlog.raft.messages import (
     Append,
     Asked,
     DropPrefix,
-    Elected,
+    ElectionDurable,
     ElectionPersisted,
     ElectionState,
     FetchAnswer,
@@ -113,7 +113,7 @@ class Host:
     def is_durable(self, points: tuple[Any, ...]) -> bool:
         return all(
             point.version <= self.core.durable_version
-            if isinstance(point, Elected)
+            if isinstance(point, ElectionDurable)
             else point.offset <= self.core.log.flushed
             for point in points
         )

@@ -14,12 +14,12 @@ from kraftlog.raft.messages import (
     MAX_EPOCH,
     Answered,
     Asked,
-    Elected,
+    ElectionDurable,
     ElectionPersisted,
     ElectionState,
     Flushed,
     LeaderChanged,
-    LogFlushed,
+    LogDurable,
     PeerGone,
     PersistElection,
     Reply,
@@ -198,11 +198,11 @@ class RaftCore:
         self.version += 1
         self.effect(PersistElection(self.version, self.election))
 
-    def durable_election(self) -> tuple[Elected, ...]:
+    def durable_election(self) -> tuple[ElectionDurable, ...]:
         """What to wait for before anything is said that rests on the election state (Q3)."""
-        return (Elected(self.version),) if self.durable_version < self.version else ()
+        return (ElectionDurable(self.version),) if self.durable_version < self.version else ()
 
-    def send(self, peer: int, body: Any, after: tuple[LogFlushed, ...] = ()) -> None:
+    def send(self, peer: int, body: Any, after: tuple[LogDurable, ...] = ()) -> None:
         """Ask a peer; one request to each is under way at a time."""
         self._numbers += 1
         state = self.peer(peer)

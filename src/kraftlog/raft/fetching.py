@@ -8,7 +8,7 @@ from kraftlog.raft.messages import (
     ClusterIdKnown,
     Committed,
     Fetch,
-    LogFlushed,
+    LogDurable,
     Stop,
     Truncate,
 )
@@ -34,7 +34,7 @@ def fetch_from(core: RaftCore, peer: int) -> None:
         max_bytes=core.config.max_fetch_bytes,
     )
     unflushed = core.is_voter and log.flushed < log.end
-    core.send(peer, fetch, (LogFlushed(log.end),) if unflushed else ())
+    core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
 def take(core: RaftCore, answer: FetchAnswer) -> bool:

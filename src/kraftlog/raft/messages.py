@@ -239,13 +239,13 @@ class PersistElection(Value):
     state: ElectionState
 
 
-class Elected(Value):
+class ElectionDurable(Value):
     """A durable point: the election state with this version is on disk."""
 
     version: int
 
 
-class LogFlushed(Value):
+class LogDurable(Value):
     """A durable point: the log is on disk up to this offset."""
 
     offset: int
@@ -292,7 +292,7 @@ class Send(Value):
     peer: int
     number: int
     body: Any
-    after: tuple[Elected | LogFlushed, ...] = ()
+    after: tuple[ElectionDurable | LogDurable, ...] = ()
     fresh: bool = False
 
 
@@ -301,7 +301,7 @@ class Reply(Value):
 
     slot: Any
     body: Any
-    after: tuple[Elected | LogFlushed, ...] = ()
+    after: tuple[ElectionDurable | LogDurable, ...] = ()
 
 
 class Committed(Value):

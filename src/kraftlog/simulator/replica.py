@@ -13,7 +13,7 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Append,
     Committed,
-    Elected,
+    ElectionDurable,
     ElectionPersisted,
     ElectionState,
     FetchAnswer,
@@ -326,7 +326,7 @@ class Replica:
         core = self.core
         assert core is not None
         for point in points:
-            if isinstance(point, Elected):
+            if isinstance(point, ElectionDurable):
                 if point.version > core.durable_version:
                     return False
             elif point.offset > core.log.flushed:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from kraftlog.raft.messages import (
     Append,
-    Elected,
+    ElectionDurable,
     ElectionPersisted,
     FetchAnswer,
     Flushed,
@@ -133,7 +133,7 @@ def _is_durable(node: Node, points: tuple[Any, ...]) -> bool:
     core = node.core
     return all(
         point.version <= core.durable_version
-        if isinstance(point, Elected)
+        if isinstance(point, ElectionDurable)
         else point.offset <= core.log.flushed
         for point in points
     )

@@ -13,7 +13,7 @@ from kraftlog.raft import quorum
 from kraftlog.raft.messages import (
     Begin,
     BeginAnswer,
-    Elected,
+    ElectionDurable,
     Fetch,
     FetchAnswer,
     Reply,
@@ -198,7 +198,9 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
     """What must be durable first. Nothing is negative here: -1 and -2 have the same hash."""
     return tuple(
         [
-            (0, core.version - point.version) if isinstance(point, Elected) else (1, point.offset)
+            (0, core.version - point.version)
+            if isinstance(point, ElectionDurable)
+            else (1, point.offset)
             for point in effect.after
         ]
     )
