@@ -38,8 +38,7 @@ def run(arguments: Sequence[str]) -> int:
     from kraftlog.server.start import Settings, serve
 
     try:
-        topics = dict([_topic(text) for text in options.topic or ["demo"]])
-        settings = Settings(options.data, options.host, options.port, options.node_id, topics)
+        settings = Settings(options.data, options.host, options.port, options.node_id)
         serve(settings, ready=lambda text: print(text, flush=True))
     except (KraftlogError, ValueError, OSError) as error:
         print(f"kraftlog: {error}", file=sys.stderr)

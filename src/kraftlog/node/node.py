@@ -3,6 +3,10 @@
 Two doors. Control traffic comes in by `handle` and leaves as effects. Requests come in by
 `request`; what they do to partitions goes on the flat list `turn`, which the host writes and
 empties once per turn of its loop, reporting back by `written` or `write_failed`.
+
+Its parts are cores: the quorum of the metadata (`quorum`), what governs the cluster while this
+node leads that quorum, and the partitions. What the cluster is, `image` says, and only replayed
+records change it.
 """
 
 from __future__ import annotations
@@ -11,10 +15,14 @@ from heapq import heapify, heappop, heappush
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
@@ -23,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -32,17 +41,12 @@ if TYPE_CHECKING:
 WAITING_UNTIDIED = 1024
 
 
-class NodeConfig(Value):
-    """Who this node is."""
-
-    node_id: int
-    cluster_id: str
-
-
 class Node:
     """The whole of a broker that decides. Its parts are the cores; this only connects them."""
 
-    def __init__(self, config: NodeConfig, logs: LogReader) -> None:
+    def __init__(
+        self, config: NodeConfig, logs: LogReader, metadata: RecoveredMetadata, now: Now
+    ) -> None:
         self.config = config
         self.logs = logs
         self.image = Image()
@@ -55,6 +59,17 @@ class Node:
         self._waiting: list[tuple[int, int, Any]] = []
         self._tidy_at = WAITING_UNTIDIED
         self._numbers = 0
+        me = ReplicaKey(config.node_id, config.directory_id)
+        core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
+        self.quorum = QuorumDriver(
+            core,
+            self,
+            self._effects.append,
+            applied=metadata.applied,
+            request_timeout_ms=config.request_timeout_ms,
+        )
+        self.replay(metadata.snapshot)
+        self.quorum.start(now)
 
     # The control door ----------------------------------------------------------------------------
 
@@ -76,7 +91,18 @@ class Node:
         self.partitions[key] = self.by_log[log] = partition
         self._effects.append(OpenLog(log, image.topic_id))
 
-    def handle(self, message: Any, now: Now) -> None:  # noqa: ARG002 - the contract of every core
+    def reload(self, records: Iterable[Message]) -> None:
+        """A snapshot has taken the place of everything that was replayed before."""
+        self.image = Image()
+        self.replay(records)
+
+    def led_by(self, leader_id: int, epoch: int) -> None:
+        """The quorum has another leader, or none (-1)."""
+
+    def leads(self, epoch: int, now: Now) -> None:
+        """This node leads the quorum and has replayed all there was before: it governs now."""
+
+    def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         if isinstance(message, LogOpened):
             partition = self.by_log[message.log]
@@ -84,15 +110,26 @@ class Node:
             partition.lead(image.leader_epoch, message.start, message.end)
         elif isinstance(message, LogFailed):
             self.write_failed(self.by_log[message.log])
-        elif not isinstance(message, LogFlushed):
-            raise TypeError(f"a node knows no {type(message).__name__}")
+        elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
+            self.quorum.handle(message, now)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients may come."""
+        return not self.config.is_broker or self.quorum.leader_id >= 0
+
+    @property
+    def has_effects(self) -> bool:
+        return bool(self._effects)
 
     def take_effects(self) -> list[Any]:
-        taken, self._effects = self._effects, []
+        taken = self._effects[:]
+        self._effects.clear()
         return taken
 
     def poll(self, now: Now) -> None:
         """Do what is due."""
+        self.quorum.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             heappop(self._waiting)[2].expire(self)
 
@@ -101,7 +138,10 @@ class Node:
         waiting = self._waiting
         while waiting and waiting[0][2].done:
             heappop(waiting)
-        return waiting[0][0] if waiting else None
+        due = self.quorum.deadline()
+        if not waiting:
+            return due
+        return waiting[0][0] if due is None else min(due, waiting[0][0])
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
@@ -122,7 +162,7 @@ class Node:
         slot.client_id = head.client_id
         slot.version = head.version
         served = SERVED.get(head.api_key)
-        if served is None:
+        if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
         if not api.first <= head.version <= api.last:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 
-from kraftlog.metadata.preconfigured import preconfigured_records
-from kraftlog.node.node import Node, NodeConfig
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
+from kraftlog.node.config import NodeConfig
+from kraftlog.node.node import Node
+from kraftlog.raft.config import RaftConfig
+from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import Server, say
+from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.meta import MetaProperties, load_or_make
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import BROKER, CONTROLLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +33,16 @@ OTHER_DESCRIPTORS = 32
 
 
 class Settings(Value):
+    """`voters`: the controllers by id, where no record says who they are."""
+
     data: str
     host: str
     port: int
     node_id: int
-    topics: dict[str, int]
+    voters: tuple[Voter, ...] = ()
+    is_broker: bool = True
+    is_controller: bool = True
+    raft: RaftConfig | None = None
 
 
 def serve(settings: Settings, ready: Callable[[str], None]) -> None:
@@ -52,27 +61,30 @@ def serve(settings: Settings, ready: Callable[[str], None]) -> None:
         ),
     )
     directory = LogDirectory(files, settings.data, HandleCache(files, log_files))
-    runner = Runner(files, directory, lane, say)
-    node = Node(NodeConfig(settings.node_id, meta.cluster_id), runner.logs)
-    runner.carry(node)
     server = Server(
-        node,
-        runner,
         lane,
         max_frame=MAX_FRAME,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
-    port = server.listen(settings.host, settings.port)
+    runner = Runner(files, directory, lane, server.peers, say)
+    serves = (BROKER if settings.is_broker else 0) | (CONTROLLER if settings.is_controller else 0)
+    port = server.listen(settings.host, settings.port, serves)
     server.stop_on_signals()
-    node.replay(
-        preconfigured_records(
-            cluster_id=meta.cluster_id,
-            node_id=settings.node_id,
-            host=settings.host,
-            port=port,
-            topics=settings.topics,
-        )
+    me = ReplicaKey(settings.node_id, meta.directory_id)
+    metadata = open_quorum(directory, VoterSet(settings.voters or (Voter(me),)), say)
+    config = NodeConfig(
+        node_id=settings.node_id,
+        cluster_id=meta.cluster_id,
+        directory_id=meta.directory_id,
+        raft=(settings.raft or RaftConfig()).replace(
+            seed=int.from_bytes(os.urandom(8), "big")  # noqa: TID251 - this is the host
+        ),
+        is_broker=settings.is_broker,
+        is_controller=settings.is_controller,
     )
+    node = Node(config, runner.logs, metadata, read_clock())
+    runner.carry(node)
+    server.carry(node, runner)
     server.run(on_ready=lambda: ready(f"kraftlog ready on {settings.host}:{port}"))
 
 
