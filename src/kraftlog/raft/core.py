@@ -95,11 +95,6 @@ class RaftCore:
             self.election = self.led_no_more(self.election)
         self.role: Role = make_role(name)
         self.role.enter(self)
-        if isinstance(self.role, Resigned):
-            # It led until it went down: the others need not wait to find that out. Who of them
-            # holds most it no longer knows.
-            voters = self.log.voter_set.voters
-            self.role.tell(self, tuple([v.key for v in voters if v.key.id != me.id]))
 
     # The door ------------------------------------------------------------------------------------
 
@@ -395,6 +390,16 @@ class RaftCore:
         elif self.role.name != quorum.RESIGNED:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
+
+    def announce(self, now: Now) -> None:
+        """After a start: who led when it went down tells the others that nobody leads now.
+
+        They need not wait to find that out. Who of them holds most it no longer knows.
+        """
+        self.now = now
+        if isinstance(self.role, Resigned):
+            voters = self.log.voter_set.voters
+            self.role.tell(self, tuple([v.key for v in voters if v.key.id != self.me.id]))
 
     def shut_down(self, now: Now) -> None:
         """Leave in order: a leader names its successors and tells them (Q17)."""
