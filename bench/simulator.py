@@ -107,23 +107,33 @@ def quorum_of(lives: Sequence[Recorded]) -> list[RaftCore]:
 def cases() -> Iterator[tuple[str, float, str]]:
     """Every figure: name, value, unit."""
     for what, scenarios in (("Kafka's seven scenarios", KAFKA_MIX), ("mixture", ("mixture",) * 3)):
-        spent, runs, events, steps, virtual_ms = played(scenarios)
-        yield f"{what}", 3600 * runs / spent, "scenarios/CPU-h"
-        yield f"{what}: events", events / spent, "1/s"
-        yield f"{what}: virtual time", virtual_ms / 1000 / spent, "s/CPU-s"
-        yield f"{what}: virtual time of a scenario", virtual_ms / 1000 / runs, "s"
-        yield f"{what}: a step of a replica, with all around it", 1e6 * spent / steps, "µs"
-        lives = recorded(scenarios)
-        count = sum([len(life.calls) for life in lives])
-        alone = best(lambda lives=lives: [life.play() for life in lives])  # type: ignore[misc]
-        around = best(lambda scenarios=scenarios: played(scenarios, RECORDED_SEEDS))  # type: ignore[misc]
-        yield f"{what}: a core's event, with all around it", 1e6 * around / count, "µs"
-        yield f"{what}: a core's event alone", 1e6 * alone / count, "µs"
+        yield from of_worlds(what, scenarios)
+        yield from of_cores(what, scenarios)
     quorum = quorum_of(recorded(("quiet",)))
-    seconds = best(
-        lambda: [hash(tuple([core.copy().key() for core in quorum])) for _ in range(1000)]
-    )
+    seconds = best(lambda: [hash(tuple([c.copy().key() for c in quorum])) for _ in range(1000)])
     yield "copy and hash of a quorum of three", 1e6 * seconds / 1000, "µs"
+    yield from of_explorer()
+
+
+def of_worlds(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
+    spent, runs, events, steps, virtual_ms = played(scenarios)
+    yield f"{what}", 3600 * runs / spent, "scenarios/CPU-h"
+    yield f"{what}: events", events / spent, "1/s"
+    yield f"{what}: virtual time", virtual_ms / 1000 / spent, "s/CPU-s"
+    yield f"{what}: virtual time of a scenario", virtual_ms / 1000 / runs, "s"
+    yield f"{what}: a replica's step, with all around it", 1e6 * spent / steps, "µs"
+
+
+def of_cores(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
+    lives = recorded(scenarios)
+    events = sum([len(life.calls) for life in lives])
+    around = best(lambda: played(scenarios, RECORDED_SEEDS))
+    yield f"{what}: a core's event, with all around it", 1e6 * around / events, "µs"
+    alone = best(lambda: [life.play() for life in lives])
+    yield f"{what}: a core's event alone", 1e6 * alone / events, "µs"
+
+
+def of_explorer() -> Iterator[tuple[str, float, str]]:
     start = time.process_time()
     outcome = explore(EXPLORED, EXPLORED_STATES)
     spent = time.process_time() - start
