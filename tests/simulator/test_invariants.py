@@ -9,6 +9,7 @@ import pytest
 from kraftlog.raft.messages import Batch, ElectionState
 from kraftlog.raft.messages import VoteAnswer as Answer
 from kraftlog.simulator import strangers
+from kraftlog.simulator.goals import all_reached, begin, expect_to_stay
 from kraftlog.simulator.invariants import INVARIANTS, Invariant
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
 from kraftlog.simulator.invariants.client_history import ClientHistory
@@ -27,7 +28,6 @@ from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
 from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.simulator.log_history import Acknowledged, Invoked
 from kraftlog.simulator.replica import Replica
-from kraftlog.simulator.scenarios import all_reached, begin, expect_to_stay
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World, passing

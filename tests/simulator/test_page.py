@@ -15,9 +15,10 @@ import pytest
 
 from kraftlog.cli import simulate as command
 from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.goals import begin
 from kraftlog.simulator.page import play_page
 from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios import SCENARIOS, begin
+from kraftlog.simulator.scenarios import SCENARIOS
 from kraftlog.simulator.sentences import describe_cuts
 from kraftlog.simulator.world import Goal, World
 

@@ -6,82 +6,30 @@ of it. `docs/simulator.md` says where each comes from.
 
 from __future__ import annotations
 
-from kraftlog.raft.config import RaftConfig
 from kraftlog.simulator import faults
-from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.invariants.stable_leader import StableLeader
-from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.goals import (
+    all_reached,
+    any_reached,
+    begin,
+    converged,
+    expect_to_stay,
+    heal_and_serve,
+    highest_mark,
+    leader_agreed,
+    leader_of,
+    led_by_another,
+    log_end,
+)
+from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from kraftlog.simulator.replica import Replica
-
-    Script = Callable[[World], Iterator[Goal]]
-
-#: Kafka allows 500,000 events, about four minutes of its time.
-PATIENCE_MS = 60_000
-#: Faults have stopped: so soon everything must be well.
-HEALING_MS = 20_000
-
-
-# Goals -------------------------------------------------------------------------------------------
-
-
-def leader_agreed(world: World) -> Goal:
-    return Goal("all agree on a leader", lambda: world.agreed_leader() is not None, PATIENCE_MS)
-
-
-def all_reached(world: World, offset: int, among: Iterable[int] | None = None) -> Goal:
-    """Every running replica (of some) knows that everything before the offset is committed."""
-    chosen = None if among is None else set(among)
-
-    def met() -> bool:
-        marks = world.high_watermarks()
-        return all(mark >= offset for who, mark in marks.items() if chosen is None or who in chosen)
-
-    return Goal(f"{sorted(chosen) if chosen else 'all'} commit {offset}", met, PATIENCE_MS)
-
-
-def any_reached(world: World, offset: int) -> Goal:
-    return Goal(
-        f"some replica commits {offset}",
-        lambda: max(world.high_watermarks().values(), default=0) >= offset,
-        PATIENCE_MS,
-    )
-
-
-def led_by_another(world: World, old: Replica) -> Goal:
-    def met() -> bool:
-        leader = world.leader()
-        return leader is not None and leader is not old
-
-    return Goal(f"another than {old.id} leads", met, PATIENCE_MS)
-
-
-def log_end(world: World) -> int:
-    return max(replica.disk.end for replica in world.replicas.values())
-
-
-def highest_mark(world: World, among: Iterable[int] | None = None) -> int:
-    marks = world.high_watermarks()
-    return max([marks.get(who, 0) for who in (among or marks)], default=0)
-
-
-def leader_of(world: World) -> Replica:
-    leader = world.leader()
-    assert leader is not None, "the goal before was a leader"
-    return leader
-
-
-def begin(world: World) -> Iterator[Goal]:
-    for replica in world.replicas.values():
-        world.start(replica)
-    world.workload.begin()
-    yield leader_agreed(world)
-
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.goals import Script
+    from kraftlog.simulator.setting import Setting
 
 # Kafka's scenarios --------------------------------------------------------------------------------
 
@@ -245,81 +193,6 @@ def mixture(world: World) -> Iterator[Goal]:
 
 
 MIXTURE_MS = 12_000
-
-
-def heal_and_serve(world: World) -> Iterator[Goal]:
-    """Everything runs and is heard: the quorum commits, converges, answers, and is still."""
-    faults.heal(world)
-    ends = log_end(world)
-    acknowledged = world.workload.acknowledged
-    yield leader_agreed(world).replace(within_ms=HEALING_MS)
-    yield all_reached(world, ends).replace(within_ms=HEALING_MS)
-    yield Goal(
-        "a client's append is committed",
-        lambda: world.workload.acknowledged > acknowledged,
-        HEALING_MS,
-    )
-    world.workload.slow_down()
-    # What was lost on the way is noticed within these times, and may still move somebody.
-    yield passing(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
-    yield leader_agreed(world).replace(within_ms=HEALING_MS)
-    expect_to_stay(world, leader_of(world))
-    reads = world.workload.reads_answered
-    world.workload.read_at(leader_of(world))
-    yield Goal("a read is answered", lambda: world.workload.reads_answered > reads, 2000)
-    yield passing(world.setting.raft.fetch_timeout_ms * 3 // 2 + 500)
-    world.workload.stop()
-    yield Goal("all logs are the same", lambda: converged(world), 5000)
-
-
-def converged(world: World) -> bool:
-    ends = {(replica.disk.end, replica.disk.chains[-1]) for replica in world.running}
-    return len(ends) == 1 and set(world.high_watermarks().values()) == {log_end(world)}
-
-
-def expect_to_stay(world: World, leader: Replica) -> None:
-    for invariant in world.invariants:
-        if isinstance(invariant, StableLeader):
-            assert leader.core is not None
-            invariant.must_stay = (leader.id, leader.core.election.epoch)
-
-
-# Their settings -----------------------------------------------------------------------------------
-
-
-def kafka_setting(low: int, high: int, most_observers: int) -> Callable[[Chance], Setting]:
-    """As many voters and observers as Kafka's property allows, in Kafka's times."""
-
-    def draw(chance: Chance) -> Setting:
-        return Setting(
-            voters=chance.between(low, high),
-            observers=chance.between(0, most_observers),
-            raft=KAFKA_TIMES,
-        )
-
-    return draw
-
-
-def reading_setting(chance: Chance) -> Setting:
-    """In Kafka's times, with clients that read."""
-    return kafka_setting(3, 5, 2)(chance).replace(append_gap_ms=(5, 20), read_gap_ms=(5, 30))
-
-
-def any_setting(chance: Chance) -> Setting:
-    """Our own defaults or Kafka's, quick or slow networks and disks, busy or idle clients."""
-    slow = chance.below(3)
-    raft = chance.pick([RaftConfig(), KAFKA_TIMES])
-    return Setting(
-        voters=chance.pick([1, 2, 3, 3, 3, 4, 5, 5]),
-        observers=chance.below(3),
-        raft=raft,
-        network_ms=chance.pick([(1, 6), (0, 2), (5, 60)]),
-        disk_ms=(0, 0) if slow == 0 else (1, chance.pick([2, 10, 40])),
-        append_gap_ms=chance.pick([(5, 20), (10, 100), (50, 500)]),
-        read_gap_ms=chance.pick([(20, 100), (100, 800)]),
-        request_timeout_ms=chance.pick([1000, 2000, 3000]),
-        batches_per_fetch=chance.pick([1000, 1000, 3, 1]),
-    )
 
 
 SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kraftlog.raft.config import RaftConfig
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.simulator.chance import Chance
 
 
 class Setting(Value):
@@ -30,3 +35,41 @@ KAFKA_TIMES = RaftConfig(
     retry_backoff_ms=50,
     fetch_max_wait_ms=100,
 )
+
+
+# Drawn from a seed -------------------------------------------------------------------------------
+
+
+def kafka_setting(low: int, high: int, most_observers: int) -> Callable[[Chance], Setting]:
+    """As many voters and observers as Kafka's property allows, in Kafka's times."""
+
+    def draw(chance: Chance) -> Setting:
+        return Setting(
+            voters=chance.between(low, high),
+            observers=chance.between(0, most_observers),
+            raft=KAFKA_TIMES,
+        )
+
+    return draw
+
+
+def reading_setting(chance: Chance) -> Setting:
+    """In Kafka's times, with clients that read."""
+    return kafka_setting(3, 5, 2)(chance).replace(append_gap_ms=(5, 20), read_gap_ms=(5, 30))
+
+
+def any_setting(chance: Chance) -> Setting:
+    """Our own defaults or Kafka's, quick or slow networks and disks, busy or idle clients."""
+    slow = chance.below(3)
+    raft = chance.pick([RaftConfig(), KAFKA_TIMES])
+    return Setting(
+        voters=chance.pick([1, 2, 3, 3, 3, 4, 5, 5]),
+        observers=chance.below(3),
+        raft=raft,
+        network_ms=chance.pick([(1, 6), (0, 2), (5, 60)]),
+        disk_ms=(0, 0) if slow == 0 else (1, chance.pick([2, 10, 40])),
+        append_gap_ms=chance.pick([(5, 20), (10, 100), (50, 500)]),
+        read_gap_ms=chance.pick([(20, 100), (100, 800)]),
+        request_timeout_ms=chance.pick([1000, 2000, 3000]),
+        batches_per_fetch=chance.pick([1000, 1000, 3, 1]),
+    )
