@@ -37,6 +37,12 @@ class OpenLog(Value):
     topic_id: Uuid
 
 
+class DeleteLog(Value):
+    """Remove a log, whether it is open yet or not."""
+
+    log: LogName
+
+
 class Reply(Value):
     """Answer a request."""
 

@@ -50,6 +50,17 @@ SERVED = {
         _whole(ApiKey.BEGIN_QUORUM_EPOCH, "quorum"),
         _whole(ApiKey.END_QUORUM_EPOCH, "quorum"),
         _whole(ApiKey.FETCH_SNAPSHOT, "quorum"),
+        _whole(ApiKey.CREATE_TOPICS, "cluster"),
+        _whole(ApiKey.DELETE_TOPICS, "cluster"),
+        _whole(ApiKey.CREATE_PARTITIONS, "cluster"),
+        _whole(ApiKey.INCREMENTAL_ALTER_CONFIGS, "cluster"),
+        _whole(ApiKey.ALTER_CONFIGS, "cluster"),
+        _whole(ApiKey.UPDATE_FEATURES, "cluster"),
+        _whole(ApiKey.UNREGISTER_BROKER, "cluster"),
+        _whole(ApiKey.BROKER_REGISTRATION, "cluster"),
+        _whole(ApiKey.BROKER_HEARTBEAT, "cluster"),
+        _whole(ApiKey.CONTROLLER_REGISTRATION, "cluster"),
+        _whole(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster"),
     )
 }
 

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from kraftlog.types import NULL_UUID, Uuid
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.controller.placement import Chance
+    from kraftlog.node.membership import BrokerAddress
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.messages import ElectionState
+    from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
 
 
 class NodeConfig(Value):
-    """A node is a broker, a controller, or both."""
+    """Who the node is, by its directory and its settings; `addresses` are what others are told.
 
-    node_id: int
+    `new_id` makes ids that nobody has, `chance` is a seeded generator: both are the host's.
+    """
+
     cluster_id: str
+    directory_id: Uuid
+    settings: BrokerConfig
     raft: RaftConfig
-    directory_id: Uuid = NULL_UUID
-    is_broker: bool = True
-    is_controller: bool = True
-    request_timeout_ms: int = 2000
+    addresses: tuple[BrokerAddress, ...]
+    new_id: Callable[[], Uuid]
+    chance: Chance
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
 
 
 class RecoveredMetadata(Value):

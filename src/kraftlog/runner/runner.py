@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
+from kraftlog.effects import DeleteLog, LogFailed, LogFlushed, LogOpened, OpenLog, Reply
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.runner.care import Care
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -64,6 +64,7 @@ class Runner:
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
+            DeleteLog: self._delete,
             Reply: self._reply,
             **self._quorum.carry_out,
         }
@@ -167,6 +168,15 @@ class Runner:
     def _opening_failed(self, effect: OpenLog, error: StorageError, now: Now) -> None:
         self._say(str(error))
         self.node.handle(LogFailed(effect.log, str(error)), now)
+
+    def _delete(self, effect: DeleteLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+        name = effect.log
+        self._openings = deque([o for o in self._openings if o[0].log != name])
+        if name in self.directory.logs or name in self.directory.unopened:
+            try:
+                self.directory.delete(name)
+            except StorageError as error:
+                self._say(str(error))
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         if effect.after is None:

@@ -138,7 +138,7 @@ class Fetch:
             self.partitions = watched
             self.answer()
 
-    def expire(self, node: Node) -> None:
+    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
         if not self.done:
             self.look(node)
             self.answer()

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     class StateMachine(Protocol):
         """What is built on the quorum: it sees every committed record once, in order."""
 
-        def replay(self, records: Iterable[Message]) -> None: ...
+        def replay(self, records: Iterable[Message], last_offset: int) -> None: ...
 
-        def reload(self, records: Iterable[Message]) -> None:
+        def reload(self, records: Iterable[Message], last_offset: int) -> None:
             """Begin anew from these: a snapshot has taken the place of everything."""
             ...
 
@@ -324,7 +324,7 @@ class QuorumDriver:
             self._tail.popleft()
             if last >= self.applied:
                 assert base == self.applied, f"records from {self.applied} to {base} are missing"
-                self._machine.replay(records_in(data))
+                self._machine.replay(records_in(data), last)
                 self.applied = last + 1
         self._tell_applied(now)
 
@@ -340,7 +340,7 @@ class QuorumDriver:
         if report.offset != self.applied:
             return  # a snapshot was installed meanwhile
         for batch in summaries(report.data):
-            self._machine.replay(records_in(batch.payload))
+            self._machine.replay(records_in(batch.payload), batch.last_offset)
             self.applied = batch.last_offset + 1
         assert self.applied > report.offset, f"no records at {report.offset} in the metadata log"
         self._apply(now)
@@ -374,7 +374,7 @@ class QuorumDriver:
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
         self._tail.clear()
         self.applied = report.id.offset
-        self._machine.reload(records_in(report.data))
+        self._machine.reload(records_in(report.data), report.id.offset - 1)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 
