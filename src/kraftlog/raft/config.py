@@ -13,6 +13,8 @@ class RaftConfig(Value):
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
     max_fetch_bytes: int = 8 << 20
+    #: What one batch may hold; Kafka's figure.
+    max_batch_bytes: int = 8 << 20
     #: For the first leader of a cluster that has no id yet (R11); the host makes one up.
     fresh_cluster_id: str | None = None
     #: What makes this node's jitter its own.
