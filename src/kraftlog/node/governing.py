@@ -46,12 +46,20 @@ class Governing:
         self.controller.committed(records, last_offset)
 
     def begin(self, epoch: int, now: Now) -> None:
-        """This node leads, and has replayed what came before."""
+        """This node leads, and has replayed what came before.
+
+        Its own broker, if it has one, lives in this process: an earlier life of it is over, and
+        need not be waited for.
+        """
         self.epoch = epoch
         bootstrap = [
-            record for record in bootstrap_records() if record.name not in FEATURES_OFF  # type: ignore[attr-defined]  # they are all levels of features
+            record
+            for record in bootstrap_records()
+            if record.name not in FEATURES_OFF  # type: ignore[attr-defined]  # they are all levels of features
         ]
-        self._propose(self.controller.activate(bootstrap, now), lambda _, __: None, now)
+        decision = self.controller.activate(bootstrap, now)
+        self.controller.broker_is_gone(self._quorum.core.me.id)
+        self._propose(decision, lambda _, __: None, now)
 
     def end(self) -> None:
         """Another leads, or may."""

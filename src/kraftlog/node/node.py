@@ -17,7 +17,6 @@ from kraftlog.effects import (
     LogFailed,
     LogFlushed,
     LogOpened,
-    OpenLog,
     PeerAnswered,
     PeerSilent,
 )
@@ -153,6 +152,8 @@ class Node:
         """This node leads the quorum and has replayed all there was before: it governs now."""
         if self.governing is not None:
             self.governing.begin(epoch, now)
+        if self.membership is not None:
+            self.membership.soon()
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from typing import Protocol
-
-    from kraftlog.effects import Ask
+    from typing import Any, Protocol
 
     class Peers(Protocol):
-        def ask(self, ask: Ask) -> None:
-            """Send a request; PeerAnswered or PeerSilent follows, once, in a later turn."""
+        def ask(self, ask: Any, /) -> None:
+            """Send the request of an Ask; PeerAnswered or PeerSilent follows, in a later turn."""
             ...

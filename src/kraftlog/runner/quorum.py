@@ -46,7 +46,7 @@ class NodeStoppedError(StorageError):
 def open_quorum(
     directory: LogDirectory, voters: VoterSet, say: Callable[[str], None]
 ) -> RecoveredMetadata:
-    """Open the metadata log, which makes durable whatever is in it; `voters`: from configuration."""
+    """Open the metadata log, making durable whatever is in it; `voters`: those of the settings."""
     files, folder = directory.disk.files, directory.folder(METADATA_LOG)
     if not files.exists(folder):
         directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)

@@ -11,8 +11,8 @@ from collections import deque
 
 from kraftlog.effects import DeleteLog, LogFailed, LogFlushed, LogOpened, OpenLog, Reply
 from kraftlog.errors import DiskFullError, StorageError
-from kraftlog.runner.care import Care
 from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.runner.care import Care
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.runner.quorum import NodeStoppedError, QuorumHands

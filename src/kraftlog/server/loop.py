@@ -99,6 +99,10 @@ class Server:
         bound: int = sock.getsockname()[1]
         return bound
 
+    def addresses(self) -> list[tuple[str, int, int]]:
+        """Host, port and kind of every listener."""
+        return [(*sock.getsockname()[:2], serves) for sock, serves in self.listeners.values()]
+
     def stop_on_signals(self) -> None:
         """SIGTERM and Ctrl-C end the loop after the turn they come in."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

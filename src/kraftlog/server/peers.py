@@ -72,7 +72,9 @@ class Peers:
 
     def deadline(self) -> int | None:
         """When the first answer is overdue."""
-        return min([a[3] for line in self._lines.values() for a in line.asked.values()], default=None)
+        return min(
+            [a[3] for line in self._lines.values() for a in line.asked.values()], default=None
+        )
 
     def close(self) -> None:
         for line in list(self._by_fd.values()):

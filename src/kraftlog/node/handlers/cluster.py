@@ -1,5 +1,6 @@
-"""Requests that change the cluster: CreateTopics, DeleteTopics, CreatePartitions, configs, features,
-brokers. Decided by whoever governs; a broker that is asked passes them on and answers for it.
+"""Requests that change the cluster: topics, partitions, configs, features, brokers.
+
+They are decided by whoever governs; a broker that is asked passes them on and answers for it.
 
 On a controller's listener a node that does not govern says so at once: its askers know where to
 look. On a broker's the asker waits, for as long as it says, until somebody governs.
@@ -27,10 +28,10 @@ PATIENCE_MS = 30_000
 
 def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
     assert slot.api is not None
-    if not slot.connection.listener & ~CONTROLLER:
-        if node.governing is None or not node.governing.is_active:
-            slot.answer(refusal(slot.api.key, slot.version, request, ErrorCode.NOT_CONTROLLER))
-            return
+    governs = node.governing is not None and node.governing.is_active
+    if slot.connection.listener == CONTROLLER and not governs:
+        slot.answer(refusal(slot.api.key, slot.version, request, ErrorCode.NOT_CONTROLLER))
+        return
     patience = getattr(request, "timeout_ms", PATIENCE_MS)
     PassedOn(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def refusal(api_key: int, version: int, request: Message, code: int) -> Any:
     """The response that gives this code for whatever was asked."""
-    response = APIS[api_key].response()
+    response: Any = APIS[api_key].response()
     fields = _FIELDS.get(api_key)
     if fields is None:
         return response(error_code=code)

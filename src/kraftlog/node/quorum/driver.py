@@ -185,9 +185,7 @@ class QuorumDriver:
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
         state = effect.state
-        self._emit(
-            effects.WriteElection(effect.version, state.epoch, state.leader_id, state.voted)
-        )
+        self._emit(effects.WriteElection(effect.version, state.epoch, state.leader_id, state.voted))
 
     def _append(self, effect: raft.Append, now: Now) -> None:
         batch = effect.batch
@@ -361,7 +359,11 @@ class QuorumDriver:
     def _lead_if_caught_up(self, now: Now) -> None:
         """Once it has replayed up to the start of its own epoch (I14)."""
         role = self.core.role
-        if isinstance(role, Leader) and self.applied > role.epoch_start and self._leading != self.epoch:
+        if (
+            isinstance(role, Leader)
+            and self.applied > role.epoch_start
+            and self._leading != self.epoch
+        ):
             self._leading = self.epoch
             self._machine.leads(self.epoch, now)
             self._settle(now)
