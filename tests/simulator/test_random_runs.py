@@ -37,6 +37,8 @@ SIGHTS = {
     "message lost",
     "observer promoted",
     "pre-vote refused",
+    "read at any replica",
+    "read given up",
     "read proved by a majority",
     "read refused",
     "stranger refused",
