@@ -6,10 +6,10 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
-    source="        return sorted(ends, reverse=True)[latest.majority - 1]",
+    source="        return sorted(ends, reverse=True)[voters.majority - 1]",
     replacement="""\
-        ends += [] if latest.voter(me.id) else [my_end]
-        return sorted(ends, reverse=True)[latest.majority - 1]""",
+        ends += [] if voters.voter(me.id) else [my_end]
+        return sorted(ends, reverse=True)[voters.majority - 1]""",
     scenario="leader-removes-itself",
     seed=1,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.messages import ElectionState, End, Vote
+from kraftlog.raft.roles.follower import TURN_MS
 from tests.raft.solo import (
     ELECTION,
     FETCH,
@@ -40,6 +41,14 @@ def test_r7_a_removed_voter_is_an_observer_once_that_is_committed() -> None:
     assert solo.role == "follower"
     solo.answer(2, solo.fetched(high_watermark=11))
     assert solo.role == "observer"
+
+
+def test_q9a_when_the_leader_dies_who_is_being_removed_stands_last() -> None:
+    solo = follower()
+    solo.answer(2, solo.fetched(batch(10, 5, voters=voters_of(2, 3, 4)), high_watermark=10))
+    solo.gone(2)
+    assert solo.role == "follower"
+    assert solo.in_ms("fetch timeout") == 2 * TURN_MS, "after 3 and 4"
 
 
 def removed_and_alone() -> Solo:

@@ -100,12 +100,16 @@ class VoterHistory:
 
     @property
     def before_latest(self) -> VoterSet:
-        """The last set with other members than the one in force; the base if there was none."""
+        """The last set with other members than the one in force.
+
+        What is known before the first record of a log is configuration, and never was in force if
+        that record says otherwise.
+        """
         members = self.latest.voters
         for _, voters in reversed(self.entries):
             if voters.voters != members:
                 return voters
-        return self.base
+        return self.latest if self.entries and self.entries[0][0] == 0 else self.base
 
     def append(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.latest_offset, "voter sets come in the order of the log"

@@ -104,27 +104,27 @@ class ProgressTable:
             and now.monotonic_ms - progress.fetched_at < within_ms
         )
 
-    def majority_end(self, voters: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
+    def majority_end(self, history: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
         """The largest offset that a majority of the voters has on disk; -1: unknown.
 
         An observer acknowledges nothing: it fetches on before its disk is done. So a newcomer
         counts only once it has fetched beyond the record that made it a voter, still uncommitted
         as it lies behind the high watermark `mark`; from then on it knows.
         """
-        latest, ends = voters.latest, []
-        change = voters.latest_offset
-        before = voters.committed(mark) if change >= mark else None
-        for voter in latest.voters:
+        voters, ends = history.latest, []
+        change = history.latest_offset
+        before = history.committed(mark) if change >= mark else None
+        for voter in voters.voters:
             voter_id = voter.key.id
             if voter_id == me.id:
                 ends.append(my_end)
                 continue
-            progress = self.of_voter(latest, voter_id)
+            progress = self.of_voter(voters, voter_id)
             end = progress.end_offset if progress else UNKNOWN
             if before is not None and end <= change and before.voter(voter_id) is None:
                 end = UNKNOWN
             ends.append(end)
-        return sorted(ends, reverse=True)[latest.majority - 1]
+        return sorted(ends, reverse=True)[voters.majority - 1]
 
     def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:
         """When a majority of the voters was last heard of; the leader hears itself now."""

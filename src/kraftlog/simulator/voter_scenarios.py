@@ -300,7 +300,7 @@ def early_changes(world: World) -> Iterator[Goal]:
     world.network.heal()
     world.network.split([second.id, follower, two[1].id])
     assert bystander not in {first.id, second.id}
-    yield passing(6 * world.setting.raft.fetch_timeout_ms)
+    yield passing(3 * world.setting.raft.fetch_timeout_ms)
     yield from heal_and_serve(world)
 
 
@@ -429,7 +429,7 @@ VOTER_SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "reassign-midway": (some_voters(3, 3), reassign_midway),
     "replace-dead": (some_voters(3, 1, dynamic=True), replace_dead),
     "unseen-growth": (some_voters(3, 2), unseen_growth),
-    "early-changes": (some_voters(4, 2), early_changes),
+    "early-changes": (some_voters(4, 2, append_gap_ms=(20, 100)), early_changes),
     "returned-empty": (some_voters(3, 0, dynamic=True), returned_empty),
     "removed-voter": (kafka_setting(3, 5, 2), removed_voter),
     "leader-removes-itself": (kafka_setting(3, 5, 1), leader_removes_itself),
