@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 #: Commands and what they do; each is a module here with `run(arguments) -> exit code`.
 COMMANDS = {
     "start": "run a node",
+    "quorum": "look after the metadata quorum: repair",
     "simulate": "play a quorum in virtual time, with faults",
 }
 
