@@ -36,7 +36,12 @@ class ControllerConfig(Value):
     #: A broker from which nothing was heard for so long is fenced.
     session_timeout_ms: int = 9000
     delete_topics: bool = True
-    #: In how many elections at most one look for better leaders may end.
+    #: Whether and how often leadership returns to preferred leaders, by itself.
+    rebalance_leaders: bool = True
+    rebalance_interval_ms: int = 300_000
+    #: How often leaderless partitions are looked at whose topics allow unclean elections.
+    unclean_interval_ms: int = 300_000
+    #: In how many elections at most one such look may end.
     elections_at_once: int = 1000
 
 
