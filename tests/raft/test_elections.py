@@ -21,6 +21,7 @@ from kraftlog.raft.messages import (
     Vote,
 )
 from kraftlog.raft.quorum import check_transition
+from kraftlog.raft.roles.follower import TURN_MS
 from tests.raft.solo import (
     CONFIG,
     ELECTION,
@@ -82,6 +83,17 @@ def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
     solo.gone(3)
     assert solo.role == "follower"
     solo.gone(2)
+    assert solo.state == ("prospective", 5, 2, -1)
+
+
+def test_q9a_those_who_see_that_the_leader_is_dead_take_turns() -> None:
+    """Q9a, Q10: the survivor with the lowest id asks at once, the next one a moment later."""
+    solo = loyal(me=key(3))
+    solo.gone(2)
+    assert solo.state == ("follower", 5, 2, -1)
+    solo.wait(TURN_MS - 1)
+    assert solo.role == "follower"
+    solo.wait(1)
     assert solo.state == ("prospective", 5, 2, -1)
 
 
