@@ -129,7 +129,7 @@ class Cluster:
     def register(self, broker: int, life: int = 1, **changes: Any) -> Decision:
         return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, life, **changes))
 
-    def heartbeat(self, broker: int, **said: Any) -> Decision:
+    def heartbeat(self, broker: int, *, commit: bool = True, **said: Any) -> Decision:
         """By default of a broker that has caught up."""
         registered = self.state.brokers.get(broker)
         fields = {
@@ -140,7 +140,7 @@ class Cluster:
             "want_shut_down": False,
             **said,
         }
-        return self.ask(ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**fields))
+        return self.ask(ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**fields), commit=commit)
 
     def create(
         self, name: str, *replicas: tuple[int, ...], configs: dict[str, str] | None = None
