@@ -30,6 +30,8 @@ SIGHTS = {
     "message duplicated",
     "message lost",
     "pre-vote refused",
+    "read at any replica",
+    "read given up",
     "read proved by a majority",
     "read refused",
     "stranger refused",

@@ -33,10 +33,11 @@ class BrokerConfig:
     """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        #: what was given, as it was given
+        #: what was given, as it was given; the old name of the id and the new stand for each other
         self.texts = dict(texts)
-        if "broker.id" in self.texts:
-            self.texts.setdefault("node.id", self.texts["broker.id"])
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if other in texts:
+                self.texts.setdefault(name, texts[other])
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
