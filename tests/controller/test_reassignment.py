@@ -180,7 +180,9 @@ def test_what_is_refused() -> None:
     assert code_of(reassign(cluster, (9,))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert code_of(reassign(cluster, ())) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert code_of(reassign(cluster, None)) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-    assert code_of(reassign(cluster, (1,), may_change=False)) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert (
+        code_of(reassign(cluster, (1,), may_change=False)) == ErrorCode.INVALID_REPLICATION_FACTOR
+    )
     assert code_of(reassign(cluster, (3, 1), may_change=False)) == ErrorCode.NONE
 
 

@@ -6,26 +6,10 @@ from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Protocol
 
     from kraftlog.controller.placement import Chance
     from kraftlog.controller.sessions import Sessions
     from kraftlog.types import Now, Uuid
-
-    class Configs(Protocol):
-        """What is known of configuration keys."""
-
-        def check(self, resource_type: int, key: str, value: str, /) -> str | None:
-            """What is wrong with a value, or with the key; None: nothing."""
-
-        def is_list(self, resource_type: int, key: str, /) -> bool:
-            """Whether values can be added to it and taken from it."""
-
-        def default(self, resource_type: int, key: str, /) -> str | None:
-            """What stands where nothing is set; None: nothing does, or the key is unknown."""
-
-        def keys(self, resource_type: int, /) -> tuple[str, ...]:
-            """All keys of a resource, sorted."""
 
 
 class ControllerConfig(Value):
@@ -51,7 +35,6 @@ class Context:
     __slots__ = (
         "chance",
         "config",
-        "configs",
         "new_id",
         "next_offset",
         "now",
@@ -62,14 +45,12 @@ class Context:
     def __init__(
         self,
         config: ControllerConfig,
-        configs: Configs,
         static: Mapping[str, str],
         sessions: Sessions,
         chance: Chance,
         new_id: Callable[[], Uuid],
     ) -> None:
         self.config = config
-        self.configs = configs
         #: What the node's own configuration file sets.
         self.static = static
         self.sessions = sessions

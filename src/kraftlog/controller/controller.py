@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from kraftlog.controller.context import Configs, ControllerConfig
+    from kraftlog.controller.context import ControllerConfig
     from kraftlog.controller.placement import Chance
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
@@ -63,7 +63,6 @@ class Controller:
         self,
         config: ControllerConfig,
         *,
-        configs: Configs,
         chance: Chance,
         new_id: Callable[[], Uuid],
         static: Mapping[str, str],
@@ -75,7 +74,7 @@ class Controller:
         self._proposed_to = -1
         #: What is done at intervals while active: when next, what, and how often.
         self._routines: dict[str, tuple[int, Callable[[State, int], list[Message]], int]] = {}
-        self._context = Context(config, configs, static, self.sessions, chance, new_id)
+        self._context = Context(config, static, self.sessions, chance, new_id)
         self._decisions: dict[int, Callable[[State, Any, Context], Decision]] = {}
 
     # The log -------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ class _NewTopic:
 def _new_topic(
     state: State, topic: topics_api.CreatableTopic, created: dict[str, str], context: Context
 ) -> _NewTopic | Refusal:
-    refusal = _refuse_name(state, topic.name, created) or _refuse_configs(topic, context)
+    refusal = _refuse_name(state, topic.name, created) or _refuse_configs(state, topic, context)
     if refusal is not None:
         return refusal
     placement = _placement(state, topic, context)
@@ -159,13 +159,15 @@ def invalid_name(name: str) -> str | None:
     return None
 
 
-def _refuse_configs(topic: topics_api.CreatableTopic, context: Context) -> Refusal | None:
+def _refuse_configs(
+    state: State, topic: topics_api.CreatableTopic, context: Context
+) -> Refusal | None:
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
         why = f"Null value not supported for topic configs: {','.join(unset)}"
         return Refusal(ErrorCode.INVALID_CONFIG, why)
     values = {config.name: config.value or "" for config in topic.configs}
-    return check_configs(context, TOPIC, values)
+    return check_configs(state, (TOPIC, topic.name), values, context)
 
 
 # Where the partitions go -------------------------------------------------------------------------
