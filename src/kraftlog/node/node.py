@@ -87,7 +87,6 @@ class Node:
         self.quorum.start(now)
 
     def _make_governing(self) -> Governing:
-        from kraftlog.config import checks
         from kraftlog.controller.context import ControllerConfig
         from kraftlog.controller.controller import Controller
         from kraftlog.node.governing import Governing
@@ -102,7 +101,6 @@ class Node:
                 session_timeout_ms=settings.broker_session_timeout_ms,
                 delete_topics=settings.delete_topic_enable,
             ),
-            configs=checks,
             chance=config.chance,
             new_id=config.new_id,
             static=settings.texts,
