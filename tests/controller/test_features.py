@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kraftlog.config.keys import BROKER
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import RECORDS_IN_BATCH, batches
 from kraftlog.errors import ErrorCode
@@ -47,8 +48,14 @@ def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **said:
 
 def test_a_level_goes_up_and_down() -> None:
     cluster = Cluster(brokers=1)
+    cluster.configure(BROKER, "1", {"min.insync.replicas": "2"})
     decision = update(cluster, ELR, 1)
-    assert decision.records == [FeatureLevelRecord(name=ELR, feature_level=1)]
+    assert decision.records == [
+        FeatureLevelRecord(name=ELR, feature_level=1),
+        # brokers may not differ in what the controller has to know of all of them
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
+        ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
+    ]
     assert [each.error_code for each in decision.response.results] == [0]
     assert update(cluster, ELR, 0, UNSAFE).records != []
     assert ELR not in cluster.committed.features

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from kraftlog.controller.state import ALL_BROKERS, ELR_FEATURE, MIN_ISR
-from kraftlog.metadata.replay import BROKER
+from kraftlog.controller.features import one_minimum
+from kraftlog.controller.state import ELR_FEATURE
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.metadata.versions import METADATA_LEVEL
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
-    ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
 )
@@ -49,14 +48,6 @@ def activation_records(
     records += bootstrap
     levels = {r.name: r.feature_level for r in bootstrap if isinstance(r, FeatureLevelRecord)}
     if levels.get(ELR_FEATURE):
-        # With eligible replicas the cluster has one minimum, and all have to know it.
-        records.append(
-            ConfigRecord(
-                resource_type=BROKER,
-                resource_name=ALL_BROKERS,
-                name=MIN_ISR,
-                value=static.get(MIN_ISR, "1"),
-            )
-        )
+        records += one_minimum(state, static)
     records.append(EndTransactionRecord())
     return records
