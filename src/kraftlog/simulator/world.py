@@ -224,8 +224,7 @@ class World:
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
         """The process may end between two of its actions: the first few happen, no more."""
-        rate = self.crash_permille.get(replica.id, 0) if self.crash_permille else 0
-        if not self._crash_chance.permille(rate):
+        if not self._crash_chance.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
         for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
