@@ -14,6 +14,9 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.keys import TABLES as KEY_TABLES
+from kraftlog.config.values import expected
 from tests.checklist import checklist_table
 from tests.citations import documented, is_test, linked
 from tests.tidy import ROOT, repository
@@ -67,9 +70,23 @@ def rules_table(files: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def settings_table(_: dict[str, str]) -> str:
+    """Every key that does something, of each kind of resource."""
+    lines = ["| key | type | default | accepted | what it does |", "|---|---|---|---|---|"]
+    for kind, keys in EFFECTIVE.items():
+        for name, what in sorted(keys.items()):
+            key = KEY_TABLES[kind].find(name)
+            assert key, f"{name} is no key"
+            default = "none" if key.default is None else f"`{key.default}`" if key.default else ""
+            cells = (f"`{name}`", key.type, default, expected(key).replace("|", "\\|"), what)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "rules": rules_table,
     "checklist": checklist_table,
+    "settings": settings_table,
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.effective import EFFECTIVE
 from kraftlog.config.endpoints import Listener, Voter
-from kraftlog.config.keys import BROKER_KEYS, find_broker_key
+from kraftlog.config.keys import BROKER_KEYS, TABLES, find_broker_key
 from kraftlog.config.properties import parse, parse_overrides
 from kraftlog.config.reading import REMOVED, read_config
 from kraftlog.config.setting import Setting
@@ -102,7 +102,7 @@ def test_keys_that_nobody_knows() -> None:
 
 
 def test_tables_of_names_hold_what_they_say() -> None:
-    assert all(BROKER_KEYS.find(name) for name in EFFECTIVE)
+    assert all(TABLES[kind].find(name) for kind, names in EFFECTIVE.items() for name in names)
     known = BROKER_KEYS.names()
     assert not [n for n in REMOVED if n in known or any(k.startswith(n) for k in known)]
 

@@ -33,10 +33,11 @@ class BrokerConfig:
     """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
-        #: what was given, as it was given
+        #: what was given, as it was given; the old name of the id and the new stand for each other
         self.texts = dict(texts)
-        if "broker.id" in self.texts:
-            self.texts.setdefault("node.id", self.texts["broker.id"])
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if other in texts:
+                self.texts.setdefault(name, texts[other])
         self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -155,6 +156,15 @@ class BrokerConfig:
             return self.broker_listeners
         given = self._parsed("advertised.listeners")
         return [it for it in given if it.name not in self._controllers()]
+
+    @property
+    def advertised_controller_listeners(self) -> list[Listener]:
+        """Where other nodes reach this controller."""
+        given = (
+            self._parsed("advertised.listeners") if self.is_given("advertised.listeners") else []
+        )
+        told = {it.name: it for it in given}
+        return [told.get(it.name, it) for it in self.controller_listeners]
 
     def _parsed(self, key: str) -> list[Listener]:
         protocols = self.protocols

@@ -6,13 +6,12 @@ DescribeConfigs and in docs/configuration.md.
 
 from __future__ import annotations
 
-#: Keys of a broker -> what they do.
-EFFECTIVE = {
+from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
+
+_BROKER = {
     "advertised.listeners": "What clients and other brokers are told to connect to.",
     "broker.id": "The old name of node.id.",
     "controller.listener.names": "The listeners through which controllers are reached.",
-    "controller.quorum.auto.join.enable": "Whether a controller asks by itself to become a voter.",
-    "controller.quorum.bootstrap.servers": "Where to ask for the quorum, as host:port.",
     "controller.quorum.voters": "The voters of a quorum that never changes, as id@host:port.",
     "listener.security.protocol.map": "Which security protocol each listener speaks.",
     "listeners": "Where the node listens, as NAME://host:port.",
@@ -23,5 +22,16 @@ EFFECTIVE = {
     "process.roles": "What this node is: broker, controller or both.",
 }
 
-#: Keys of a topic -> what they do.
-EFFECTIVE_FOR_TOPICS: dict[str, str] = {}
+_TOPIC: dict[str, str] = {}
+_GROUP: dict[str, str] = {}
+_CLIENT_METRICS: dict[str, str] = {}
+
+#: Resource type -> key -> what it does.
+EFFECTIVE = {TOPIC: _TOPIC, BROKER: _BROKER, GROUP: _GROUP, CLIENT_METRICS: _CLIENT_METRICS}
+
+_IDLE = "Known to Kafka, without effect here."
+
+
+def documentation(resource_type: int, name: str) -> str:
+    """What a key does, in a few words."""
+    return EFFECTIVE[resource_type].get(name, _IDLE)

@@ -136,20 +136,22 @@ TABLES = {
 }
 
 
-def find_broker_key(name: str) -> Key | None:
-    """A broker's key by its name or by that of its override for one listener.
-
-    `listener.name.<listener>.[<mechanism>.]<key>` is the key for that listener alone.
-    """
-    key = BROKER_KEYS.find(name)
-    if key is not None or not name.startswith(LISTENER_PREFIX):
-        return key
-    words = name.split(".")
-    for skipped in (3, 4):
-        base = BROKER_KEYS.find(".".join(words[skipped:]))
-        if base is not None:
-            return base.replace(name=name)
-    return None
-
-
 LISTENER_PREFIX = "listener.name."
+
+
+def find_broker_key(name: str) -> Key | None:
+    """A broker's key, by its name or by that of its override for one listener."""
+    base = base_name(name)
+    key = BROKER_KEYS.find(base)
+    return key if key is None or base == name else key.replace(name=name)
+
+
+def base_name(name: str) -> str:
+    """The key of which `listener.name.<listener>.[<mechanism>.]<key>` is that for one listener."""
+    if name.startswith(LISTENER_PREFIX):
+        words = name.split(".")
+        for skipped in (3, 4):
+            base = ".".join(words[skipped:])
+            if base in BROKER_KEYS.names():
+                return base
+    return name

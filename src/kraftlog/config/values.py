@@ -48,7 +48,7 @@ def to_text(value: Any) -> str | None:
         return "true" if value else "false"
     if isinstance(value, list):
         return ",".join(value)
-    return str(value)
+    return repr(value).replace("e+", "E").replace("e", "E")
 
 
 # Types -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.logstate.voters import ReplicaKey, VoterHistory, VoterSet
     from kraftlog.types import Now
 
 UNKNOWN = -1
@@ -127,15 +127,24 @@ class ProgressTable:
             and now.monotonic_ms - progress.fetched_at < within_ms
         )
 
-    def majority_end(self, voters: VoterSet, me: ReplicaKey, my_end: int) -> int:
-        """The largest offset that a majority of the voters has reached; -1: unknown."""
-        ends = []
-        my_id = me.id
+    def majority_end(self, history: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
+        """The largest offset that a majority of the voters has on disk; -1: unknown.
+
+        An observer acknowledges nothing: it fetches on before its disk is done. So a newcomer
+        counts only once it has fetched beyond the record that made it a voter, still uncommitted
+        as it lies behind the high watermark `mark`; from then on it knows.
+        """
+        voters, change = history.latest, history.latest_offset
+        before = history.committed(mark) if change >= mark else None
+        my_id, ends = me.id, []
         for voter_id, progress in self.of_voters(voters).items():
             if voter_id == my_id:
                 ends.append(my_end)
-            else:
-                ends.append(UNKNOWN if progress is None else progress.end_offset)
+                continue
+            end = UNKNOWN if progress is None else progress.end_offset
+            if before is not None and end <= change and before.voter(voter_id) is None:
+                end = UNKNOWN
+            ends.append(end)
         return sorted(ends, reverse=True)[voters.majority - 1]
 
     def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:
