@@ -23,6 +23,7 @@ from kraftlog.simulator.goals import (
 )
 from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
+from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
 
@@ -189,6 +190,7 @@ def mixture(world: World) -> Iterator[Goal]:
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
+    world.administrator.begin()
     faults.schedule(world, world.plan)
     yield passing(MIXTURE_MS)
     yield from heal_and_serve(world)
@@ -226,6 +228,7 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "late-copies": (reading_setting, late_copies),
     "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
     "quiet": (any_setting, quiet),
+    **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),
     "reads-anywhere": (any_setting, reads_anywhere),
 }
