@@ -14,7 +14,6 @@ from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages import describe_quorum as api
 
 if TYPE_CHECKING:
-
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.raft.describe import ReplicaDescription
