@@ -47,6 +47,7 @@ CASES = {
         ["-s"],
     ),
     "on all addresses": ("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", ["-s"]),
+    "on all addresses of IPv4": ("listeners=PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093", ["-s"]),
 }
 
 

@@ -158,12 +158,14 @@ def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | 
 
 
 def _only_voter(config: BrokerConfig) -> Voter:
-    from kraftlog.config.endpoints import Voter
+    from kraftlog.config.endpoints import META_ADDRESSES, Voter
 
     if not config.is_controller:
         raise ConfigError("--standalone: expected controller among process.roles")
     listener = config.advertised_controller_listeners[0]
-    return Voter(config.node_id, listener.host or "localhost", listener.port, _new_id())
+    is_anywhere = listener.host in {"", *META_ADDRESSES}
+    host = "localhost" if is_anywhere else listener.host
+    return Voter(config.node_id, host, listener.port, _new_id())
 
 
 def _initial_voters(text: str) -> list[Voter]:
