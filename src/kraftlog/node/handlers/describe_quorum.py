@@ -51,7 +51,7 @@ def answer(
         )
         for voter in voters
     ]
-    return api.DescribeQuorumResponse(error_code=ErrorCode.NONE, topics=topics, nodes=nodes)
+    return api.DescribeQuorumResponse(error_code=ErrorCode.NONE, topics=topics, nodes=nodes or ())
 
 
 def _partition(node: Node, topic: str, part: api.PartitionData, now: Now) -> api.PartitionResult:
