@@ -1,0 +1,61 @@
+"""What a decision may use beside the state: who we are, the time, chance and new ids."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kraftlog.controller.placement import Chance
+    from kraftlog.controller.sessions import Sessions
+    from kraftlog.types import Now, Uuid
+
+
+class ControllerConfig(Value):
+    node_id: int
+    cluster_id: str
+    default_partitions: int = 1
+    default_replication_factor: int = 1
+    #: A broker from which nothing was heard for so long is fenced.
+    session_timeout_ms: int = 9000
+    delete_topics: bool = True
+    #: Whether and how often leadership returns to preferred leaders, by itself.
+    rebalance_leaders: bool = True
+    rebalance_interval_ms: int = 300_000
+    #: How often leaderless partitions are looked at whose topics allow unclean elections.
+    unclean_interval_ms: int = 300_000
+    #: In how many elections at most one such look may end.
+    elections_at_once: int = 1000
+
+
+class Context:
+    """One for each controller; `now` and `next_offset` are those of the request being decided."""
+
+    __slots__ = (
+        "chance",
+        "config",
+        "new_id",
+        "next_offset",
+        "now",
+        "sessions",
+        "static",
+    )
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        static: Mapping[str, str],
+        sessions: Sessions,
+        chance: Chance,
+        new_id: Callable[[], Uuid],
+    ) -> None:
+        self.config = config
+        #: What the node's own configuration file sets.
+        self.static = static
+        self.sessions = sessions
+        self.chance = chance
+        self.new_id = new_id
+        self.now: Now
+        #: The offset that the first record of a decision will have.
+        self.next_offset = 0
