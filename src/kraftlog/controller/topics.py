@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kraftlog.controller.configs import check_configs, described_configs
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.partition_change import default_directory
@@ -50,13 +52,13 @@ def decide_create_topics(
     if _asked_for(request) > RECORDS_IN_BATCH:
         why = "Excessively large number of partitions per request."
         return _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why))
-    names = [topic.name for topic in request.topics]
+    named = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
     created: dict[str, str] = {}
     for topic in {topic.name: topic for topic in request.topics}.values():
         made: _NewTopic | Refusal
-        if names.count(topic.name) > 1:
+        if named[topic.name] > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
             made = _new_topic(state, topic, created, context)
@@ -299,17 +301,14 @@ def decide_delete_topics(
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, NULL_UUID) for name in request.topic_names]
     found = [_find(state, name, topic_id) for name, topic_id in asked]
-    counted: dict[Uuid, int] = {}
-    for topic in found:
-        if not isinstance(topic, Refusal):
-            counted[topic.id] = counted.get(topic.id, 0) + 1
+    named = Counter(topic.id for topic in found if not isinstance(topic, Refusal))
     records: list[Message] = []
     results = []
     for (name, topic_id), topic in zip(asked, found, strict=True):
         outcome: TopicImage | Refusal = topic
         if not context.config.delete_topics:
             outcome = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        elif not isinstance(topic, Refusal) and counted[topic.id] > 1:
+        elif not isinstance(topic, Refusal) and named[topic.id] > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "The same topic is named twice.")
         if isinstance(outcome, Refusal):
             result = deletion_api.DeletableTopicResult(
