@@ -126,6 +126,8 @@ def _refusal(slot: Slot, request: Any, code: int) -> Any:
         return response(
             error_code=code, generation_id=-1, protocol_name="", leader="", member_id="", members=()
         )
+    if key == ApiKey.OFFSET_DELETE:
+        return response(error_code=code, topics=())
     if key == ApiKey.SYNC_GROUP:
         return response(error_code=code, assignment=b"")
     return response(error_code=code)
