@@ -41,7 +41,7 @@ _BROKER = {
     "unclean.leader.election.enable": "As for topics, for those that say nothing of it.",
 }
 _TOPIC = {
-    "min.insync.replicas": "How many in sync are enough to elect by; producers are not held to it yet.",
+    "min.insync.replicas": "How many in sync are enough to elect by, not yet to produce.",
     "unclean.leader.election.enable": "Whether a replica that lacks records may lead.",
 }
 _GROUP: dict[str, str] = {}
