@@ -219,12 +219,13 @@ class RecordedWorld(World):
             replica.paused,
             core.version > core.durable_version,
             tuple(zip(log.epochs.epochs, log.epochs.starts, strict=True)),
+            log.start,
         )
 
     def _state_on_disk(self, replica: Replica) -> State:
         """What a replica that does not run will find when it starts."""
         disk = replica.disk
-        key = replica.incarnation, replica.lives, disk.cuts
+        key = replica.incarnation, replica.lives, disk.cuts, disk.start
         known = self._down.get(replica.id)
         if known is not None and known[0] == key:
             return known[1]
@@ -243,6 +244,7 @@ class RecordedWorld(World):
             paused=False,
             writing=False,
             epochs=tuple(epochs.items()),
+            start=disk.start,
         )
         self._down[replica.id] = key, state
         return state
@@ -257,7 +259,7 @@ class RecordedWorld(World):
         super().note(replica, what, detail)
         if what == "starts" and replica is not None:
             disk = replica.disk
-            text = sentences.started(replica.id, disk.end, disk.election.epoch)
+            text = sentences.started(replica.id, disk.start, disk.end, disk.election.epoch)
             self.tell(replica.id, "fault", text)
         elif what == "fault" and detail.kind in sentences.STRIKES:
             self.tell(-1, "fault", sentences.STRIKES[detail.kind])

@@ -6,7 +6,7 @@ of it. `docs/simulator.md` says where each comes from.
 
 from __future__ import annotations
 
-from kraftlog.simulator import faults
+from kraftlog.simulator import faults, snapshot_host
 from kraftlog.simulator.goals import (
     all_reached,
     any_reached,
@@ -21,6 +21,7 @@ from kraftlog.simulator.goals import (
     log_end,
 )
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
+from kraftlog.simulator.snapshot_scenarios import SNAPSHOT_SCENARIOS
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
 
@@ -187,6 +188,7 @@ def mixture(world: World) -> Iterator[Goal]:
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
+    snapshot_host.take_now_and_then(world)
     faults.schedule(world, world.plan)
     yield passing(MIXTURE_MS)
     yield from heal_and_serve(world)
@@ -209,6 +211,7 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
     "quiet": (any_setting, quiet),
     "mixture": (any_setting, mixture),
+    **SNAPSHOT_SCENARIOS,
 }
 #: The seven that both simulators play, for comparing their speed.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

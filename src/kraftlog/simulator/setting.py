@@ -25,6 +25,9 @@ class Setting(Value):
     read_gap_ms: tuple[int, int] = (0, 0)
     request_timeout_ms: int = 3000
     batches_per_fetch: int = 1000
+    #: How often some replica takes a snapshot, and how much of one an answer holds.
+    snapshot_gap_ms: tuple[int, int] = (0, 0)
+    chunk_bytes: int = 1000
 
 
 #: Kafka's simulation uses these times.
@@ -72,4 +75,6 @@ def any_setting(chance: Chance) -> Setting:
         read_gap_ms=chance.pick([(20, 100), (100, 800)]),
         request_timeout_ms=chance.pick([1000, 2000, 3000]),
         batches_per_fetch=chance.pick([1000, 1000, 3, 1]),
+        snapshot_gap_ms=chance.pick([(0, 0), (50, 400), (200, 2000), (1000, 5000)]),
+        chunk_bytes=chance.pick([1000, 100, 40]),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from kraftlog.logstate.voters import voters_by_id
+from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.faults import Fault
     from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.snapshot import Snapshot
 
 FULL_CHECK_EVERY = 1000
 
@@ -71,6 +73,7 @@ class World:
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
         self.pause_chance = self.chance("pauses")
+        self.snapshot_chance = self.chance("snapshots")
         self._crash_chance = self.chance("crash points")
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
@@ -156,6 +159,11 @@ class World:
             for look in self._on["on_commit"]:
                 look(replica, core, high_watermark)
             replica.seen_high_watermark = high_watermark
+        if core.log.snapshot is not replica.seen_snapshot:
+            self.progress += 1
+            replica.seen_snapshot = core.log.snapshot
+            for look in self._on["on_snapshot"]:
+                look(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
             self.full_check()
 
@@ -201,7 +209,18 @@ class World:
     def apply(self, replica: Replica, offset: int) -> None:
         for look in self._on["on_apply"]:
             look(replica, offset)
+        disk = replica.disk
         replica.applied = offset
+        replica.state = disk.chains[disk.position_before(offset)]
+
+    def loads(self, replica: Replica, snapshot: Snapshot) -> None:
+        """A snapshot is about to take the place of a log."""
+        for look in self._on["on_load"]:
+            look(replica, snapshot)
+
+    def serves(self, replica: Replica, epoch: int) -> None:
+        for look in self._on["on_serve"]:
+            look(replica, epoch)
 
     # Disks and processes ---------------------------------------------------------------------
 
@@ -230,12 +249,22 @@ class World:
         self.saw("crash between two actions")
         for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
             replica.carry_out(effect)
+        self._crash(replica)
+        raise Crash
+
+    def crashes_at(self, replica: Replica, permille: int) -> bool:
+        """The same in the middle of an action that is rare."""
+        if replica.id not in self.crash_permille or not self._crash_chance.permille(permille):
+            return False
+        self._crash(replica)
+        return True
+
+    def _crash(self, replica: Replica) -> None:
         if self._crash_chance.below(2):
             self.lose_power(replica)
         else:
             self.kill(replica)
         self.at(self.time + 50 + self._crash_chance.below(2000), self.start, replica)
-        raise Crash
 
     def kill(self, replica: Replica) -> None:
         """The process ends; its machine, and what was written without sync, stay."""
@@ -259,6 +288,7 @@ class World:
         if replica.writing is not None and self._disk_chance.below(2):
             replica.disk.election = replica.writing.state
             self.persisted(replica, replica.writing.state)
+        snapshot_host.crash(replica, self._disk_chance)
         replica.kill()
 
     def start(self, replica: Replica) -> None:

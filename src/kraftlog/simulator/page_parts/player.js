@@ -153,7 +153,7 @@ function toggle(set, what) {
 const PRESETS = {
   everything: KINDS,
   elections: ["pre-vote", "vote", "begin", "end", "role", "fault"],
-  replication: ["fetch", "log", "commit", "client", "fault"],
+  replication: ["fetch", "snapshot", "log", "commit", "client", "fault"],
   "the story": ["vote", "role", "fault"],
 };
 
