@@ -12,6 +12,7 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Answered,
     Asked,
+    ClusterIdKnown,
     DropPrefix,
     Fetch,
     FetchAnswer,
@@ -154,7 +155,7 @@ def downloading(**how: Any) -> Solo:
     """A follower whose leader's log starts behind its own end; it has asked for the first chunk."""
     solo = loyal(**how)
     (asked,) = sends(solo.answer(2, solo.fetched(snapshot=BEHIND))).values()
-    assert asked == SnapshotFetch("cluster", key(1), 5, BEHIND, 0, 8 << 20)
+    assert asked == SnapshotFetch(solo.core.cluster_id, key(1), 5, BEHIND, 0, 8 << 20)
     return solo
 
 
@@ -281,6 +282,14 @@ def test_q38_who_knows_no_leader_when_a_snapshot_is_in_place_asks_nobody() -> No
     assert solo.core.election.leader_id == -1
     assert sends(solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))) == {}
     assert solo.core.log.start == 30
+
+
+def test_q29_a_snapshot_tells_the_id_of_the_cluster() -> None:
+    solo = installing(cluster_id=None)
+    voters = voters_of(1, 2, 3).replace(cluster_id="cluster")
+    effects = solo.step(SnapshotInstalled(BEHIND, voters))
+    assert of(ClusterIdKnown, effects) == [ClusterIdKnown("cluster")]
+    assert sends(effects)[2].cluster_id == "cluster"
 
 
 def test_q38_a_snapshot_that_holds_nothing_new_is_not_fetched() -> None:

@@ -44,11 +44,6 @@ class State(Image):
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._undoings: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
-    def maps(self) -> dict[str, dict[Any, Any]]:
-        held = super().maps()
-        del held["colliding"]
-        return held
-
     # Proposing -----------------------------------------------------------------------------------
 
     def proposed(self, records: Iterable[Message], last_offset: int) -> None:
@@ -80,7 +75,7 @@ class State(Image):
             self._journal.append((held, key, before))
         held[key] = value
         if held is self.partitions:
-            self.index.change(None if before is ABSENT else before, value)
+            self.index.change(key, None if before is ABSENT else before, value)
         elif held is self.topic_ids:
             self.colliding.setdefault(collision_name(key), {})[key] = None
 
@@ -89,7 +84,7 @@ class State(Image):
         if self._journal is not None:
             self._journal.append((held, key, before))
         if held is self.partitions:
-            self.index.change(before, None)
+            self.index.change(key, before, None)
         elif held is self.topic_ids:
             alike = self.colliding[collision_name(key)]
             del alike[key]

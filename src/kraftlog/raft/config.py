@@ -12,6 +12,8 @@ class RaftConfig(Value):
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
+    #: How long a linearizable read may wait before the client tries elsewhere (P6).
+    read_timeout_ms: int = 5000
     max_fetch_bytes: int = 8 << 20
     #: What one batch may hold; Kafka's figure.
     max_batch_bytes: int = 8 << 20

@@ -33,7 +33,7 @@ def fetch_from(core: RaftCore, peer: int) -> None:
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )
-    unflushed = core.is_voter and log.flushed < log.end
+    unflushed = core.may_stand and log.flushed < log.end
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
@@ -69,10 +69,12 @@ def _append(core: RaftCore, answer: FetchAnswer) -> None:
     """Take the batches that fit; the rest is dropped: it is not what was asked for."""
     log = core.log
     role = core.role
+    epoch = log.last_epoch
     for batch in answer.batches:
-        if batch.base_offset != log.end or not log.last_epoch <= batch.epoch <= answer.epoch:
+        if batch.base_offset != log.end or not epoch <= batch.epoch <= answer.epoch:
             return
         log.append(batch)
+        epoch = batch.epoch
         core.effect(Append(batch))
         if batch.voters is not None:
             core.settle_voters()
@@ -85,9 +87,20 @@ def advance(core: RaftCore, high_watermark: int) -> None:
     log = core.log
     known = min(high_watermark, log.end)
     if known > log.high_watermark:
-        log.high_watermark = known
+        before, log.high_watermark = log.high_watermark, known
+        passed_voters = (
+            log.voters.latest_offset >= before and before <= log.voters.members_since < known
+        )
         core.effect(Committed(known))
-        cluster_id = log.voters.committed(known).cluster_id
-        if core.cluster_id is None and cluster_id is not None:
-            core.cluster_id = cluster_id
-            core.effect(ClusterIdKnown(cluster_id))
+        if passed_voters:
+            core.settle_voters()  # its own removal may be committed now
+        if core.cluster_id is None:
+            learn_cluster_id(core)
+
+
+def learn_cluster_id(core: RaftCore) -> None:
+    """Q29: it stands in the newest committed record of voters, if one says it."""
+    cluster_id = core.log.voters.committed(core.log.high_watermark).cluster_id
+    if cluster_id is not None:
+        core.cluster_id = cluster_id
+        core.effect(ClusterIdKnown(cluster_id))

@@ -8,7 +8,7 @@ in place of its log and goes on behind it.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft import quorum
+from kraftlog.raft import fetching, quorum
 from kraftlog.raft.messages import (
     DropPrefix,
     InstallSnapshot,
@@ -137,6 +137,8 @@ def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
     role = core.role
     assert role.name != quorum.LEADER, "who leads holds all that is committed"
     core.log.start_at(installed.id, installed.voters)
+    if core.cluster_id is None:
+        fetching.learn_cluster_id(core)
     core.settle_voters()
     if core.role is role:
         role.on_snapshot_installed(core)

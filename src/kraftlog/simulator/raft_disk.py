@@ -29,6 +29,7 @@ class RaftDisk:
         "bases",
         "batches",
         "chains",
+        "cluster_id",
         "cuts",
         "download",
         "dropped",
@@ -47,6 +48,8 @@ class RaftDisk:
         #: Counts truncations: a sync that began before one says nothing about what came after.
         self.cuts = 0
         self.election = ElectionState()
+        #: As `meta.properties` has it; None until it is known (Q29).
+        self.cluster_id: str | None = None
         self.dropped = 0
         #: The newest snapshot, whole and durable; and one that is being fetched.
         self.snapshot: Snapshot | None = None

@@ -12,6 +12,7 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Append,
+    ClusterIdKnown,
     Committed,
     DropPrefix,
     ElectionDurable,
@@ -49,6 +50,11 @@ if TYPE_CHECKING:
 CLUSTER = "cluster"
 
 
+def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
+    """A wiped disk has another directory id."""
+    return ReplicaKey(replica_id, bytes(14) + bytes([wipes, replica_id + 1]))
+
+
 class Crash(Exception):  # noqa: N818 - a process ends between two of its actions; nothing is wrong
     """Unwinds the stack of a process that is killed in the middle of what it does."""
 
@@ -60,11 +66,16 @@ class Replica:
         self.world = world
         self.id = replica_id
         self.disk = RaftDisk()
+        if replica_id < world.setting.voters:
+            self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
         self.core: RaftCore | None = None
         self.incarnation = 0
         #: Wiped disks; and with those that went back to an old copy.
         self.wipes = 0
         self.lives = 0
+        self.wiped_at = -1
+        #: Who votes, before the log says so: what an empty directory is formatted with, or told.
+        self.bootstrap = world.voters
         self.machine_up = True
         #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
         self.clock_base = 0
@@ -90,6 +101,8 @@ class Replica:
         self.seen_role: Any = None
         self.seen_election: Any = None
         self.seen_high_watermark = 0
+        self.seen_voters: Any = None
+        self.seen_set: Any = None
         self.seen_snapshot: Any = None
         #: The toy state machine: all before `applied` in order makes its state; the epoch that it
         #: was told to lead, and the one that it will be told to once it has applied enough.
@@ -104,8 +117,7 @@ class Replica:
 
     @property
     def key(self) -> ReplicaKey:
-        """A wiped disk has another directory id."""
-        return ReplicaKey(self.id, bytes(14) + bytes([self.wipes, self.id + 1]))
+        return directory_of(self.id, self.wipes)
 
     # Life ------------------------------------------------------------------------------------
 
@@ -122,7 +134,7 @@ class Replica:
             if batch.epoch > epochs.latest:
                 epochs.assign(batch.epoch, batch.base_offset)
         kept = disk.snapshot
-        history = VoterHistory(world.voters if kept is None else kept.voters)
+        history = VoterHistory(self.bootstrap if kept is None else kept.voters)
         for batch in log_itself:
             if batch.voters is not None:
                 history.append(batch.base_offset, batch.voters)
@@ -136,7 +148,7 @@ class Replica:
         self.read_clock()
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
-        self.core = RaftCore(self.key, log, disk.election, config, self.now, CLUSTER)
+        self.core = RaftCore(self.key, log, disk.election, config, self.now, disk.cluster_id)
         self.core.announce(self.now)
         world.started(self)
         self.settle()
@@ -162,7 +174,11 @@ class Replica:
         """While it is down: nothing is left, or an old copy with so many batches."""
         assert self.core is None, "a process does not survive its disk"
         self.lives += 1
-        self.wipes += kept == 0
+        if kept == 0:
+            self.wipes += 1
+            self.disk.cluster_id = None
+            self.wiped_at = self.world.time
+            self.bootstrap = self.world.newest_voters()
         self.disk.roll_back(kept)
         old = self.disk.batches[-1].epoch if self.disk.batches else 0
         self.disk.election = ElectionState(old)
@@ -227,6 +243,14 @@ class Replica:
         self.settle()
         return error
 
+    def change(self, kind: str, slot: Any, what: Any) -> int:
+        """One of the core's changes of the voters, by its name; the code of a refusal."""
+        core = self.core
+        assert core is not None, "only a running process is asked"
+        error: int = getattr(core, kind)(slot, what, self.read_clock())
+        self.settle()
+        return error
+
     def shut_down(self) -> None:
         core = self.core
         assert core is not None, "only a running process is asked"
@@ -251,18 +275,20 @@ class Replica:
 
     def settle(self) -> None:
         """Carry out what the core wants, until it wants no more; then look at the result."""
-        core = self.core
+        core, world = self.core, self.world
         assert core is not None
+        carry = _CARRY
         try:
             while effects := core.take_effects():
-                self.world.may_crash(self, effects)
+                if world.crash_permille:
+                    world.may_crash(self, effects)
                 for effect in effects:
-                    _CARRY[type(effect)](self, effect)
+                    carry[type(effect)](self, effect)
                 self._use_disk(core)
         except Crash:
             return
         self._arm()
-        self.world.check(self, core)
+        world.check(self, core)
 
     def carry_out(self, effect: Any) -> None:
         _CARRY[type(effect)](self, effect)
@@ -409,8 +435,16 @@ class Replica:
             self.serves, self.to_serve = self.to_serve, -1
             self.world.serves(self, self.serves)
 
+    def _cluster_id_known(self, effect: ClusterIdKnown) -> None:
+        self.disk.cluster_id = effect.cluster_id
+        self.world.saw("cluster id learned")
+
     def _proposed(self, effect: Proposed) -> None:
-        self.world.workload.proposed(effect.slot, effect.error, effect.offset)
+        slot = effect.slot
+        if isinstance(slot, int):
+            self.world.workload.proposed(slot, effect.error, effect.offset)
+        else:
+            slot.decided(effect.error, effect.offset)  # an administrator's
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self.world.note(self, "sees leader", effect)
@@ -482,6 +516,7 @@ _CARRY: dict[type, Any] = {
     Send: Replica._send,
     Reply: Replica._reply,
     PersistElection: Replica._persist,
+    ClusterIdKnown: Replica._cluster_id_known,
     Committed: Replica._committed,
     DropPrefix: snapshot_host.drop_prefix,
     WriteSnapshot: snapshot_host.write,

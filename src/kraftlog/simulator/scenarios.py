@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.simulator import faults, snapshot_host
 from kraftlog.simulator.goals import (
+    HEALING_MS,
     all_reached,
     any_reached,
     begin,
@@ -20,8 +21,10 @@ from kraftlog.simulator.goals import (
     led_by_another,
     log_end,
 )
+from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
 from kraftlog.simulator.snapshot_scenarios import SNAPSHOT_SCENARIOS
+from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
 
@@ -189,9 +192,26 @@ def mixture(world: World) -> Iterator[Goal]:
         world.start(replica)
     world.workload.begin()
     snapshot_host.take_now_and_then(world)
+    world.administrator.begin()
     faults.schedule(world, world.plan)
     yield passing(MIXTURE_MS)
     yield from heal_and_serve(world)
+
+
+def reads_anywhere(world: World) -> Iterator[Goal]:
+    """P6: the same with clients that read at every replica; in the end each of them answers."""
+    readers = Readers(world)
+    yield from mixture(world)
+    world.workload.stop()
+    yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
+    for beside in list(readers.beside.values()):
+        answered = world.workload.reads_answered
+        readers.read_at(beside)
+        yield Goal(
+            f"{beside.replica} answers a read",
+            lambda answered=answered: world.workload.reads_answered > answered,
+            HEALING_MS,
+        )
 
 
 MIXTURE_MS = 12_000
@@ -210,8 +230,12 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "late-copies": (reading_setting, late_copies),
     "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
     "quiet": (any_setting, quiet),
+    **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),
     **SNAPSHOT_SCENARIOS,
+    "reads-anywhere": (any_setting, reads_anywhere),
 }
+#: Those with faults of the seed's choice.
+WITH_FAULTS = {"mixture", "reads-anywhere"}
 #: The seven that both simulators play, for comparing their speed.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from kraftlog.logstate.voters import voters_by_id
+from kraftlog.logstate.voters import Voter, VoterSet, voters_by_id
 from kraftlog.simulator import snapshot_host
+from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
 from kraftlog.simulator.oracle import Oracle
-from kraftlog.simulator.replica import Crash, Replica
+from kraftlog.simulator.replica import Crash, Replica, directory_of
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
+    from kraftlog.simulator.administrator import Change
     from kraftlog.simulator.faults import Fault
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.snapshot import Snapshot
@@ -44,6 +46,14 @@ class Goal(Value):
 
 def passing(ms: int) -> Goal:
     return Goal("time passes", None, ms, required=False)
+
+
+def first_voters(setting: Setting) -> VoterSet:
+    """By their directories, as they were formatted, or by their ids alone."""
+    ids = range(setting.voters)
+    if setting.dynamic:
+        return VoterSet(tuple([Voter(directory_of(replica_id, 0)) for replica_id in ids]))
+    return voters_by_id(*ids)
 
 
 class World:
@@ -69,7 +79,8 @@ class World:
         self.sights: dict[str, int] = {}
         #: Changes whenever a goal might have been reached.
         self.progress = 0
-        self.voters = voters_by_id(*range(setting.voters))
+        #: Who votes in an empty log.
+        self.voters = first_voters(setting)
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
         self.pause_chance = self.chance("pauses")
@@ -78,6 +89,8 @@ class World:
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
+        #: What a process took for committed when it crashed before anybody could look.
+        self._claimed = 0
         #: Replicas that claim to lead, by what the newest step of each has shown.
         self.leaders: dict[int, int] = {}
         self.replicas = {
@@ -86,11 +99,16 @@ class World:
         }
         self.network = Network(self)
         self.workload = Workload(self)
+        self.administrator = Administrator(self)
         self.invariants = make_invariants(self)
         self._on = {
             hook: tuple([getattr(one, hook) for one in self.invariants if one.implements(hook)])
             for hook in HOOKS
         }
+
+    def listen(self, hook: str, look: Callable[..., None]) -> None:
+        """Be told what the invariants are told, after them."""
+        self._on[hook] += (look,)
 
     # Time ------------------------------------------------------------------------------------
 
@@ -164,8 +182,21 @@ class World:
             replica.seen_snapshot = core.log.snapshot
             for look in self._on["on_snapshot"]:
                 look(replica, core)
+        if core.log.voters.entries is not replica.seen_voters:
+            self._see_voters(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
             self.full_check()
+
+    def _see_voters(self, replica: Replica, core: RaftCore) -> None:
+        """Another voter set may be in force."""
+        self.progress += 1
+        for look in self._on["on_voters"]:
+            look(replica, core)
+        before, entries = replica.seen_voters, core.log.voters.entries
+        newest = entries[-1][0] if entries else -1
+        if before and before[-1][0] >= core.log.start and newest < before[-1][0]:
+            self.saw("voter change rolled back by truncation")
+        replica.seen_voters, replica.seen_set = entries, core.log.voter_set
 
     def _note_sights(self, replica: Replica, core: RaftCore) -> None:
         name = core.role.name
@@ -174,8 +205,14 @@ class World:
             self.elections += 1
             if self.elections > 1:
                 self.saw("leader change")
+                if core.log.voters.latest_offset >= max(core.log.high_watermark, 1):
+                    self.saw("leader change during a voter change")
         elif name == "resigned" and before == "leader":
-            self.saw("leader resigned")
+            self.saw("leader resigned" if core.is_voter else "leader removed itself")
+        elif before == "observer" and name != before:
+            self.saw("observer promoted")
+        elif name == "observer" and before not in {None, name}:
+            self.saw("voter became an observer")
 
     def full_check(self, *, final: bool = False) -> None:
         for look in self._on["on_full_check"]:
@@ -200,6 +237,12 @@ class World:
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:
             look(replica, batch)
+
+    def made(self, change: Change, end_offset: int) -> None:
+        """An administrator was told that a change is committed."""
+        self.saw(f"change made: {change.kind}")
+        for look in self._on["on_change"]:
+            look(change, end_offset)
 
     def truncated(self, replica: Replica, offset: int) -> None:
         self.saw("truncation")
@@ -243,10 +286,11 @@ class World:
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
         """The process may end between two of its actions: the first few happen, no more."""
-        rate = self.crash_permille.get(replica.id, 0) if self.crash_permille else 0
-        if not self._crash_chance.permille(rate):
+        if not self._crash_chance.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
+        assert replica.core is not None
+        self._claimed = max(self._claimed, replica.core.log.high_watermark)
         for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
             replica.carry_out(effect)
         self._crash(replica)
@@ -320,6 +364,15 @@ class World:
             if election.epoch != epoch or election.leader_id != leader.id:
                 return None
         return leader
+
+    @property
+    def known_to_be_committed(self) -> int:
+        return max(self.oracle.committed_end, self._claimed)
+
+    def newest_voters(self) -> VoterSet:
+        """The newest set that is committed."""
+        recorded = [b.voters for b in self.oracle.committed_batches if b.voters is not None]
+        return recorded[-1] if recorded else self.voters
 
     def high_watermarks(self) -> dict[int, int]:
         """Of the replicas that run."""

@@ -115,7 +115,6 @@ class Leader(Role):
     def propose(self, core: RaftCore, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
         self.answer_when_committed(core, slot, core.log.end)
-        self.advance(core)
 
     def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
         """Tell `slot` once everything before `offset` is committed."""
@@ -151,7 +150,8 @@ class Leader(Role):
     def advance(self, core: RaftCore) -> None:
         """Q21: commit what a majority holds durably, from the first record of the epoch on."""
         log = core.log
-        end = self.progress.majority_end(log.voter_set, core.me, log.flushed)
+        mark = log.high_watermark
+        end = self.progress.majority_end(log.voters, core.me, log.flushed, mark)
         if end <= self.epoch_start or end <= log.high_watermark:
             return
         fetching.advance(core, end)
@@ -237,20 +237,21 @@ class Leader(Role):
             log.high_watermark, fetch.offset
         )
 
-    def answer(self, core: RaftCore, asked: Asked, fetch: Fetch, **what: Any) -> None:
+    def answer(
+        self, core: RaftCore, asked: Asked, fetch: Fetch, error: int = ErrorCode.NONE, **what: Any
+    ) -> None:
+        """With an error, with what must come first, or with records."""
         self.events += 1
         progress = self.progress.replicas.get(fetch.replica)
         if progress is not None:
             progress.channel = asked.channel
             progress.answered_number = asked.number
             progress.answered_at = self.events
-        if not what:
+        if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
+        election = core.election
         body = FetchAnswer(
-            error=what.pop("error", ErrorCode.NONE),
-            high_watermark=core.log.high_watermark,
-            **core.leader_and_epoch,
-            **what,
+            error, election.leader_id, election.epoch, core.log.high_watermark, **what
         )
         core.reply(asked.slot, body)
 
@@ -369,6 +370,8 @@ class Leader(Role):
             self.answer_parked(core)
         elif name.startswith("tell "):
             self.tell(core, int(name[5:]))
+        elif name == changes.LEAVE:
+            self.hand_over(core)
         elif name == "majority":
             limit = core.config.fetch_timeout_ms * 3 // 2
             if core.now.monotonic_ms - self.majority_heard_at(core) >= limit:
@@ -392,6 +395,18 @@ class Leader(Role):
                 self.tell(core, peer)
         self.watch_majority(core)
         self.advance(core)
+
+    def leave_last(self, core: RaftCore) -> None:
+        """R5: hand over to somebody who holds the whole log, as nobody else might be elected.
+
+        Until somebody does, nothing more is proposed, but not for long (Ongaro's thesis, 3.10).
+        """
+        voters, end = core.log.voter_set, core.log.end
+        others = [self.progress.of_voter(voters, peer) for peer in core.others]
+        if any(progress is not None and progress.end_offset >= end for progress in others):
+            self.hand_over(core)
+        elif changes.LEAVE not in core.timers:
+            core.arm(changes.LEAVE, core.config.election_timeout_ms)
 
     def hand_over(self, core: RaftCore) -> None:
         """Stop leading in order, naming who should come next (Q17)."""

@@ -20,7 +20,8 @@ class ServesLateEnough(Invariant):
     def on_serve(self, replica: Replica, epoch: int) -> None:
         core, batches = replica.core, replica.disk.batches
         assert core is not None
-        if core.election.epoch == epoch and core.election.leader_id != replica.id:
+        # By the end of the step it may have resigned.
+        if core.election.epoch == epoch and core.election.leader_id not in {-1, replica.id}:
             self.fails(f"replica {replica.id} serves epoch {epoch}, {core.election} leads")
         first = bisect_left(batches, epoch, key=lambda batch: batch.epoch)
         if first == len(batches) or replica.applied <= batches[first].last_offset:
