@@ -137,6 +137,7 @@ def note_request(replica: Replica, body: Any) -> None:
 def write(replica: Replica, effect: WriteSnapshot) -> None:
     """The first piece begins a new file; each other goes behind the one before."""
     disk = replica.disk
+    replica.world.progress += 1
     if effect.position == 0:
         disk.download = effect.id, b""
     if disk.download is None or disk.download[0] != effect.id:
@@ -155,6 +156,7 @@ def install(replica: Replica, effect: InstallSnapshot) -> None:
     if whole is None or whole.id != effect.id:
         raise Violation(NAME, f"replica {replica.id}: {effect.id} is not what was written")
     replica.snapshots.installing = whole
+    world.progress += 1
     world.at(world.time + 1 + world.disk_ms(replica), _installed, replica, replica.incarnation)
 
 

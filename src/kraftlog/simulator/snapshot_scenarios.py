@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Fetching a snapshot takes so many answers and more.
 SMALL_CHUNK = 20
+#: Long enough for another leader to be elected, and to be followed.
+SLOW_INSTALL_MS = 1000
 
 
 def in_small_chunks(fewest_voters: int) -> Callable[[Chance], Setting]:
@@ -105,8 +107,12 @@ def snapshot_race(world: World) -> Iterator[Goal]:
     world.network.heal()
     yield Goal("a download has begun", lambda: victim.disk.download is not None, 60_000)
     chance, leader = world.chance("script"), leader_of(world)
-    what = chance.below(4)
-    if what == 0:
+    what = chance.below(6)
+    if what >= 4:
+        world.slow_disks[victim.id] = SLOW_INSTALL_MS
+        yield Goal("it is whole", lambda: victim.snapshots.installing is not None, 60_000)
+        leader.shut_down()
+    elif what == 0:
         world.network.isolate(leader.id)
     elif what == 1:
         world.kill(leader)
@@ -115,8 +121,6 @@ def snapshot_race(world: World) -> Iterator[Goal]:
     else:
         world.network.reset(victim, leader)
     yield passing(chance.below(200))
-    if leader.core is not None and what == 3:
-        yield take_everywhere(world, victim)
     yield all_reached(world, highest_mark(world) + 10, [victim.id])
     expect_sight(world, "snapshot installed")
     yield from heal_and_serve(world)
