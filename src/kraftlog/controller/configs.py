@@ -210,6 +210,8 @@ def check_configs(
     state: State, resource: tuple[int, str], values: Mapping[str, str], context: Context
 ) -> Refusal | None:
     """Why a resource can't be configured so."""
+    if not values:
+        return None
     wrong = None
     for key, value in values.items():
         if len(value) > LONGEST_VALUE:
