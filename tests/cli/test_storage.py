@@ -289,3 +289,16 @@ def test_overrides(tmp_path: Path) -> None:
     assert warnings[-1].endswith(", num.network.threads")
     with pytest.raises(ConfigError, match=r"server\.properties: node\.id=x: expected"):
         load_config(path, {"node.id": "x"})
+
+
+def test_a_node_starts_with_one_directory_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says so before it writes anything."""
+    path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
+    assert main(["start", path]) == 1
+    assert (
+        f"metadata.log.dir={tmp_path}/meta: expected the directory of log.dirs, {tmp_path}/data"
+        in capsys.readouterr().err
+    )
+    assert files_in(tmp_path) == ["server.properties"]
