@@ -5,7 +5,7 @@ Every change of a partition goes through here, so that the rules stand in one pl
    only where that is allowed, and then it is marked as recovering (V2);
  - a new leader begins a leader epoch, so does a replica that goes; a growing ISR does not;
  - any change begins a partition epoch, and what changes nothing leaves no record;
- - a reassignment is complete when all replicas that stay or come are in sync (V10).
+ - a reassignment is complete when all replicas that come are in sync (V10).
 """
 
 from __future__ import annotations
@@ -76,12 +76,16 @@ class _Change:
     # Reassignment --------------------------------------------------------------------------------
 
     def complete_reassignment(self) -> None:
-        """When all that stay or come are in sync, the others go."""
+        """When all that come are in sync, the others go.
+
+        Where fewer come than go, there are fewer to do without: then all that stay are in sync.
+        """
         if not self.adding and not self.removing:
             return
         isr = without(self.isr, self.removing)
         replicas = without(self.replicas, self.removing)
-        if isr and replicas and set(replicas) <= set(isr):
+        needed = replicas if len(self.adding) < len(self.removing) else self.adding
+        if isr and replicas and set(needed) <= set(isr):
             self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     # Eligible replicas ---------------------------------------------------------------------------
@@ -103,13 +107,12 @@ class _Change:
 
     def elect(self) -> None:
         elected = self._elected()
-        if elected == self.before.leader:
-            return
-        self.leader = elected
+        if elected != self.before.leader:
+            self.leader = elected
         if self.unclean:
             # Only what the new leader has counts from here on.
             self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
-        elif elected in self.elr:
+        elif elected in self.elr and elected not in self.isr:
             self.isr, self.elr = (elected,), without(self.elr, (elected,))
 
     def _elected(self) -> int:
@@ -144,14 +147,12 @@ class _Change:
         return last if self.can_lead(last) else None
 
     def last_known(self) -> tuple[int, ...]:
-        """Remembers the leader of a partition whose ISR ends empty, until it has one again."""
-        if not self.elr_enabled:
-            return ()
+        """Remembers who led last, while nobody does."""
         before = self.before
-        if not self.isr and before.isr:
-            return (before.leader,) if before.leader != NO_LEADER else before.last_known_elr
         will_lead = before.leader if self.leader == SAME_LEADER else self.leader
-        return before.last_known_elr if will_lead == NO_LEADER else ()
+        if not self.elr_enabled or will_lead != NO_LEADER:
+            return ()
+        return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
 
     # The record ----------------------------------------------------------------------------------
 

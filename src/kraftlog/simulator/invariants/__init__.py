@@ -20,6 +20,8 @@ from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
 from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
+from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
 from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.value import TYPE_CHECKING
 
@@ -45,6 +47,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     ElectedByVoters,
     ChangesTold,
     AppliedOnce,
+    ServesLateEnough,
+    SnapshotAtStart,
     StableLeader,
     ClientHistory,
 )
