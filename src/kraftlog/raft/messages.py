@@ -168,7 +168,8 @@ class Asked(Value):
     """A request of a peer. `number` grows with every request on its `channel`, a connection.
 
     On one channel there is one request at a time: whoever asks again before it was answered does
-    so on a new one (`Send.fresh`). The proof behind a read rests on that (P5).
+    so on a new one (`Send.fresh`). Of two channels of a peer the one that was opened later is the
+    greater. The proof behind a read rests on that (P5); copies and late arrivals do no harm.
     """
 
     slot: Any

@@ -102,6 +102,7 @@ class Network:
             target.waiting.append((self._arrive, (target, slot, channel, body)))
             return
         target.handle(Asked(slot, body, channel, number))
+        self.world.heard(target, source, body)
 
     def _answer(self, slot: Slot, peer: int, body: Any) -> None:
         source, incarnation, number = slot

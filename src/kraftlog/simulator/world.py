@@ -168,6 +168,8 @@ class World:
                 self.saw("leader change")
         elif name == "resigned" and before == "leader":
             self.saw("leader resigned")
+            if not core.role.successors:  # type: ignore[attr-defined]  # it is Resigned
+                self.saw("zombie leader resigned")
 
     def full_check(self, *, final: bool = False) -> None:
         for look in self._on["on_full_check"]:
@@ -188,6 +190,10 @@ class World:
     def said(self, replica: Replica, to: Replica, body: Any) -> None:
         for look in self._on["on_say"]:
             look(replica, to, body)
+
+    def heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        for look in self._on["on_heard"]:
+            look(replica, asker, body)
 
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:

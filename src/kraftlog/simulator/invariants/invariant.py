@@ -54,6 +54,9 @@ class Invariant:
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
         """A message leaves."""
 
+    def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        """A request was handled, unless the process crashed meanwhile."""
+
     def on_full_check(self) -> None:
         """Now and then, and in the end: look at everything."""
 

@@ -1,0 +1,36 @@
+"""The rare situations: what many random runs must have seen, or they prove less than it seems."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.fault_kinds import KINDS
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+RARE = (
+    "append of unknown outcome",
+    "connection reset",
+    "crash between two actions",
+    "disk went back to an old copy",
+    "disk wiped",
+    "leader change",
+    "leader resigned",
+    "log diverges",
+    "message duplicated",
+    "message lost",
+    "pre-vote refused",
+    "read proved by a majority",
+    "read refused",
+    "stranger refused",
+    "sync failed",
+    "truncation",
+    "unsynced batches lost",
+    "vote refused",
+    "zombie leader resigned",
+    *[f"fault: {kind}" for kind in KINDS],
+)
+
+
+def missing(seen: Collection[str]) -> list[str]:
+    return [sight for sight in RARE if sight not in seen]
