@@ -2,42 +2,140 @@
 
 All invariants are on, on one core. Kafka's own simulator, with its append rate and latencies, was
 measured at 19,459 of its scenarios per CPU hour, of 14,300 events and 7.3 virtual seconds each.
+
+A core's event is one call at its door: a message, a timer that is due, a proposal, the report of
+a disk. Events are played by themselves from a recording: the same cores are told the same again.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kraftlog.simulator.explorer.bounds import Bound
+from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios import KAFKA_MIX
+from kraftlog.simulator.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
 
 SEEDS = 20
+#: How many seeds of each scenario are recorded, and how often that is played; the best counts.
+RECORDED_SEEDS = 3
+ROUNDS = 5
+DOORS = ("handle", "poll", "propose", "shut_down")
+EXPLORED = Bound("for the bench", records=0)
+EXPLORED_STATES = 100_000
 
 
-def played(scenarios: Sequence[str]) -> tuple[float, int, int, int, int]:
+def played(
+    scenarios: Sequence[str], seeds: int = SEEDS, make_world: Callable[..., World] = World
+) -> tuple[float, int, int, int, int]:
     """CPU seconds, runs, events, steps and virtual ms of many runs."""
     events = steps = virtual_ms = 0
     start = time.process_time()
     for name in scenarios:
-        for seed in range(1, SEEDS + 1):
-            outcome = simulate(name, seed)
+        for seed in range(1, seeds + 1):
+            outcome = simulate(name, seed, make_world=make_world)
             assert not outcome.failed, str(outcome)
             events += outcome.events
             steps += outcome.steps
             virtual_ms += outcome.time_ms
-    return time.process_time() - start, len(scenarios) * SEEDS, events, steps, virtual_ms
+    return time.process_time() - start, len(scenarios) * seeds, events, steps, virtual_ms
+
+
+class Recorded:
+    """A core as it started, and all that it was told."""
+
+    def __init__(self, core: RaftCore) -> None:
+        self.first = core.copy()
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+        for door in DOORS:
+            setattr(core, door, self._listening(door, getattr(core, door)))
+
+    def _listening(self, door: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        def listen(*arguments: Any) -> Any:
+            self.calls.append((door, arguments))
+            return act(*arguments)
+
+        return listen
+
+    def play(self) -> RaftCore:
+        core = self.first.copy()
+        doors = {door: getattr(core, door) for door in DOORS}
+        take_effects = core.take_effects
+        for door, arguments in self.calls:
+            doors[door](*arguments)
+            take_effects()
+        return core
+
+
+def recorded(scenarios: Sequence[str]) -> list[Recorded]:
+    """Every life of every core in these scenarios."""
+    lives: list[Recorded] = []
+
+    class Recorder(World):
+        def started(self, replica: Replica) -> None:
+            assert replica.core is not None
+            lives.append(Recorded(replica.core))
+            super().started(replica)
+
+    played(scenarios, RECORDED_SEEDS, Recorder)
+    return lives
+
+
+def best(act: Callable[[], object]) -> float:
+    """CPU seconds of the fastest round."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        act()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def quorum_of(lives: Sequence[Recorded]) -> list[RaftCore]:
+    """Three cores in the middle of their work."""
+    return [life.play() for life in lives[:3]]
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
     """Every figure: name, value, unit."""
     for what, scenarios in (("Kafka's seven scenarios", KAFKA_MIX), ("mixture", ("mixture",) * 3)):
-        spent, runs, events, steps, virtual_ms = played(scenarios)
-        yield f"{what}", 3600 * runs / spent, "scenarios/CPU-h"
-        yield f"{what}: events", events / spent, "1/s"
-        yield f"{what}: virtual time", virtual_ms / 1000 / spent, "s/CPU-s"
-        yield f"{what}: virtual time of a scenario", virtual_ms / 1000 / runs, "s"
-        yield f"{what}: a core's event, with all around it", 1e6 * spent / steps, "µs"
+        yield from of_worlds(what, scenarios)
+        yield from of_cores(what, scenarios)
+    quorum = quorum_of(recorded(("quiet",)))
+    seconds = best(lambda: [hash(tuple([c.copy().key() for c in quorum])) for _ in range(1000)])
+    yield "copy and hash of a quorum of three", 1e6 * seconds / 1000, "µs"
+    yield from of_explorer()
+
+
+def of_worlds(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
+    spent, runs, events, steps, virtual_ms = played(scenarios)
+    yield f"{what}", 3600 * runs / spent, "scenarios/CPU-h"
+    yield f"{what}: events", events / spent, "1/s"
+    yield f"{what}: virtual time", virtual_ms / 1000 / spent, "s/CPU-s"
+    yield f"{what}: virtual time of a scenario", virtual_ms / 1000 / runs, "s"
+    yield f"{what}: a replica's step, with all around it", 1e6 * spent / steps, "µs"
+
+
+def of_cores(what: str, scenarios: Sequence[str]) -> Iterator[tuple[str, float, str]]:
+    lives = recorded(scenarios)
+    events = sum([len(life.calls) for life in lives])
+    around = best(lambda: played(scenarios, RECORDED_SEEDS))
+    yield f"{what}: a core's event, with all around it", 1e6 * around / events, "µs"
+    alone = best(lambda: [life.play() for life in lives])
+    yield f"{what}: a core's event alone", 1e6 * alone / events, "µs"
+
+
+def of_explorer() -> Iterator[tuple[str, float, str]]:
+    start = time.process_time()
+    outcome = explore(EXPLORED, EXPLORED_STATES)
+    spent = time.process_time() - start
+    yield "explorer: transitions", outcome.transitions / spent, "1/s"
+    yield "explorer: states", outcome.states / spent, "1/s"

@@ -9,12 +9,16 @@ makes it.
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import sys
 from typing import TYPE_CHECKING
 
+from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.keys import TABLES as KEY_TABLES
+from kraftlog.config.values import expected
+from tests.checklist import checklist_table
+from tests.citations import documented, is_test, linked
 from tests.tidy import ROOT, repository
 
 if TYPE_CHECKING:
@@ -38,11 +42,8 @@ def cited_rules(source: str) -> dict[str, list[str]]:
     What the docstring of a module or class cites is cited as "": by all of it.
     """
     cited: dict[str, list[str]] = {}
-    for node in ast.walk(ast.parse(source)):
-        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
-            continue
-        name = node.name if isinstance(node, ast.FunctionDef) else ""
-        found = CITATION.findall(ast.get_docstring(node) or "")
+    for name, text in documented(source):
+        found = CITATION.findall(text)
         found += [(family.upper(), n) for family, n in CITATION_IN_NAME.findall(name)]
         for family, number in found:
             names = cited.setdefault(f"{family}{number}", [])
@@ -57,15 +58,11 @@ def rules_table(files: dict[str, str]) -> str:
         f"{family}{n}": [] for family, count in RULE_COUNTS.items() for n in range(1, count + 1)
     }
     for path, text in files.items():
-        if not (path.startswith("tests/") and os.path.basename(path).startswith("test_")):
-            continue
-        if path.endswith(".py"):
+        if is_test(path):
             for rule, names in cited_rules(text).items():
                 if rule not in cells:
                     raise ValueError(f"{path} cites {rule}, which is no rule")
-                tests = ", ".join(f"`{name}`" for name in names if name)
-                link = f"[{path.removeprefix('tests/')}](../{path})"
-                cells[rule].append(f"{link}: {tests}" if tests else link)
+                cells[rule].append(linked(path, names))
     covered = sum(1 for where in cells.values() if where)
     lines = [f"{covered} of {len(cells)} rules are cited by tests.", "", "| rule | tests |"]
     lines += ["|---|---|"]
@@ -73,7 +70,24 @@ def rules_table(files: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, Callable[[dict[str, str]], str]] = {"rules": rules_table}
+def settings_table(_: dict[str, str]) -> str:
+    """Every key that does something, of each kind of resource."""
+    lines = ["| key | type | default | accepted | what it does |", "|---|---|---|---|---|"]
+    for kind, keys in EFFECTIVE.items():
+        for name, what in sorted(keys.items()):
+            key = KEY_TABLES[kind].find(name)
+            assert key, f"{name} is no key"
+            default = "none" if key.default is None else f"`{key.default}`" if key.default else ""
+            cells = (f"`{name}`", key.type, default, expected(key).replace("|", "\\|"), what)
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+TABLES: dict[str, Callable[[dict[str, str]], str]] = {
+    "rules": rules_table,
+    "checklist": checklist_table,
+    "settings": settings_table,
+}
 
 
 def renewed(text: str, files: dict[str, str]) -> str:
@@ -95,7 +109,11 @@ def outdated(files: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def main(arguments: list[str]) -> int:
-    old = list(outdated(repository()))
+    try:
+        old = list(outdated(repository()))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
     for path, new in old:
         if arguments == ["--check"]:
             print(f"{path} is out of date: make docs", file=sys.stderr)

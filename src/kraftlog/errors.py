@@ -219,6 +219,10 @@ class CorruptBatchError(KraftlogError):
         self.position = position
 
 
+class ConfigError(KraftlogError):
+    """A setting that can't be. The message names key, value and what would be accepted."""
+
+
 class StorageError(KraftlogError):
     """A log can't be read or written. The message names the file and, where known, the place."""
 

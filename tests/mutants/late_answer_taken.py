@@ -15,5 +15,5 @@ MUTANT = Mutant(
             return peer, None
 """,
     scenario="leader-failure",
-    seed=1,
+    seed=13,
 )

@@ -120,6 +120,7 @@ def test_q14_r11_the_first_batch_of_a_cluster_comes_back_from_its_bytes() -> Non
 
 
 def test_summaries_stop_at_an_unfinished_end() -> None:
+    """C81."""
     builder = BatchBuilder(base_offset=3, leader_epoch=2)
     builder.append(0, None, b"x")
     whole = builder.build()

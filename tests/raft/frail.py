@@ -65,6 +65,7 @@ class FrailNet(Net):
             host = FrailHost(self, replica_id, old.persisted, recovered(old))
             host.batches = old.batches
             self.hosts[replica_id] = host
+            host.core.announce(self.now)
 
     def committed(self) -> dict[int, int]:
         return {replica_id: self.core(replica_id).log.high_watermark for replica_id in self.hosts}

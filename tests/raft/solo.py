@@ -82,6 +82,7 @@ class Solo:
         self.unpersisted: list[int] = []
         self.persisted = start
         self.numbers = 100
+        self.core.announce(self.now)
         self.first = self.step()
 
     # What happens to it --------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def test_r3_r6_r12_a_target_is_reached_in_single_steps(
 
 
 def test_r1_a_truncated_change_brings_back_the_set_before() -> None:
-    """R1: voter sets apply when appended and revert on truncation."""
+    """R1: voter sets apply when appended and revert on truncation. C110, C112."""
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     old = net.leader()
     net.isolate(old.me.id)
@@ -95,6 +95,7 @@ def test_r1_a_truncated_change_brings_back_the_set_before() -> None:
 
 
 def test_r1_history_reverts_by_offset() -> None:
+    """C110."""
     history = VoterHistory(voters_by_id(1))
     history.append(5, voters_by_id(1, 2))
     history.append(9, voters_by_id(1, 2, 3))
@@ -150,13 +151,14 @@ def check_settled_of(net: Net, *ids: int) -> None:
 
 
 def test_r2_only_the_leader_takes_a_target() -> None:
+    """C106."""
     net = running(1, 2, 3, voters=(1, 2, 3))
     follower = next(core for core in cores(net) if core is not net.leader())
     assert follower.reassign("x", (1,), net.now) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_r3_nothing_is_changed_before_a_record_of_the_epoch_is_committed() -> None:
-    """R3 (Ongaro 2015): else two leaders could change members to disjoint majorities."""
+    """R3 (Ongaro 2015): else two leaders could change members to disjoint majorities. C106."""
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     net.isolate(net.leader().me.id)
     net.pass_time(4000)
@@ -207,6 +209,7 @@ def test_r6_the_next_leader_goes_on_from_the_log() -> None:
 
 
 def test_r7_a_removed_voter_becomes_an_observer_that_fetches_on() -> None:
+    """C113."""
     net = running(1, 2, 3, voters=(1, 2, 3))
     leader = net.leader()
     removed = next(core for core in cores(net) if core is not leader)
@@ -280,7 +283,10 @@ def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
 
 
 def test_single_changes_have_kafkas_refusals() -> None:
-    """R2: one member at a time, as AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter do it."""
+    """R2: one member at a time, as AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter do it.
+
+    C107, C108, C109.
+    """
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     leader = net.leader()
     newcomer = Voter(net.core(4).me)
@@ -300,7 +306,10 @@ def test_single_changes_have_kafkas_refusals() -> None:
 
 
 def test_a_leader_that_removes_itself_goes_once_that_is_committed() -> None:
-    """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns; nothing goes back."""
+    """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns; nothing goes back.
+
+    C111.
+    """
     net = running(1, 2, 3, voters=(1, 2, 3))
     leader = net.leader()
     assert leader.remove_voter("me", leader.me, net.now) == ErrorCode.NONE
@@ -313,6 +322,7 @@ def test_a_leader_that_removes_itself_goes_once_that_is_committed() -> None:
 
 
 def test_the_last_voter_stays() -> None:
+    """C109."""
     net = running(1, voters=(1,))
     leader = net.leader()
     assert leader.remove_voter("x", leader.me, net.now) == ErrorCode.INVALID_REQUEST

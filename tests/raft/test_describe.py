@@ -14,6 +14,7 @@ def described(net: Net) -> QuorumDescription:
 
 
 def test_d2_only_the_leader_describes() -> None:
+    """C114."""
     net = Net(1, 2, 3)
     net.pass_time(5000)
     for host in net.hosts.values():
@@ -22,6 +23,7 @@ def test_d2_only_the_leader_describes() -> None:
 
 
 def test_d3_the_leader_is_here_now_and_who_never_fetched_is_unknown() -> None:
+    """C115."""
     net = Net(1, 2, 3, voters=(1, 2, 3))
     net.isolate(3)
     net.pass_time(5000)
@@ -46,6 +48,7 @@ def test_d4_a_replica_in_step_was_caught_up_when_it_last_fetched() -> None:
 
 
 def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
+    """C94, C116."""
     net = Net(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     silent_voter = next(i for i in (1, 2, 3) if i != net.leader().me.id)
@@ -74,6 +77,7 @@ def test_r13_targets_are_shown_while_there_are_any() -> None:
 
 
 def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> None:
+    """C43."""
     net = Net(1, 2, 3)
     net.pass_time(5000)
     assert described(net).high_watermark == net.leader().log.high_watermark

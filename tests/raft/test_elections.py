@@ -11,6 +11,7 @@ from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
     Answered,
     Begin,
+    Committed,
     ElectionDurable,
     ElectionState,
     LeaderChanged,
@@ -19,12 +20,16 @@ from kraftlog.raft.messages import (
     Stop,
     Vote,
 )
+from kraftlog.raft.quorum import check_transition
+from kraftlog.raft.roles.follower import TURN_MS
 from tests.raft.solo import (
     CONFIG,
     ELECTION,
+    EVERY_ROLE,
     FETCH,
     VOTERS,
     Solo,
+    batch,
     candidate,
     end_of,
     follower,
@@ -47,6 +52,7 @@ BACKOFF = CONFIG.election_backoff_max_ms
 
 @pytest.mark.parametrize("make", [follower, loyal])
 def test_q9a_a_follower_whose_leader_is_silent_asks_for_pre_votes(make: Any) -> None:
+    """C65."""
     solo = make()
     assert solo.in_ms("fetch timeout") == FETCH
     solo.wait(FETCH - 1)
@@ -58,6 +64,7 @@ def test_q9a_a_follower_whose_leader_is_silent_asks_for_pre_votes(make: Any) -> 
 
 
 def test_q9a_only_a_good_answer_of_the_leader_resets_the_timeout() -> None:
+    """C65."""
     solo = loyal()
     solo.wait(100)
     solo.answer(2, solo.fetched())
@@ -79,6 +86,17 @@ def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
     assert solo.state == ("prospective", 5, 2, -1)
 
 
+def test_q9a_those_who_see_that_the_leader_is_dead_take_turns() -> None:
+    """Q9a, Q10: the survivor with the lowest id asks at once, the next one a moment later."""
+    solo = loyal(me=key(3))
+    solo.gone(2)
+    assert solo.state == ("follower", 5, 2, -1)
+    solo.wait(TURN_MS - 1)
+    assert solo.role == "follower"
+    solo.wait(1)
+    assert solo.state == ("prospective", 5, 2, -1)
+
+
 def test_q9b_the_first_successor_stands_at_once_and_without_a_pre_vote() -> None:
     solo = loyal()
     votes = sends(solo.ask(end_of(2, 5, 1, 3)))
@@ -87,6 +105,7 @@ def test_q9b_the_first_successor_stands_at_once_and_without_a_pre_vote() -> None
 
 
 def test_q9c_a_candidate_without_a_majority_in_time_asks_for_pre_votes_again() -> None:
+    """C38."""
     solo = candidate()
     assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
     votes = sends(solo.wait_for("election"))
@@ -96,6 +115,7 @@ def test_q9c_a_candidate_without_a_majority_in_time_asks_for_pre_votes_again() -
 
 @pytest.mark.parametrize("make", [unattached, voted])
 def test_q9d_who_learns_of_no_leader_in_time_asks_for_pre_votes(make: Any) -> None:
+    """C13."""
     solo = make()
     before = solo.core.election
     assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
@@ -149,7 +169,7 @@ def test_q10_failed_attempts_back_off_by_a_random_time_that_grows_up_to_a_limit(
 
 
 def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
-    """Q3: its own vote is durable before it asks."""
+    """Q3: its own vote is durable before it asks. C34."""
     solo = prospective(slow_disk=True)
     effects = solo.answer(2, solo.voted())
     assert solo.core.election == ElectionState(6, -1, key(1))
@@ -161,7 +181,7 @@ def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
 
 
 def test_q13_its_own_vote_counts_once_it_is_durable() -> None:
-    """Q3, Q1: also for a sole voter, whose only vote that is."""
+    """Q3, Q1: also for a sole voter, whose only vote that is. C34."""
     sole = unattached(voters=voters_of(1), slow_disk=True)
     assert sole.state == ("candidate", 6, -1, 1)
     sole.persist()
@@ -170,6 +190,7 @@ def test_q13_its_own_vote_counts_once_it_is_durable() -> None:
 
 @pytest.mark.parametrize("needed", [1, 2])
 def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
+    """C36."""
     solo = candidate(voters=voters_of(1, 2, 3) if needed == 1 else FIVE)
     for peer in (2, 3)[: needed - 1]:
         solo.answer(peer, solo.voted())
@@ -180,6 +201,7 @@ def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
 
 
 def test_q13_no_voter_is_counted_twice_nor_changes_its_word() -> None:
+    """C35."""
     solo = candidate(voters=FIVE)
     for granted in (True, False):
         solo.core.send(2, solo.vote())
@@ -194,7 +216,7 @@ def test_q13_no_voter_is_counted_twice_nor_changes_its_word() -> None:
 
 
 def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
-    """Q10: instead of waiting for the election timeout."""
+    """Q10: instead of waiting for the election timeout. C37."""
     solo = candidate(voters=FIVE)
     for peer in (2, 3):
         solo.answer(peer, solo.voted(False))
@@ -207,7 +229,7 @@ def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
 
 
 def test_q13_a_vote_request_without_an_answer_is_repeated_with_growing_pauses() -> None:
-    """Q24 too."""
+    """Q24 too. C41, C118."""
     solo = candidate()
     pauses = []
     for _ in range(8):
@@ -225,6 +247,7 @@ def test_q13_a_vote_request_without_an_answer_is_repeated_with_growing_pauses() 
 
 @pytest.mark.parametrize("leader_id", [2, 3])
 def test_q16_a_candidate_follows_whoever_won_its_epoch(leader_id: int) -> None:
+    """C40, C68."""
     solo = candidate()
     late = solo.core.peer(3).in_flight
     solo.ask(solo.begin(leader_id, 5))
@@ -234,6 +257,7 @@ def test_q16_a_candidate_follows_whoever_won_its_epoch(leader_id: int) -> None:
 
 
 def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
+    """C39."""
     solo = candidate()
     assert not solo.asked(solo.vote(2)).granted
     assert solo.state == ("candidate", 5, -1, 1)
@@ -256,6 +280,7 @@ def test_q2_an_answer_of_a_newer_epoch_is_adopted(make: Any, leader_id: int, rol
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 def test_q2_an_answer_of_an_older_epoch_changes_nothing(make: Any) -> None:
+    """C18."""
     solo = make()
     before = solo.state
     solo.core.send(3, solo.vote())
@@ -266,6 +291,7 @@ def test_q2_an_answer_of_an_older_epoch_changes_nothing(make: Any) -> None:
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 def test_q2_an_answer_nobody_waits_for_changes_nothing(make: Any) -> None:
+    """C68, C117."""
     solo = make()
     before = solo.state
     solo.core.send(3, solo.vote())
@@ -299,3 +325,83 @@ def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
     solo.answer(2, solo.voted(False, leader_id=2))
     assert solo.state == ("follower", 5, 2, 1)
     assert Begin not in map(type, sends(solo.step()).values())
+
+
+def test_q13_who_was_refused_by_a_majority_tries_again_in_the_next_epoch() -> None:
+    """C37, Q10: after a pause, and after asking whether it is worth it."""
+    solo = candidate()
+    for peer in (2, 3):
+        solo.answer(peer, solo.voted(False))
+    solo.wait_for("election")
+    assert solo.state == ("prospective", 5, -1, 1)
+    solo.answer(2, solo.voted())
+    assert solo.state == ("candidate", 6, -1, 1)
+
+
+@pytest.mark.parametrize("how", ["vote", "stand"])
+def test_q26_what_was_committed_is_told_whatever_becomes_of_the_role(how: str) -> None:
+    """C42: nothing of it is lost in the change, and it stays known."""
+    solo = loyal()
+    answer = solo.fetched(batch(10, 5), high_watermark=11)
+    solo.core.handle(Answered(2, solo.core.peer(2).in_flight, answer), solo.now)
+    if how == "vote":
+        effects = solo.ask(solo.vote(3, epoch=6, end_offset=11, last_epoch=5))
+        assert solo.state == ("voted", 6, -1, 3)
+    else:
+        effects = solo.ask(end_of(2, 5, 1))
+        assert solo.state == ("candidate", 6, -1, 1)
+    assert of(Committed, effects) == [Committed(11)]
+    assert solo.core.log.high_watermark == 11
+
+
+# The table of transitions --------------------------------------------------------------------
+
+LEGAL = {
+    ("unattached", "voted"),
+    ("unattached", "follower"),
+    ("unattached", "prospective"),
+    ("unattached", "observer"),
+    ("voted", "follower"),
+    ("voted", "prospective"),
+    ("voted", "observer"),
+    ("prospective", "unattached"),
+    ("prospective", "voted"),
+    ("prospective", "follower"),
+    ("prospective", "observer"),
+    ("candidate", "leader"),
+    ("candidate", "follower"),
+    ("candidate", "prospective"),
+    ("candidate", "observer"),
+    ("leader", "resigned"),
+    ("leader", "observer"),
+    ("follower", "prospective"),
+    ("follower", "observer"),
+    ("resigned", "prospective"),
+    ("resigned", "observer"),
+    ("observer", "unattached"),
+    ("observer", "voted"),
+    ("observer", "follower"),
+    ("observer", "observer"),  # another leader, or none
+}
+
+
+@pytest.mark.parametrize("old", EVERY_ROLE)
+@pytest.mark.parametrize("new", EVERY_ROLE)
+def test_q1_a_role_follows_another_only_as_the_table_says(old: str, new: str) -> None:
+    """C19, C52."""
+    if (old, new) in LEGAL:
+        check_transition(old, new, newer_epoch=False)
+    else:
+        with pytest.raises(AssertionError, match=f"{old} may not become {new}"):
+            check_transition(old, new, newer_epoch=False)
+
+
+@pytest.mark.parametrize("old", EVERY_ROLE)
+def test_q1_a_newer_epoch_makes_nobody_a_leader(old: str) -> None:
+    """C19: it is won from a candidacy, and a candidacy from a voter that may stand."""
+    for new in ("leader", "prospective", "resigned"):
+        with pytest.raises(AssertionError):
+            check_transition(old, new, newer_epoch=True)
+    if old in {"leader", "candidate", "resigned", "observer"}:
+        with pytest.raises(AssertionError):
+            check_transition(old, "candidate", newer_epoch=True)

@@ -17,7 +17,7 @@ NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leade
 @pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
 @pytest.mark.parametrize("cluster_id", ["cluster", "other", None])
 def test_q18_who_does_not_lead_says_who_does_and_checks_nothing(make: Any, cluster_id: Any) -> None:
-    """Q23 too: also for a fetch of another epoch."""
+    """Q23 too: also for a fetch of another epoch. C61."""
     solo = make()
     before = solo.state
     for epoch in (4, 5, 9):
@@ -50,7 +50,10 @@ def test_q18_who_does_not_lead_says_who_does_and_checks_nothing(make: Any, clust
 def test_q18_a_leader_checks_cluster_and_epoch_in_this_order(
     changes: dict[str, Any], error: int
 ) -> None:
-    """Q19: -1 skips a check. Q28: each code only where a rule says so. Q23: all name the leader."""
+    """Q19: -1 skips a check. Q28: each code only where a rule says so. Q23: all name the leader.
+
+    C80, C85.
+    """
     solo = committed_leader()
     answer = solo.asked(solo.fetch(**{"max_wait_ms": 0, **changes}))
     assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, 5)
@@ -84,7 +87,7 @@ EPOCHS = ((1, 0), (3, 4))
 def test_q19_a_fetch_outside_the_range_of_its_last_epoch_is_told_where_that_ended(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
-    """At once, without records and without an error code."""
+    """At once, without records and without an error code. C75, C79."""
     solo = leader(epochs=EPOCHS)
     got = replies(solo.ask(solo.fetch(2, offset=offset, last_epoch=last_epoch)))[-1:]
     if diverging is None:
@@ -99,6 +102,7 @@ def test_q19_a_fetch_outside_the_range_of_its_last_epoch_is_told_where_that_ende
 def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
     offset: int, last_epoch: int
 ) -> None:
+    """C79."""
     solo = leader(epochs=((3, 0),))
     answer = solo.asked(solo.fetch(2, offset=offset, last_epoch=last_epoch))
     assert (answer.error, answer.diverging.offset) == (0, 0)

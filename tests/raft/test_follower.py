@@ -47,7 +47,7 @@ everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
-    """Q3: the fetch leaves once the election state is durable."""
+    """Q3: the fetch leaves once the election state is durable. C63."""
     solo = make()
     solo.slow_disk = True
     log = solo.core.log
@@ -64,6 +64,7 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, observer])
 def test_q16_who_knows_no_leader_of_the_epoch_believes_the_one_that_begins_it(make: Any) -> None:
+    """C20."""
     solo = make()
     vote = solo.core.election.voted
     assert solo.asked(solo.begin(3, 5)) == BeginAnswer(0, 3, 5)
@@ -73,6 +74,7 @@ def test_q16_who_knows_no_leader_of_the_epoch_believes_the_one_that_begins_it(ma
 
 @pytest.mark.parametrize("make", [leader, follower, loyal, resigned])
 def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> None:
+    """C52, C72."""
     solo = make()
     before = solo.state
     assert solo.asked(solo.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
@@ -81,6 +83,7 @@ def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> 
 
 @everywhere
 def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
+    """C18."""
     solo = make()
     before = solo.state
     answer = solo.asked(solo.begin(3, 4))
@@ -89,6 +92,7 @@ def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
 
 
 def test_q16_to_be_told_again_changes_nothing() -> None:
+    """C69."""
     solo = loyal()
     solo.wait(100)
     effects = solo.ask(solo.begin(2, 5))
@@ -109,6 +113,7 @@ def test_q28_nobody_begins_an_epoch_for_nobody(make: Any, leader_id: int, epoch:
 @everywhere
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q16_nobody_else_says_that_this_replica_leads(make: Any, epoch: int) -> None:
+    """C52."""
     solo = make()
     before = solo.state
     assert solo.asked(solo.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
@@ -128,6 +133,7 @@ def test_q19_records_that_follow_the_log_are_appended_and_acknowledged_by_the_ne
 
 
 def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
+    """C74."""
     solo = follower(slow_disk=True)
     (send,) = of(Send, solo.answer(2, solo.fetched(batch(10, 5))))
     assert send.after == (LogDurable(11),)
@@ -137,6 +143,7 @@ def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
 
 
 def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
+    """C74."""
     solo = observer(slow_disk=True)
     solo.ask(solo.begin(2, 5))
     solo.persist()
@@ -157,6 +164,7 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
 def test_q19_of_what_does_not_follow_the_log_only_the_sound_beginning_is_taken(
     batches: Any, kept: int
 ) -> None:
+    """C81."""
     solo = follower()
     effects = solo.answer(2, solo.fetched(*batches))
     assert of(Append, effects) == [Append(sound) for sound in batches[:kept]]
@@ -167,6 +175,7 @@ def test_q19_of_what_does_not_follow_the_log_only_the_sound_beginning_is_taken(
 def test_q22_the_high_watermark_is_told_by_the_leader_within_the_own_log(
     told: int, known: int
 ) -> None:
+    """C83, C84."""
     solo = follower(high_watermark=4)
     effects = solo.answer(2, solo.fetched(batch(10, 5), high_watermark=told))
     assert solo.core.log.high_watermark == known
@@ -174,6 +183,7 @@ def test_q22_the_high_watermark_is_told_by_the_leader_within_the_own_log(
 
 
 def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
+    """C71."""
     solo = follower()
     solo.answer(2, solo.fetched(high_watermark=7))
     solo.wait(FETCH)
@@ -183,6 +193,7 @@ def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
 
 
 def test_q24_a_leader_that_does_not_answer_is_asked_again_after_growing_pauses() -> None:
+    """C118."""
     solo = follower()
     pauses = []
     for _ in range(5):
@@ -197,6 +208,7 @@ def test_q24_a_leader_that_does_not_answer_is_asked_again_after_growing_pauses()
 
 @pytest.mark.parametrize("role", ["prospective", "another leader"])
 def test_q2_what_was_asked_in_another_role_is_not_answered_in_this_one(role: str) -> None:
+    """C68, C117."""
     from kraftlog.raft.messages import Answered
 
     solo = loyal()
@@ -232,6 +244,7 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
 def test_q19_a_diverging_log_is_cut_at_the_smaller_of_both_ends_of_the_epoch(
     told: tuple[int, int], end: int
 ) -> None:
+    """C76."""
     solo = follower(**LOG)
     effects = solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(*told)))
     assert of(Truncate, effects) == [Truncate(end)]
@@ -241,7 +254,7 @@ def test_q19_a_diverging_log_is_cut_at_the_smaller_of_both_ends_of_the_epoch(
 
 
 def test_q19_committed_records_are_never_cut_off() -> None:
-    """It is a fatal, loud error, and nothing is carried out before it."""
+    """It is a fatal, loud error, and nothing is carried out before it. C77."""
     solo = follower(**LOG, high_watermark=6)
     answer = solo.fetched(diverging=OffsetAndEpoch(5, 3))
     with pytest.raises(AssertionError, match="the high watermark is 6"):
@@ -251,6 +264,7 @@ def test_q19_committed_records_are_never_cut_off() -> None:
 
 
 def test_q21_a_diverging_answer_tells_no_high_watermark() -> None:
+    """C84."""
     solo = follower(**LOG)
     effects = solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(9, 4), high_watermark=9))
     assert of(Committed, effects) == []
@@ -262,3 +276,42 @@ def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
     assert solo.core.log.flushed == 5
     (send,) = of(Send, solo.answer(2, solo.fetched(batch(5, 5))))
     assert send.after == (LogDurable(6),)
+
+
+# Odd leaders ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [unattached, voted])
+def test_r5_a_leader_that_is_no_voter_may_be_followed(make: Any) -> None:
+    """C73: it was removed, and commits just that."""
+    solo = make()
+    assert solo.asked(solo.begin(9, 5)) == BeginAnswer(0, 9, 5)
+    effects = solo.answer(9, solo.fetched(batch(10, 5), high_watermark=11))
+    assert of(Committed, effects) == [Committed(11)]
+    assert solo.role == "follower"
+
+
+def test_q7_a_cut_that_removes_no_record_removes_the_epochs_that_begin_there() -> None:
+    """C78: KAFKA-10706, or the next fetch would name an epoch that this log has nothing of."""
+    log = follower(epochs=((1, 0), (4, 10)), end=10).core.log
+    assert log.last_epoch == 4
+    log.truncate(10)
+    assert (log.end, log.epochs.entries(), log.last_epoch) == (10, [(1, 0)], 1)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"error": ErrorCode.NOT_LEADER_OR_FOLLOWER},
+        {"error": ErrorCode.FENCED_LEADER_EPOCH},
+        {"error": ErrorCode.UNKNOWN_SERVER_ERROR},
+    ],
+    ids=str,
+)
+def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str, int]) -> None:
+    """C65: it is asked again, and left at the end of the timeout."""
+    solo = loyal()
+    solo.wait(100)
+    solo.answer(2, solo.fetched(**answer))
+    assert solo.in_ms("fetch timeout") == FETCH - 100
+    assert isinstance(sends(solo.wait_for("fetch"))[2], Fetch)

@@ -110,7 +110,7 @@ def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
 
 
 def test_q19_logs_of_two_fast_leaders_converge() -> None:
-    """KIP-279: a follower asks for an epoch that the leader never had."""
+    """KIP-279: a follower asks for an epoch that the leader never had. C58, C76."""
     net = running(1, 2, 3)
     for round_ in range(3):
         lonely = net.leader().me.id
@@ -211,7 +211,10 @@ def test_q6_a_sole_voter_tells_nobody_of_what_a_crash_could_take() -> None:
 def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committed(
     change: str,
 ) -> None:
-    """Ongaro 2015: two leaders' changes could have majorities without a common member."""
+    """Ongaro 2015: two leaders' changes could have majorities without a common member.
+
+    C106, C107.
+    """
     from kraftlog.logstate.voters import Voter
 
     solo = leader(voters=voters_of(1, 2, 3, 4))
@@ -234,7 +237,7 @@ def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committ
 
 
 def test_q12_a_voter_with_a_new_disk_neither_votes_nor_counts_for_the_old_one() -> None:
-    """Split brain by a replica that forgot its promises."""
+    """Split brain by a replica that forgot its promises. C87."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
     back = Solo(ElectionState(), me=wiped, end=0)
     assert back.role == "observer"
@@ -272,7 +275,7 @@ def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
 
 
 def test_p3_a_voter_far_behind_is_not_stuck_in_asking_but_catches_up() -> None:
-    """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader."""
+    """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader. C14."""
     net = running(1, 2, 3)
     behind = others(net)[0]
     net.isolate(behind)

@@ -10,6 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter, VoterSet
 from kraftlog.raft.messages import (
     Begin,
+    BeginAnswer,
     ClusterIdKnown,
     End,
     ReadOffset,
@@ -68,6 +69,7 @@ def test_q30_so_do_those_of_candidates_and_leaders(cluster_id: str | None) -> No
 def test_q30_null_skips_the_check_and_nothing_else_does(
     kind: str, mine: str | None, theirs: str | None
 ) -> None:
+    """C85."""
     solo = leader(cluster_id=mine) if kind in {"fetch", "read"} else unattached(cluster_id=mine)
     body: Any = {
         "vote": solo.vote(cluster_id=theirs),
@@ -172,3 +174,34 @@ def test_q29_an_id_that_is_known_is_not_told_again() -> None:
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
     effects = solo.answer(2, solo.fetched(batch(10, 5, voters=named), high_watermark=11))
     assert of(ClusterIdKnown, effects) == []
+
+
+# Keys and rights -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("receiver", [key(2), key(1).replace(directory_id=b"x" * 16)])
+@pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: Any) -> None:
+    """C87: a wiped disk is another replica."""
+    solo = make()
+    before = solo.state
+    answer = solo.asked(solo.begin(3, 6, receiver=receiver))
+    assert answer.error == ErrorCode.INVALID_VOTER_KEY
+    assert solo.state == before
+
+
+@pytest.mark.parametrize("kind", ["fetch", "vote", "begin"])
+def test_a_peer_that_says_this_node_is_not_authorized_stops_it(kind: str) -> None:
+    """C89: as in Kafka, for it will not become so by asking again."""
+    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if kind == "fetch":
+        solo = follower()
+        effects = solo.answer(2, solo.fetched(error=refused))
+    elif kind == "vote":
+        solo = candidate()
+        effects = solo.answer(2, solo.voted(False, error=refused))
+    else:
+        solo = leader()
+        effects = solo.answer(2, BeginAnswer(refused, -1, 5))
+    (stop,) = of(Stop, effects)
+    assert "not authorized" in stop.why

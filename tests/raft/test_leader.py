@@ -41,6 +41,7 @@ SILENCE = FETCH * 3 // 2
 
 
 def test_q14_the_first_record_of_an_epoch_says_who_leads() -> None:
+    """C43."""
     solo = candidate()
     effects = solo.answer(2, solo.voted())
     (append,) = of(Append, effects)
@@ -52,6 +53,7 @@ def test_q14_the_first_record_of_an_epoch_says_who_leads() -> None:
 
 
 def test_q15_every_other_voter_is_told() -> None:
+    """C44."""
     solo = candidate(voters=voters_of(1, 2, 3, 4))
     solo.answer(2, solo.voted())
     told = sends(solo.answer(4, solo.voted()))
@@ -59,7 +61,7 @@ def test_q15_every_other_voter_is_told() -> None:
 
 
 def test_q15_a_voter_is_told_again_until_it_answers() -> None:
-    """Q24: with pauses that grow."""
+    """Q24: with pauses that grow. C44, C118."""
     solo = leader()
     pauses = []
     for _ in range(5):
@@ -72,6 +74,7 @@ def test_q15_a_voter_is_told_again_until_it_answers() -> None:
 
 
 def test_q15_a_fetch_in_the_epoch_endorses_as_well() -> None:
+    """C44."""
     solo = leader()
     solo.unanswered(3)
     solo.ask(solo.fetch(3))
@@ -127,6 +130,7 @@ def high_watermark_after(solo: Solo, ends: dict[int, int]) -> int:
 def test_q21_it_is_what_a_majority_holds_beyond_the_first_record_of_the_epoch(
     voters: Any, ends: dict[int, int], expected: int
 ) -> None:
+    """C43, C46, C94."""
     solo = leader(voters=voters)
     for slot in "ab":
         solo.propose(slot)
@@ -136,7 +140,7 @@ def test_q21_it_is_what_a_majority_holds_beyond_the_first_record_of_the_epoch(
 
 
 def test_q21_a_leader_counts_itself_up_to_its_own_flush() -> None:
-    """Q6 too."""
+    """Q6 too. C46."""
     solo = leader(voters=FIVE)
     solo.slow_disk = True
     solo.propose("a")
@@ -165,7 +169,7 @@ def test_q6_a_sole_voter_commits_nothing_before_its_own_flush() -> None:
 
 
 def test_q21_it_never_goes_back() -> None:
-    """A replaced disk may fetch from further back than before."""
+    """A replaced disk may fetch from further back than before. C47."""
     solo = committed_leader()
     assert solo.core.log.high_watermark == 11
     effects = solo.ask(solo.fetch(2, offset=3, last_epoch=1))
@@ -204,6 +208,7 @@ def test_q21_a_fetch_that_is_refused_diverges_or_skips_the_checks_counts_for_not
 
 
 def test_q25_a_proposal_is_one_batch_and_is_told_once_it_is_committed() -> None:
+    """C58."""
     solo = committed_leader()
     assert solo.propose("slot", count=3) == 0
     effects = solo.step()
@@ -220,6 +225,7 @@ def test_q25_a_proposal_is_one_batch_and_is_told_once_it_is_committed() -> None:
 
 @pytest.mark.parametrize("name", ["unattached", "voted", "prospective", "candidate", "follower"])
 def test_q25_only_a_leader_accepts_proposals(name: str) -> None:
+    """C57."""
     from tests.raft.solo import EVERY_ROLE
 
     for solo in (EVERY_ROLE[name](), EVERY_ROLE["resigned"](), EVERY_ROLE["observer"]()):
@@ -242,7 +248,7 @@ def test_q25_many_proposals_are_told_in_their_order_and_once() -> None:
 
 @pytest.mark.parametrize("how", ["vote", "begin", "silence"])
 def test_q25_of_what_is_not_committed_nobody_knows_what_becomes(how: str) -> None:
-    """Q11: it fails as 'outcome unknown', for it may yet commit."""
+    """Q11: it fails as 'outcome unknown', for it may yet commit. C59."""
     solo = committed_leader()
     solo.propose("a")
     solo.step()
@@ -288,6 +294,7 @@ def test_q26_the_state_machine_is_told_once_that_leadership_is_lost(
 
 
 def test_q11_without_a_fetch_of_a_majority_for_one_and_a_half_timeouts_it_resigns() -> None:
+    """C53."""
     solo = leader()
     solo.wait(SILENCE - 1)
     assert solo.role == "leader"
@@ -308,6 +315,7 @@ def test_q11_a_fetch_of_one_of_two_others_is_a_majority() -> None:
 
 
 def test_q11_of_four_others_two_are_needed_and_observers_do_not_count() -> None:
+    """C53."""
     solo = leader(voters=FIVE)
     start = solo.now.monotonic_ms
     for replica in (2, 8, 9):
@@ -320,6 +328,7 @@ def test_q11_of_four_others_two_are_needed_and_observers_do_not_count() -> None:
 
 
 def test_q11_a_sole_voter_never_times_out() -> None:
+    """C53."""
     solo = unattached(voters=voters_of(1))
     solo.wait(100 * SILENCE)
     assert solo.role == "leader"
@@ -345,6 +354,7 @@ def test_q11_a_voter_known_by_its_id_alone_counts_by_the_directory_that_fetches_
 
 @pytest.mark.parametrize("how", ["newer vote", "newer begin", "newer answer"])
 def test_q2_a_leader_steps_down_for_any_newer_epoch(how: str) -> None:
+    """C51."""
     solo = leader()
     if how == "newer vote":
         solo.ask(solo.vote(2, epoch=7, end_offset=0))
@@ -366,6 +376,7 @@ def parked(solo: Solo, replica: int = 2, **changes: Any) -> None:
 
 
 def test_q20_a_fetch_with_nothing_to_get_waits_for_records() -> None:
+    """C60."""
     solo = committed_leader()
     for replica in (2, 9):
         parked(solo, replica)
@@ -383,6 +394,7 @@ def test_q20_records_there_are_answered_at_once() -> None:
 
 
 def test_q20_a_new_high_watermark_is_told_without_waiting_for_a_record() -> None:
+    """C60, C83."""
     solo = leader()
     parked(solo, 9)
     (told, _) = replies(solo.ask(solo.fetch(2)))
@@ -394,6 +406,7 @@ def test_q20_a_new_high_watermark_is_told_without_waiting_for_a_record() -> None
 
 @pytest.mark.parametrize("wait", [1, 500])
 def test_q20_a_fetch_is_held_for_its_max_wait_and_no_longer(wait: int) -> None:
+    """C60."""
     solo = committed_leader()
     parked(solo, 9, max_wait_ms=wait)
     assert solo.wait(wait - 1) == []
@@ -410,7 +423,7 @@ def test_q20_a_fetch_that_will_not_wait_is_answered() -> None:
     ("how", "leader_id", "epoch"), [("vote", -1, 6), ("begin", 2, 6), ("silence", -1, 5)]
 )
 def test_q20_a_change_of_leadership_ends_the_wait(how: str, leader_id: int, epoch: int) -> None:
-    """Q23: with the leader that is known then."""
+    """Q23: with the leader that is known then. C60."""
     solo = leader()
     solo.wait(SILENCE - 100)
     parked(solo, 9)

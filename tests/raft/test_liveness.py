@@ -19,6 +19,7 @@ def fetch(solo: Solo, replica: int, **changes: Any) -> int:
 
 
 def test_d3_a_replica_that_never_fetched_is_unknown() -> None:
+    """C115."""
     solo = leader()
     assert (solo.progress(2).end_offset, times(solo, 2)) == (-1, (-1, -1))
 
@@ -34,6 +35,7 @@ def test_d3_a_fetch_is_dated_by_the_leaders_wall_clock() -> None:
 
 
 def test_d4_a_fetch_at_the_end_of_the_log_is_caught_up_now() -> None:
+    """C115."""
     solo = committed_leader()
     solo.wait(50)
     at = fetch(solo, 2)
@@ -65,6 +67,7 @@ def test_d3_a_fetch_that_was_refused_is_none() -> None:
 
 
 def test_d3_a_follower_that_fetches_from_further_back_is_shown_there() -> None:
+    """C50."""
     solo = committed_leader()
     fetch(solo, 2, offset=3, last_epoch=1)
     assert solo.progress(2).end_offset == 3

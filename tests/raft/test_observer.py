@@ -5,8 +5,21 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.raft.describe import describe
 from kraftlog.raft.messages import Append, Committed, ElectionState, Fetch, LeaderChanged
-from tests.raft.solo import FETCH, Solo, batch, key, observer, of, sends, voters_of
+from tests.raft.solo import (
+    FETCH,
+    Solo,
+    batch,
+    committed_leader,
+    key,
+    observer,
+    of,
+    replies,
+    sends,
+    voters_of,
+)
 from tests.raft.trio import Net
 
 
@@ -15,6 +28,7 @@ def following() -> Solo:
 
 
 def test_q24_an_observer_asks_one_voter_after_another_until_it_is_told() -> None:
+    """C90."""
     solo = observer()
     asked = []
     for _ in range(30):
@@ -30,6 +44,7 @@ def test_q24_an_observer_asks_one_voter_after_another_until_it_is_told() -> None
 
 
 def test_q32_an_observer_never_stands_however_long_it_looks() -> None:
+    """C13, C92."""
     solo = observer()
     for _ in range(100):
         for peer in sends(solo.wait_for("discover")):
@@ -39,6 +54,7 @@ def test_q32_an_observer_never_stands_however_long_it_looks() -> None:
 
 
 def test_q24_a_voter_that_can_not_be_reached_is_left_alone_for_longer_and_longer() -> None:
+    """C91."""
     solo = observer()
     pauses = []
     for _ in range(60):
@@ -52,6 +68,7 @@ def test_q24_a_voter_that_can_not_be_reached_is_left_alone_for_longer_and_longer
 
 @pytest.mark.parametrize("how", ["silence", "death"])
 def test_q9_an_observer_that_loses_its_leader_looks_again(how: str) -> None:
+    """C91."""
     solo = following()
     effects = solo.wait(FETCH) if how == "silence" else solo.gone(2)
     assert solo.state == ("observer", 5, -1, -1)
@@ -75,6 +92,7 @@ def test_q16_an_observer_that_is_told_who_leads_stays_one(epoch: int) -> None:
 
 
 def test_r8_an_observer_votes_when_somebody_takes_it_for_a_voter() -> None:
+    """C92."""
     solo = observer()
     assert solo.asked(solo.vote(2)).granted
     assert solo.asked(solo.vote(3)).granted is False
@@ -94,3 +112,20 @@ def test_q32_an_observer_among_others_finds_the_leader_and_follows_the_next_one(
     assert net.core(9).role.name == "observer"
     assert net.core(9).election.leader_id == new.me.id
     assert net.core(9).log.high_watermark == new.log.high_watermark
+
+
+def test_q18_a_fetch_without_an_id_is_answered_and_counts_for_nothing() -> None:
+    """C93: a tool that looks at the log."""
+    solo = committed_leader()
+    solo.propose("a")
+    solo.step()
+    for _ in range(3):
+        nobody = ReplicaKey(-1)
+        (answer,) = replies(solo.ask(solo.fetch(9, replica=nobody, offset=12, max_wait_ms=0)))
+        assert answer.error == 0
+    assert solo.core.log.high_watermark == 11
+    described = describe(solo.core, solo.now)
+    assert described is not None
+    assert described.observers == ()
+    solo.wait(FETCH * 3 // 2)
+    assert solo.role == "resigned"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import ElectionState, PersistElection, Vote
+from kraftlog.raft.messages import Answered, ElectionState, Fetch, PersistElection, Vote
 from tests.raft.solo import (
     ELECTION,
     FETCH,
@@ -35,6 +35,7 @@ from tests.raft.trio import Net
     ],
 )
 def test_p1_it_asks_with_the_epoch_it_has_and_persists_no_vote(make: Any, timer: str) -> None:
+    """C21, C63."""
     solo = make()
     vote = solo.persisted.voted
     effects = solo.wait_for(timer)
@@ -50,6 +51,7 @@ def test_p1_it_asks_with_the_epoch_it_has_and_persists_no_vote(make: Any, timer:
 
 @pytest.mark.parametrize("make", [unattached, voted, follower])
 def test_p1_asking_writes_nothing_at_all(make: Any) -> None:
+    """C21."""
     solo = make()
     before = solo.core.election
     timer = "election" if "election" in solo.core.timers else "fetch timeout"
@@ -60,6 +62,7 @@ def test_p1_asking_writes_nothing_at_all(make: Any) -> None:
 
 
 def test_p3_a_majority_of_grants_leads_to_the_real_election() -> None:
+    """C25."""
     solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
     solo.answer(2, solo.voted())
     assert solo.role == "prospective"
@@ -82,6 +85,7 @@ def test_p3_a_majority_of_grants_leads_to_the_real_election() -> None:
 def test_p3_without_a_majority_it_is_again_what_it_was(
     make: Any, timer: str, role: str, how: str
 ) -> None:
+    """C26."""
     solo = make()
     before = solo.core.election
     solo.wait_for(timer)
@@ -107,6 +111,7 @@ def test_p3_a_leader_that_resigned_and_lost_the_pre_vote_looks_for_the_new_one()
 
 @pytest.mark.parametrize("leader_known", [False, True])
 def test_q16_a_prospective_told_who_leads_follows_at_once(leader_known: bool) -> None:
+    """C27."""
     solo = follower() if leader_known else unattached()
     solo.wait_for("fetch timeout" if leader_known else "election")
     assert solo.role == "prospective"
@@ -117,6 +122,7 @@ def test_q16_a_prospective_told_who_leads_follows_at_once(leader_known: bool) ->
 
 
 def test_p2_a_refusal_that_names_the_leader_is_believed() -> None:
+    """C27."""
     solo = prospective()
     solo.answer(2, solo.voted(False, leader_id=3))
     assert solo.state == ("follower", 5, 3, -1)
@@ -129,6 +135,7 @@ def test_p2_a_refusal_that_tells_of_a_newer_epoch_is_believed() -> None:
 
 
 def test_q12_a_prospective_may_still_give_its_vote() -> None:
+    """C24."""
     solo = prospective()
     assert solo.asked(solo.vote(2)).granted
     assert solo.core.election == ElectionState(5, -1, key(2))
@@ -143,7 +150,7 @@ def test_q17_a_successor_that_is_asking_already_stands() -> None:
 
 
 def test_p4_a_peer_that_does_not_know_the_question_counts_as_a_grant() -> None:
-    """No epoch moves before a majority is reached that way."""
+    """No epoch moves before a majority is reached that way. C29."""
     solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
     unaware = solo.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
     solo.answer(2, unaware)
@@ -227,3 +234,84 @@ def test_q11_without_its_leader_the_others_elect_another() -> None:
     net.pass_time(5000)
     assert old.role.name == "follower"
     assert old.election.leader_id == new.me.id
+
+
+# Round after round ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_p1_each_round_of_asking_begins_with_nobodys_word(first: bool) -> None:
+    """C23: who said yes may say no the next time, and the other way round."""
+    solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
+    solo.answer(2, solo.voted(first))
+    solo.wait_for("election")
+    assert solo.role == "unattached"
+    solo.wait_for("election")
+    assert solo.role == "prospective"
+    solo.answer(2, solo.voted(not first))
+    assert solo.role == "prospective"
+    solo.answer(3, solo.voted())
+    assert solo.role == ("prospective" if first else "candidate")
+
+
+def test_r8_the_word_of_one_who_is_no_voter_is_none_in_a_pre_vote() -> None:
+    """C23."""
+    solo = prospective()
+    solo.core.send(9, solo.vote())
+    solo.step()
+    solo.answer(9, solo.voted())
+    assert solo.role == "prospective"
+
+
+def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
+    """C28: also once it follows somebody."""
+    solo = prospective()
+    late = solo.core.peer(2).in_flight
+    solo.wait_for("election")
+    solo.wait_for("election")
+    assert solo.role == "prospective"
+    solo.step(Answered(2, late, solo.voted()))
+    assert solo.role == "prospective"
+    late = solo.core.peer(2).in_flight
+    solo.ask(solo.begin(3, 5))
+    solo.step(Answered(2, late, solo.voted()))
+    assert solo.state == ("follower", 5, 3, -1)
+
+
+def test_q24_a_pre_vote_without_an_answer_is_asked_again() -> None:
+    """C30."""
+    solo = prospective()
+    solo.unanswered(2)
+    again = sends(solo.wait_for("ask 2"))
+    assert list(again) == [2]
+    assert again[2].pre_vote
+    solo.answer(2, solo.voted())
+    assert solo.role == "candidate"
+
+
+def test_q12_a_prospective_that_knows_the_leader_gives_no_vote_in_its_epoch() -> None:
+    """C24, C6."""
+    solo = follower()
+    solo.wait_for("fetch timeout")
+    assert not solo.asked(solo.vote(3)).granted
+    assert solo.state == ("prospective", 5, 2, -1)
+
+
+def test_q24_a_voter_without_a_leader_goes_on_asking_for_one_between_its_attempts() -> None:
+    """C14: KAFKA-17030, one that can't win must be able to find out who has."""
+    solo = unattached()
+    for _ in range(4):
+        asked = set()
+        while solo.in_ms("discover") < solo.in_ms("election"):
+            for peer, body in sends(solo.wait_for("discover")).items():
+                assert isinstance(body, Fetch)
+                asked.add(peer)
+                solo.answer(peer, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        solo.wait_for("election")
+        for peer in (2, 3):
+            solo.answer(peer, solo.voted(False))
+        assert solo.role == "unattached"
+    solo.wait_for("discover")
+    (peer,) = [peer for peer in (2, 3) if solo.core.peer(peer).in_flight >= 0]
+    solo.answer(peer, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=3))
+    assert solo.state == ("follower", 5, 3, -1)

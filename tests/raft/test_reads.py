@@ -207,7 +207,7 @@ def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
 
 
 def test_p5_asking_again_before_the_answer_takes_a_new_connection() -> None:
-    """Two old fetches on one connection would look like an answer that was followed."""
+    """Two old fetches on one connection would look like an answer that was followed. C117."""
     solo = loyal()
     assert isinstance(solo.core.peer(2).asked, Fetch)
     asked = of(Send, solo.wait(FETCH))

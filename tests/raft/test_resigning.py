@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.config import RaftConfig
-from kraftlog.raft.messages import End, EndAnswer, Proposed, Send
+from kraftlog.raft.messages import Answered, End, EndAnswer, Proposed, Send
 from tests.raft.solo import (
     CONFIG,
     ELECTION,
@@ -37,6 +37,7 @@ FOUR = voters_of(1, 2, 3, 4)
 
 
 def test_q17_a_leader_that_shuts_down_names_its_successors_the_furthest_first() -> None:
+    """C55."""
     solo = leader(voters=FOUR)
     for replica, offset in ((2, 4), (3, 10)):
         solo.ask(solo.fetch(replica, offset=offset, last_epoch=1), channel=replica)
@@ -52,6 +53,7 @@ def test_q17_a_candidate_that_shuts_down_says_that_nobody_leads() -> None:
 
 
 def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None:
+    """C61."""
     solo = committed_leader()
     solo.ask(solo.fetch(9), channel=9)
     solo.propose("a")
@@ -64,6 +66,7 @@ def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None
 
 
 def test_q17_it_is_repeated_to_those_that_have_not_answered() -> None:
+    """C62."""
     solo = leader()
     solo.shut_down()
     solo.answer(2, EndAnswer(0, -1, 5))
@@ -77,6 +80,7 @@ def test_q17_it_is_repeated_to_those_that_have_not_answered() -> None:
 
 @pytest.mark.parametrize("how", ["a new leader", "the election timeout"])
 def test_q17_it_is_repeated_no_longer_than_it_can_help(how: str) -> None:
+    """C55, C63."""
     solo = leader()
     solo.shut_down()
     solo.unanswered(3)
@@ -90,6 +94,7 @@ def test_q17_it_is_repeated_no_longer_than_it_can_help(how: str) -> None:
 
 
 def test_q17_it_does_not_vote_for_itself_or_others_in_that_epoch_again() -> None:
+    """C61."""
     solo = leader()
     solo.shut_down()
     assert not solo.asked(solo.vote(2)).granted
@@ -108,6 +113,7 @@ def test_q17_who_does_not_lead_has_nobody_to_tell() -> None:
 
 @pytest.mark.parametrize("make", [follower, loyal, unattached, voted])
 def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
+    """C67."""
     solo = make()
     effects = solo.ask(end_of(2, 5, 1, 3))
     assert [(answer.error, answer.epoch) for answer in replies(effects)] == [(0, 5)]
@@ -118,6 +124,7 @@ def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
 def test_q17_the_next_ones_wait_longer_each_and_then_stand_without_a_pre_vote(
     position: int,
 ) -> None:
+    """C67."""
     longest = min(CONFIG.retry_backoff_ms * 2 ** (position - 1), CONFIG.retry_backoff_max_ms)
     names = (*range(10, 10 + position), 1)
     waits = set()
@@ -176,6 +183,7 @@ def test_q17_what_does_not_fit_is_refused_and_changes_nothing(end: End, error: i
 
 @pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
+    """C18, C39."""
     solo = make()
     before = solo.state
     answer = solo.asked(end_of(2, 4, 1))
@@ -206,3 +214,37 @@ def test_q17_a_handover_takes_less_than_any_timeout() -> None:
     net.deliver_all()
     assert net.leader().election.epoch == epoch + 1
     assert net.leader() is not old
+
+
+# Odd answers ---------------------------------------------------------------------------------
+
+
+def test_q17_an_answer_of_one_that_was_not_told_changes_nothing() -> None:
+    """C64."""
+    solo = leader()
+    solo.shut_down()
+    before = solo.core.role.key()
+    solo.step(Answered(9, 77, EndAnswer(0, -1, 5)))
+    solo.step(Answered(2, 77, EndAnswer(0, -1, 5)))
+    assert (solo.role, solo.core.role.key()) == ("resigned", before)
+
+
+def test_q17_a_leader_that_stops_goes_on_answering_votes() -> None:
+    """C55: its successors need them."""
+    solo = leader()
+    solo.shut_down()
+    assert solo.asked(solo.vote(2, epoch=6)).granted
+    assert not solo.asked(solo.vote(3, epoch=6)).granted
+    assert solo.asked(solo.begin(2, 6)).error == 0
+    assert solo.state == ("follower", 6, 2, 2)
+
+
+@pytest.mark.parametrize("make", [unattached, voted])
+def test_q17_who_knows_no_leader_waits_by_its_position_too(make: Any) -> None:
+    """C67."""
+    solo = make()
+    solo.ask(end_of(2, 5, 3, 1))
+    assert solo.role == "follower"
+    assert 0 <= solo.in_ms("succession") <= CONFIG.retry_backoff_ms
+    solo.wait_for("succession")
+    assert solo.state[:2] == ("candidate", 6)

@@ -2,12 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.raft.messages import Asked, Fetch, FetchAnswer, SnapshotChunk, SnapshotFetch
+from kraftlog.raft.messages import (
+    Answered,
+    Asked,
+    DropPrefix,
+    Fetch,
+    FetchAnswer,
+    InstallSnapshot,
+    SnapshotChunk,
+    SnapshotFetch,
+    SnapshotInstalled,
+    SnapshotTaken,
+    WriteSnapshot,
+)
 from kraftlog.types import OffsetAndEpoch
+from tests.raft.solo import (
+    FETCH,
+    Solo,
+    follower,
+    key,
+    loyal,
+    observer,
+    of,
+    resigned,
+    sends,
+    voters_of,
+)
 from tests.raft.trio import Net
 
 
@@ -30,6 +56,7 @@ def with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) -> Net:
 
 @pytest.mark.parametrize("late", [3, 4], ids=["voter", "observer"])
 def test_q38_who_comes_late_gets_the_snapshot_in_chunks_and_goes_on(late: int) -> None:
+    """C98."""
     net = with_snapshot(1, 2, 3, 4, voters=(1, 2, 3), cut_off=late)
     leader, newcomer = net.leader(), net.core(late)
     assert newcomer.log.end == 0
@@ -56,6 +83,7 @@ def test_q38_the_log_of_the_one_that_took_it_starts_behind_it() -> None:
 def test_q38_who_needs_the_snapshot_is_told_its_id(
     offset: int, last_epoch: int, needs: bool
 ) -> None:
+    """C95."""
     net = with_snapshot(1, voters=(1,))
     leader = net.leader()
     assert leader.log.snapshot == OffsetAndEpoch(22, 1)
@@ -79,6 +107,7 @@ def test_q38_who_needs_the_snapshot_is_told_its_id(
     ],
 )
 def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], error: int) -> None:
+    """C85, C96."""
     net = with_snapshot(1, voters=(1,))
     good = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(22, 1), 0, 100)
     net.leader().handle(Asked("it", good.replace(**change)), net.now)
@@ -89,6 +118,7 @@ def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], err
 
 
 def test_q38_another_leader_abandons_a_download() -> None:
+    """C101."""
     net = with_snapshot(1, 2, 3, 4, voters=(1, 2, 3), cut_off=4)
     late = net.core(4)
     first = net.leader()
@@ -110,3 +140,111 @@ def test_q38_another_leader_abandons_a_download() -> None:
     net.pass_time(20_000)
     assert net.leader() is not first
     assert late.log.end == late.log.high_watermark == net.leader().log.end
+
+
+# One follower alone --------------------------------------------------------------------------
+
+BEHIND = OffsetAndEpoch(30, 4)
+
+
+def downloading(**how: Any) -> Solo:
+    """A follower whose leader's log starts behind its own end; it has asked for the first chunk."""
+    solo = loyal(**how)
+    (asked,) = sends(solo.answer(2, solo.fetched(snapshot=BEHIND))).values()
+    assert asked == SnapshotFetch("cluster", key(1), 5, BEHIND, 0, 8 << 20)
+    return solo
+
+
+def chunk(position: int, data: bytes, size: int = 10, **changes: Any) -> SnapshotChunk:
+    whole = SnapshotChunk(0, 2, 5, BEHIND, position, 0, size, len(data), data)
+    return whole.replace(**changes)
+
+
+def test_q38_an_interrupted_download_goes_on_where_it_stopped() -> None:
+    """C99."""
+    solo = downloading()
+    effects = solo.answer(2, chunk(0, b"abcd"))
+    assert of(WriteSnapshot, effects) == [WriteSnapshot(BEHIND, 0, b"abcd")]
+    assert sends(effects)[2].position == 4
+    solo.unanswered(2)
+    assert sends(solo.wait_for("fetch"))[2].position == 4
+    effects = solo.answer(2, chunk(4, b"efghij"))
+    assert of(WriteSnapshot, effects) == [WriteSnapshot(BEHIND, 4, b"efghij")]
+    assert of(InstallSnapshot, effects) == [InstallSnapshot(BEHIND)]
+
+
+def test_q9a_a_chunk_of_a_snapshot_is_a_sign_of_the_leader() -> None:
+    """C66: each one resets the fetch timeout, a refusal does not."""
+    solo = downloading()
+    solo.wait(FETCH - 1)
+    solo.answer(2, chunk(0, b"abcd"))
+    assert solo.in_ms("fetch timeout") == FETCH
+    solo.wait(FETCH - 1)
+    solo.answer(2, chunk(4, b"", error=ErrorCode.SNAPSHOT_NOT_FOUND))
+    assert solo.in_ms("fetch timeout") == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        chunk(0, b"", error=ErrorCode.SNAPSHOT_NOT_FOUND),
+        chunk(0, b"", error=ErrorCode.POSITION_OUT_OF_RANGE),
+        chunk(0, b"abcd", id=OffsetAndEpoch(31, 4)),
+        chunk(2, b"abcd"),
+        chunk(0, b""),
+    ],
+    ids=["missing", "out of range", "another", "another place", "nothing"],
+)
+def test_q38_a_download_that_does_not_fit_is_abandoned_and_a_fetch_follows(
+    answer: SnapshotChunk,
+) -> None:
+    """C100."""
+    solo = downloading()
+    effects = solo.answer(2, answer)
+    assert of(WriteSnapshot, effects) == []
+    fetch = sends(solo.wait_for("fetch"))[2]
+    assert isinstance(fetch, Fetch)
+    assert fetch.offset == 10
+
+
+@pytest.mark.parametrize("epoch", [5, 6])
+def test_q38_a_chunk_that_comes_late_is_ignored(epoch: int) -> None:
+    """C101, C68: another leader, or none, is followed by then."""
+    solo = downloading()
+    late = solo.core.peer(2).in_flight
+    if epoch == 5:
+        solo.wait(FETCH)
+    else:
+        solo.ask(solo.begin(3, 6))
+    assert solo.step(Answered(2, late, chunk(0, b"abcdefghij"))) == []
+
+
+def test_q38_a_whole_snapshot_takes_the_place_of_the_log() -> None:
+    """C102: what it held is gone, and the next fetch begins behind the snapshot."""
+    solo = downloading()
+    solo.answer(2, chunk(0, b"abcdefghij"))
+    effects = solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+    log = solo.core.log
+    assert (log.start, log.end, log.high_watermark, log.last_epoch) == (30, 30, 30, 4)
+    fetch = sends(effects)[2]
+    assert (fetch.offset, fetch.last_epoch) == (30, 4)
+
+
+@pytest.mark.parametrize("taken", [OffsetAndEpoch(9, 1), OffsetAndEpoch(6, 2)])
+def test_q38_a_snapshot_holds_what_is_committed_and_ends_in_its_epoch(
+    taken: OffsetAndEpoch,
+) -> None:
+    """C103: anything else is a mistake of the state machine, and loud."""
+    solo = follower(high_watermark=8)
+    with pytest.raises(AssertionError):
+        solo.step(SnapshotTaken(taken))
+    assert of(DropPrefix, solo.step(SnapshotTaken(OffsetAndEpoch(8, 1)))) == [DropPrefix(8)]
+
+
+@pytest.mark.parametrize("make", [follower, observer, resigned])
+def test_q38_who_does_not_lead_has_no_snapshot_to_give(make: Any) -> None:
+    """C96: and says who does."""
+    solo = make()
+    answer = solo.asked(SnapshotFetch("cluster", key(3), 5, BEHIND, 0, 100))
+    assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert answer.leader_id == solo.core.election.leader_id

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.raft.messages import ElectionState, Fetch, Send, Vote
+from kraftlog.logstate.voters import ReplicaKey, VoterHistory
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import ElectionState, End, Fetch, Send, Vote
+from kraftlog.types import Now
 from tests.raft.solo import (
     ELECTION,
     FETCH,
@@ -31,12 +36,13 @@ from tests.raft.solo import (
 def test_q8_a_voter_starts_as_what_it_had_promised(
     promised: ElectionState, state: tuple[str, int, int, int]
 ) -> None:
+    """C1, C4, C5."""
     end = 10 if promised.epoch else 0
     assert Solo(promised, end=end).state == state
 
 
 def test_q8_who_led_before_the_restart_is_resigned() -> None:
-    """Q8, Q17: it no longer knows what it told whom, so it leads no more in that epoch."""
+    """Q8, Q17: it no longer knows what it told whom, so it leads no more in that epoch. C7."""
     solo = Solo(ElectionState(5, 1, key(1)))
     assert solo.role == "resigned"
     assert solo.propose("slot") != 0
@@ -49,6 +55,7 @@ def test_q8_who_led_before_the_restart_is_resigned() -> None:
     "promised", [ElectionState(), ElectionState(5, 2), ElectionState(5, -1, key(3))]
 )
 def test_q1_one_that_is_no_voter_starts_as_an_observer(promised: ElectionState) -> None:
+    """C3."""
     solo = Solo(promised, voters=voters_of(2, 3, 4))
     assert solo.role == "observer"
 
@@ -63,6 +70,7 @@ def test_q1_one_that_is_no_voter_starts_as_an_observer(promised: ElectionState) 
     ],
 )
 def test_q1_a_sole_voter_elects_itself_at_once_without_a_message(promised: ElectionState) -> None:
+    """C2."""
     solo = Solo(promised, voters=voters_of(1), end=10 if promised.epoch else 0)
     assert solo.state == ("leader", promised.epoch + 1, 1, 1)
     assert of(Send, solo.first) == []
@@ -79,6 +87,7 @@ def test_q4_without_the_file_it_starts_in_the_epoch_of_the_log_and_has_no_vote_t
 
 @pytest.mark.parametrize("voted", [2, 3])
 def test_q2_a_vote_outlives_a_restart(voted: int) -> None:
+    """C4."""
     before = Solo(ElectionState(4))
     assert before.asked(before.vote(voted, epoch=5)).granted
     after = Solo(before.persisted)
@@ -88,12 +97,14 @@ def test_q2_a_vote_outlives_a_restart(voted: int) -> None:
 
 
 def test_q32_a_voter_that_knows_no_leader_asks_a_voter_with_what_it_has() -> None:
+    """C14."""
     solo = Solo(ElectionState(5), epochs=((1, 0), (3, 6)))
     (asked,) = sends(solo.wait_for("discover")).values()
     assert asked == Fetch("cluster", key(1), 5, 10, 3, 0, 500, 8 << 20)
 
 
 def test_q32_without_a_leader_by_the_election_timeout_a_voter_asks_for_pre_votes() -> None:
+    """C13."""
     solo = Solo(ElectionState(5))
     assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
     votes = sends(solo.wait_for("election"))
@@ -107,3 +118,58 @@ def test_q22_the_high_watermark_after_a_start_is_what_was_recovered() -> None:
     solo = follower(high_watermark=6)
     assert solo.core.log.high_watermark == 6
     assert solo.in_ms("fetch timeout") == FETCH
+
+
+# Before anything is asked --------------------------------------------------------------------
+
+
+def test_a_node_without_an_id_observes() -> None:
+    """C3."""
+    solo = Solo(ElectionState(), me=ReplicaKey(-1), end=0)
+    assert solo.state == ("observer", 0, -1, -1)
+    (asked,) = sends(solo.wait_for("discover")).values()
+    assert (asked.replica.id, asked.offset) == (-1, 0)
+
+
+def test_q24_a_stored_leader_that_nobody_can_reach_stays_known_and_the_others_are_asked() -> None:
+    """C6: its address may be unknown; the epoch is its own all the same."""
+    solo = follower(9)
+    assert list(sends(solo.first)) == [9]
+    while solo.role == "follower":
+        solo.unanswered(9)
+        solo.wait(min(solo.in_ms("fetch"), solo.in_ms("fetch timeout")))
+    assert solo.state == ("prospective", 5, 9, -1)
+    assert not solo.asked(solo.vote(2)).granted
+    solo.answer(3, solo.voted(False, epoch=6, leader_id=3))
+    assert solo.state == ("follower", 6, 3, -1)
+
+
+def test_q17_who_led_before_the_restart_tells_the_others_that_nobody_does_now() -> None:
+    """C8, C7: they need not wait for their timeouts; who holds most it no longer knows."""
+    solo = Solo(ElectionState(5, 1, key(1)))
+    assert sends(solo.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))
+    told = follower(1, me=key(2))
+    told.ask(sends(solo.first)[2])
+    assert told.state == ("candidate", 6, -1, 2)
+    solo.unanswered(3)
+    assert list(sends(solo.wait_for("tell 3"))) == [3]
+    solo.wait_for("election")
+    solo.answer(2, solo.voted())
+    assert solo.state == ("candidate", 6, -1, 1)
+
+
+def test_q2_a_stored_vote_for_itself_is_not_given_to_another() -> None:
+    """C9: it stands again in the epoch after, by way of the pre-vote."""
+    solo = Solo(ElectionState(5, -1, key(1)))
+    assert not solo.asked(solo.vote(2)).granted
+    solo.wait_for("election")
+    assert solo.state == ("prospective", 5, -1, 1)
+    solo.answer(3, solo.voted())
+    assert solo.state == ("candidate", 6, -1, 1)
+
+
+def test_q33_the_voters_of_the_log_outrank_those_of_the_configuration() -> None:
+    """C12."""
+    log = RaftLog(VoterHistory(voters_of(1, 2, 3), ((0, voters_of(4, 5)),)), 0, 1)
+    core = RaftCore(key(1), log, ElectionState(), RaftConfig(), Now(0, 0))
+    assert (core.role.name, core.others) == ("observer", [4, 5])

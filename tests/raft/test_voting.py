@@ -48,6 +48,7 @@ both_kinds = pytest.mark.parametrize("pre_vote", [False, True], ids=["vote", "pr
 @everywhere
 @both_kinds
 def test_q12_a_vote_for_another_cluster_changes_nothing(make: Any, pre_vote: bool) -> None:
+    """C85."""
     solo = make()
     before = solo.state
     answer = solo.asked(solo.vote(epoch=9, cluster_id="other", pre_vote=pre_vote))
@@ -60,7 +61,7 @@ def test_q12_a_vote_for_another_cluster_changes_nothing(make: Any, pre_vote: boo
 def test_q12_an_older_epoch_is_told_what_is_known_and_changes_nothing(
     make: Any, pre_vote: bool
 ) -> None:
-    """Q2, Q23 too."""
+    """Q2, Q23 too. C18, C33."""
     solo = make()
     before = solo.state
     answer = solo.asked(solo.vote(epoch=4, last_epoch=1, pre_vote=pre_vote))
@@ -84,6 +85,7 @@ def test_q12_an_older_epoch_is_told_what_is_known_and_changes_nothing(
 def test_q28_a_vote_with_impossible_numbers_is_an_invalid_request(
     changes: dict[str, Any], pre_vote: bool
 ) -> None:
+    """C33."""
     solo = unattached()
     answer = solo.asked(solo.vote(pre_vote=pre_vote, **changes))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_REQUEST, False)
@@ -95,7 +97,7 @@ def test_q28_a_vote_with_impossible_numbers_is_an_invalid_request(
 def test_q12_a_vote_meant_for_another_replica_is_refused(
     receiver: ReplicaKey, pre_vote: bool
 ) -> None:
-    """A wiped disk is another replica: it must not vote in its predecessor's stead."""
+    """A wiped disk is another replica: it must not vote in its predecessor's stead. C87."""
     solo = unattached()
     answer = solo.asked(solo.vote(epoch=6, receiver=receiver, pre_vote=pre_vote))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
@@ -110,6 +112,7 @@ def test_q12_who_does_not_know_the_directory_may_leave_it_out(receiver: ReplicaK
 
 @pytest.mark.parametrize("make", [follower, loyal, leader, resigned])
 def test_q12_a_leader_known_in_the_epoch_leaves_no_vote_in_it(make: Any) -> None:
+    """C16, C51, C61."""
     solo = make()
     before = solo.state
     assert not solo.asked(solo.vote(3)).granted
@@ -117,7 +120,7 @@ def test_q12_a_leader_known_in_the_epoch_leaves_no_vote_in_it(make: Any) -> None
 
 
 def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
-    """Q2: a vote is never changed; a directory is part of who somebody is."""
+    """Q2: a vote is never changed; a directory is part of who somebody is. C15."""
     solo = unattached()
     assert solo.asked(solo.vote(2)).granted
     assert solo.state == ("voted", 5, -1, 2)
@@ -129,7 +132,7 @@ def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
 
 @at_voters
 def test_q12_a_newer_epoch_is_adopted_and_then_judged(make: Any) -> None:
-    """Q2: whatever the role, and also when the vote is not granted."""
+    """Q2: whatever the role, and also when the vote is not granted. C17, C51, C61."""
     solo = make()
     assert solo.asked(solo.vote(2, epoch=6)) == VoteAnswer(0, -1, 6, granted=True)
     assert solo.state == ("voted", 6, -1, 2)
@@ -155,7 +158,7 @@ def test_q12_a_newer_epoch_is_adopted_and_then_judged(make: Any) -> None:
 def test_q12_the_later_last_epoch_wins_and_then_the_longer_log(
     last_epoch: int, end: int, granted: bool, pre_vote: bool
 ) -> None:
-    """P2 too: of all that a vote is judged by, a pre-vote keeps this."""
+    """P2 too: of all that a vote is judged by, a pre-vote keeps this. C15."""
     solo = unattached(epochs=((1, 0), (3, 6)))
     vote = solo.vote(last_epoch=last_epoch, end_offset=end, pre_vote=pre_vote)
     assert solo.asked(vote).granted is granted
@@ -187,7 +190,7 @@ def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
     "make", [unattached, voted, prospective, candidate, resigned, follower, observer]
 )
 def test_p2_whoever_hears_no_leader_grants_pre_votes_again_and_again(make: Any) -> None:
-    """P1: nothing is persisted and no vote is spent; who asked does not matter either."""
+    """P1: nothing is persisted and no vote is spent; who asked does not matter either. C22, C32."""
     solo = make()
     before = solo.state
     for asker in (2, 3, 2, STRANGER):
@@ -199,6 +202,7 @@ def test_p2_whoever_hears_no_leader_grants_pre_votes_again_and_again(make: Any) 
 
 @pytest.mark.parametrize("make", [leader, loyal])
 def test_p2_who_leads_or_hears_its_leader_refuses(make: Any) -> None:
+    """C31, C32."""
     solo = make()
     answer = solo.asked(solo.vote(3, pre_vote=True, end_offset=99))
     assert (answer.error, answer.granted) == (0, False)
@@ -206,6 +210,7 @@ def test_p2_who_leads_or_hears_its_leader_refuses(make: Any) -> None:
 
 
 def test_p2_a_follower_refuses_until_its_leader_has_been_silent_for_the_fetch_timeout() -> None:
+    """C31."""
     solo = loyal()
     solo.wait(FETCH - 1)
     assert not solo.asked(solo.vote(3, pre_vote=True)).granted
@@ -228,6 +233,7 @@ def test_p2_proof_that_the_leader_is_dead_is_as_good_as_its_silence() -> None:
 
 
 def test_p2_a_refused_fetch_is_not_hearing_the_leader() -> None:
+    """C31."""
     solo = follower()
     solo.answer(2, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert solo.asked(solo.vote(3, pre_vote=True)).granted
@@ -235,12 +241,14 @@ def test_p2_a_refused_fetch_is_not_hearing_the_leader() -> None:
 
 @at_voters
 def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: Any) -> None:
+    """C33."""
     solo = make()
     assert solo.asked(solo.vote(2, epoch=6, pre_vote=True)) == VoteAnswer(0, -1, 6, granted=True)
     assert solo.state == ("unattached", 6, -1, -1)
 
 
 def test_p2_an_older_epoch_is_refused_with_what_is_known() -> None:
+    """C33."""
     solo = loyal()
     answer = solo.asked(solo.vote(3, epoch=4, pre_vote=True))
     assert answer == VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, False)
@@ -258,7 +266,7 @@ def loyal_observer() -> Solo:
 @both_kinds
 @pytest.mark.parametrize("make", [leader, loyal, loyal_observer])
 def test_r8_a_stranger_moves_nobody_who_leads_or_hears_a_leader(make: Any, pre_vote: bool) -> None:
-    """P3: a removed voter can't disrupt."""
+    """P3: a removed voter can't disrupt. C113."""
     solo = make()
     before = solo.state
     answer = solo.asked(solo.vote(STRANGER, epoch=9, pre_vote=pre_vote, end_offset=99))
@@ -276,6 +284,7 @@ def test_r8_anybody_else_judges_a_stranger_like_a_voter(make: Any) -> None:
 
 
 def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
+    """C35."""
     solo = candidate()
     solo.core.send(STRANGER, solo.vote())
     solo.step()

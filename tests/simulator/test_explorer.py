@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from itertools import permutations
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.simulator.explorer import moves, symmetry
-from kraftlog.simulator.explorer.bounds import QUICK, Bound
+from kraftlog.simulator.explorer.bounds import NODES, PARTS, QUICK, Bound
+from kraftlog.simulator.explorer.quorum import ANSWER, PLACE_OF, REQUEST, Quorum
 from kraftlog.simulator.explorer.search import explore
-from kraftlog.simulator.explorer.state import ANSWER, REQUEST, State, first_state
+from kraftlog.simulator.explorer.step import step
+from kraftlog.simulator.explorer.symmetry import Symmetry
 from tests.explored import Mutant, all_mutants, explored
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.explorer.node import Node
+    from kraftlog.simulator.explorer.quorum import Move, State
 
 BOUND = Bound("for tests", crashes=(1, 1, 1))
 MUTANTS = all_mutants()
@@ -51,53 +58,106 @@ def test_a_mutant_whose_text_is_gone_is_an_error() -> None:
         mutant.mutated("xaxa")
 
 
-def election(candidate: int, voter: int, crasher: int) -> State:
+@pytest.fixture
+def quorum() -> Quorum:
+    return Quorum(BOUND)
+
+
+def deliver(source: int, target: int, kind: int) -> Move:
+    return "deliver", PLACE_OF[source, target, kind], None
+
+
+def election(quorum: Quorum, candidate: int, voter: int, crasher: int) -> State:
     """`candidate` is elected by `voter`, and `crasher` crashes."""
-    state = first_state(BOUND)
+    state = quorum.first
     for move in (
-        ("stand", candidate),
-        ("persist", candidate),
-        ("deliver", (candidate, voter, REQUEST)),
-        ("persist", voter),  # the epoch
-        ("persist", voter),  # the vote
-        ("deliver", (voter, candidate, ANSWER)),
-        ("crash", crasher),
+        ("stand", candidate, None),
+        ("persist", candidate, None),
+        deliver(candidate, voter, REQUEST),
+        ("persist", voter, None),  # the epoch
+        ("persist", voter, None),  # the vote
+        deliver(voter, candidate, ANSWER),
+        ("crash", crasher, None),
     ):
-        state = moves.after(state, move)
+        state = quorum.after(state, move)
     return state
 
 
-def test_states_that_differ_by_names_have_one_key() -> None:
-    elections = [election(a, b, c) for a, b, c in permutations(range(3))]
-    assert len({symmetry.key(state) for state in elections}) == 1
-    assert len({symmetry.key(election(0, 1, crasher)) for crasher in range(3)}) == 3
+def test_states_that_differ_by_names_have_one_key(quorum: Quorum) -> None:
+    key = Symmetry(quorum).key
+    elections = [election(quorum, a, b, c) for a, b, c in permutations(range(NODES))]
+    assert len({key(state) for state in elections}) == 1
+    assert len({key(election(quorum, 0, 1, crasher)) for crasher in range(NODES)}) == NODES
 
 
-def test_a_state_is_not_changed_by_what_follows_it() -> None:
-    state = election(0, 1, 2)
-    key = symmetry.key(state)
-    following = [moves.after(state, move) for move in moves.moves(state, BOUND)]
-    assert len(following) > 5
-    assert symmetry.key(state) == key
-    for node in state.nodes:
-        node.keys.clear()
-    assert symmetry.key(state) == key
+def test_what_has_a_number_is_not_changed_by_what_follows_it(quorum: Quorum) -> None:
+    state = election(quorum, 0, 1, 2)
+    before = [quorum.nodes.number(quorum.nodes[n], i) for i, n in enumerate(state[:NODES])]
+    assert len([quorum.after(state, move) for move in quorum.moves(state)]) > 5
+    after = [quorum.nodes.number(quorum.nodes[n], i) for i, n in enumerate(state[:NODES])]
+    assert before == after == list(state[:NODES])
 
 
-def test_a_node_that_follows_has_heard_nobody() -> None:
+class RealNodes(Quorum):
+    """Beside the numbers goes a node of its own each, that has lived through all of it."""
+
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
+        self.real = [self.nodes[number] for number in self.first[:NODES]]
+
+    def _happen(self, state: list[int], node_id: int, event: str, about: Any) -> None:
+        number = state[node_id]
+        super()._happen(state, node_id, event, about)
+        self._live(node_id, (number, event, about))
+
+    def _give_up(self, state: list[int], asker: int, peer: int) -> None:
+        number = state[peer]
+        super()._give_up(state, asker, peer)
+        if state[peer] != number:
+            self._live(peer, (number, "forget", asker))
+
+    def _live(self, node_id: int, made: tuple[int, str, Any]) -> None:
+        """What the real node makes of it is what is in the tables."""
+        _, event, about = made
+        known = self._steps[made]
+        taken = step(self.real[node_id], event, self.messages[about] if event == "hear" else about)
+        self.real[node_id] = taken.node
+        assert self.nodes.number(taken.node, node_id) == known.node, made
+        said = [self.messages.number(message) for message in taken.said]
+        assert said == [message for _, message in known.said], made
+        assert taken.given_up == known.given_up
+        assert taken.node.batches == self.nodes[known.node].batches  # payloads and all
+
+
+def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
+    """Nodes with long lives of their own do what those do that came to have the same key."""
+    chance = Random(1)
+    for bound in (BOUND, *PARTS):
+        quorum = RealNodes(bound)
+        first: list[Node] = quorum.real[:]
+        for _ in range(60):
+            state, quorum.real = quorum.first, first[:]
+            for _ in range(40):
+                moves = quorum.moves(state)
+                if not moves:
+                    break
+                state = quorum.after(state, chance.choice(moves))
+
+
+def test_a_node_that_follows_has_heard_nobody(quorum: Quorum) -> None:
     """Time stands still, so a leader that was heard once would be heard for ever."""
-    state = election(0, 1, 2)
+    state = election(quorum, 0, 1, 2)
     for move in (
-        ("persist", 0),
-        ("flush", 0),
-        ("deliver", (0, 2, REQUEST)),  # the vote that it asked for before it won, or its Begin
+        ("persist", 0, None),
+        ("flush", 0, None),
+        deliver(0, 2, REQUEST),  # the vote that it asked for before it won, or its Begin
     ):
-        state = moves.after(state, move)
-    while state.nodes[2].pending:
-        state = moves.after(state, ("persist", 2))
-    for place in ((2, 0, ANSWER), (2, 0, REQUEST), (0, 2, ANSWER)):
-        if place in state.wire:
-            state = moves.after(state, ("deliver", place))
-    follower = state.nodes[2].core
+        state = quorum.after(state, move)
+    while quorum.nodes[state[2]].pending:
+        state = quorum.after(state, ("persist", 2, None))
+    for move in (deliver(2, 0, ANSWER), deliver(2, 0, REQUEST), deliver(0, 2, ANSWER)):
+        if state[move[1]]:
+            state = quorum.after(state, move)
+    follower = quorum.nodes[state[2]].core
     assert (follower.role.name, follower.log.end) == ("follower", 2)
     assert not follower.role.hears_a_leader(follower)

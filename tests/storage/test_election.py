@@ -78,6 +78,7 @@ def test_q4_a_crash_at_any_instant_leaves_the_old_or_the_new_file() -> None:
     ],
 )
 def test_q4_a_file_that_can_not_be_read_stops_the_node_and_stays_as_it_is(raw: bytes) -> None:
+    """C10."""
     files = directory()
     files.make_file(f"log/{NAME}", raw)
     with pytest.raises(CorruptLogError, match="log/quorum-state can't be read"):

@@ -52,6 +52,17 @@ def test_nothing_at_or_above_the_limit_is_located(limit: int) -> None:
     assert last >= limit - 3
 
 
+@pytest.mark.parametrize("max_bytes", [0, 1, 60])
+def test_one_whole_batch_is_located_however_small_the_limit(max_bytes: int) -> None:
+    """C82: or whoever asks for less than a batch would never get on."""
+    log, _ = opened(new_disk(memory()))
+    written = fill(log, 3)
+    place = log.locate(0, max_bytes, log.end_offset)
+    assert place is not None
+    assert log.read(place) == written[0]
+    log.release()
+
+
 def test_many_batches_are_one_write() -> None:
     files = memory()
     log, _ = opened(new_disk(files), LogConfig())

@@ -8,6 +8,7 @@ from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages.control_records import VotersRecord
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest
+from kraftlog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kraftlog.wire.messages.discover_brokers import (
     DiscoverBrokersRequest,
     DiscoverBrokersResponse,
@@ -148,6 +149,33 @@ def test_our_tagged_fields(message: Message, version: int, golden: str) -> None:
 
 
 def test_a_linearizable_read_is_not_asked_of_a_version_that_cannot_ask() -> None:
-    """The answer might be stale without anybody knowing."""
+    """P7: the answer might be stale without anybody knowing."""
     with pytest.raises(UnsupportedVersionError, match="linearizable"):
         encode(MetadataRequest(topics=None, linearizable=True), 8)
+
+
+@pytest.mark.parametrize(
+    ("ordinary", "wish", "version"),
+    [
+        (MetadataRequest(topics=None), MetadataRequest(topics=None, linearizable=True), 9),
+        (MetadataRequest(topics=None), MetadataRequest(topics=None, linearizable=True), 13),
+        (
+            DescribeTopicPartitionsRequest(topics=()),
+            DescribeTopicPartitionsRequest(topics=(), linearizable=True),
+            0,
+        ),
+        (
+            DescribeConfigsRequest(resources=()),
+            DescribeConfigsRequest(resources=(), linearizable=True),
+            4,
+        ),
+    ],
+)
+def test_p7_a_client_that_does_not_say_so_reads_what_may_be_stale(
+    ordinary: Message, wish: Message, version: int
+) -> None:
+    """P7: an ordinary client's bytes are as Kafka's, and mean a stale read; the wish is a tag."""
+    raw = encode(ordinary, version)
+    assert encode(wish, version) == raw[:-1] + bytes.fromhex("01 904e 01 01")
+    assert decode(type(ordinary), version, raw) == ordinary
+    assert ordinary != wish

@@ -3,112 +3,176 @@
 `replay` is the only thing that changes it: on a leader, on a follower, after a restart. The maps
 hold values that are never changed, only replaced, so whoever took one out may keep it; a change
 costs what the change is worth, whatever the size of the cluster.
+
+Every change goes through `put` and `drop`: a controller looks over their shoulder there, to be
+able to take back what was never committed.
+
+Records between a BeginTransaction and its end are held back and count all at once, or never.
 """
 
 from __future__ import annotations
 
-from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.messages import metadata_records as records
+from kraftlog.metadata.replay import REPLAY, UnknownRecordError
+from kraftlog.metadata.snapshot import snapshot_records
+from kraftlog.metadata.values import NO_LEADER, BrokerImage, PartitionImage, TopicImage
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    EndTransactionRecord,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.values import PartitionKey
     from kraftlog.types import Uuid
+    from kraftlog.wire.messages.metadata_records import (
+        AccessControlEntryRecord,
+        DelegationTokenRecord,
+        ProducerIdsRecord,
+        RegisterControllerRecord,
+        UserScramCredentialRecord,
+    )
     from kraftlog.wire.schema import Message
 
-NO_LEADER = -1
+__all__ = [
+    "NO_LEADER",
+    "BrokerImage",
+    "Image",
+    "PartitionImage",
+    "ReplayError",
+    "TopicImage",
+    "UnknownRecordError",
+]
+
+#: The one key of the maps that hold a single thing.
+ONLY = 0
 
 
-class BrokerImage(Value):
-    id: int
-    epoch: int
-    host: str
-    port: int
-    rack: str | None
-
-
-class TopicImage(Value):
-    id: Uuid
-    name: str
-    partition_count: int
-
-
-class PartitionImage(Value):
-    topic_id: Uuid
-    index: int
-    replicas: tuple[int, ...]
-    isr: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    partition_epoch: int
-
-
-class UnknownRecordError(Exception):
-    """A record that this version can't replay: going on would be going on with a wrong state."""
+class ReplayError(Exception):
+    """A record that can't follow upon those before it."""
 
 
 class Image:
-    """Brokers, topics and partitions; read freely, changed by `replay` alone."""
+    """The cluster; read freely, changed by `replay` alone."""
 
     def __init__(self) -> None:
+        self.features: dict[str, int] = {}
         self.brokers: dict[int, BrokerImage] = {}
+        self.controllers: dict[int, RegisterControllerRecord] = {}
         self.topics: dict[Uuid, TopicImage] = {}
         self.topic_ids: dict[str, Uuid] = {}
-        self.partitions: dict[tuple[Uuid, int], PartitionImage] = {}
+        self.partitions: dict[PartitionKey, PartitionImage] = {}
+        #: What partitions were when they were removed: one that comes back starts above it.
+        self.removed: dict[PartitionKey, PartitionImage] = {}
+        #: By type and name of the resource.
+        self.configs: dict[tuple[int, str], Mapping[str, str]] = {}
+        #: By entity, as sorted pairs of type and name.
+        self.quotas: dict[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
+        self.producer_ids: dict[int, ProducerIdsRecord] = {}
+        self.acls: dict[Uuid, AccessControlEntryRecord] = {}
+        self.scram: dict[tuple[int, str], UserScramCredentialRecord] = {}
+        self.tokens: dict[str, DelegationTokenRecord] = {}
+        #: The transaction that is open, if any, and what it has said so far, by number.
+        self.transaction: dict[int, BeginTransactionRecord] = {}
+        self.held_back: dict[int, Message] = {}
+
+    def maps(self) -> dict[str, dict[Any, Any]]:
+        """All of them by name: two images are the same when these are."""
+        return {name: held for name, held in vars(self).items() if isinstance(held, dict)}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Image):
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in vars(Image()))
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+    # Reading -------------------------------------------------------------------------------------
 
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
     def partitions_of(self, topic: TopicImage) -> Iterator[PartitionImage]:
+        """In order. While a snapshot is read, a later one may be known before an earlier one."""
         for index in range(topic.partition_count):
-            yield self.partitions[topic.id, index]
+            found = self.partitions.get((topic.id, index))
+            if found is not None:
+                yield found
 
-    def replay(self, record: Message) -> tuple[Uuid, int] | None:
-        """Apply one record; which partition it changed, if it changed one."""
-        apply = _REPLAY.get(type(record))
+    def config(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
+        """What was set for a resource, without what stands below it."""
+        return self.configs.get((resource_type, resource_name)) or {}
+
+    @property
+    def next_producer_id(self) -> int:
+        allocated = self.producer_ids.get(ONLY)
+        return 0 if allocated is None else allocated.next_producer_id
+
+    def records(self) -> Iterator[Message]:
+        """The image as records, in Kafka's order, as it is now: take as many at a time as suits.
+
+        What is replayed meanwhile is not in them. A transaction that is open isn't either: its
+        beginning has to stay in the log.
+        """
+        return snapshot_records(self)
+
+    # Changing ------------------------------------------------------------------------------------
+
+    def replay(self, record: Message) -> Sequence[Change]:
+        """Apply one committed record; what it changed."""
+        kind = type(record)
+        if self.transaction and kind not in _OF_TRANSACTIONS:
+            self.put(self.held_back, len(self.held_back), record)
+            return ()
+        apply = REPLAY.get(kind) or _OF_TRANSACTIONS.get(kind)
         if apply is None:
-            raise UnknownRecordError(f"no replay of {type(record).__name__}")
-        return apply(self, record)
+            raise UnknownRecordError(f"no replay of {kind.__name__}")
+        try:
+            changes: Sequence[Change] = apply(self, record)
+        except KeyError as missing:
+            raise ReplayError(f"{record!r} is about {missing}, which is not there") from missing
+        return changes
+
+    def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
+        held[key] = value
+
+    def drop(self, held: dict[Any, Any], key: Any) -> None:
+        """Take out what is there."""
+        del held[key]
 
 
-def _register_broker(image: Image, record: records.RegisterBrokerRecord) -> None:
-    endpoint = record.end_points[0]
-    image.brokers[record.broker_id] = BrokerImage(
-        id=record.broker_id,
-        epoch=record.broker_epoch,
-        host=endpoint.host,
-        port=endpoint.port,
-        rack=record.rack,
-    )
+def _begin_transaction(image: Image, record: BeginTransactionRecord) -> Sequence[Change]:
+    if image.transaction:
+        raise ReplayError("a transaction begins within another")
+    image.put(image.transaction, ONLY, record)
+    return ()
 
 
-def _topic(image: Image, record: records.TopicRecord) -> None:
-    image.topics[record.topic_id] = TopicImage(record.topic_id, record.name, 0)
-    image.topic_ids[record.name] = record.topic_id
+def _end_transaction(image: Image, _: EndTransactionRecord) -> Sequence[Change]:
+    said = _forget_transaction(image)
+    return [change for record in said for change in image.replay(record)]
 
 
-def _partition(image: Image, record: records.PartitionRecord) -> tuple[Uuid, int]:
-    key = record.topic_id, record.partition_id
-    topic = image.topics[record.topic_id]
-    if key not in image.partitions:
-        grown = topic.partition_count + 1
-        image.topics[topic.id] = topic.replace(partition_count=grown)
-    image.partitions[key] = PartitionImage(
-        topic_id=record.topic_id,
-        index=record.partition_id,
-        replicas=tuple(record.replicas),
-        isr=tuple(record.isr),
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-    )
-    return key
+def _abort_transaction(image: Image, _: AbortTransactionRecord) -> Sequence[Change]:
+    _forget_transaction(image)
+    return ()
 
 
-_REPLAY: dict[type[Message], Callable[[Image, Any], tuple[Uuid, int] | None]] = {
-    records.RegisterBrokerRecord: _register_broker,
-    records.TopicRecord: _topic,
-    records.PartitionRecord: _partition,
+def _forget_transaction(image: Image) -> list[Message]:
+    image.drop(image.transaction, ONLY)
+    said = list(image.held_back.values())
+    for number in reversed(range(len(said))):
+        image.drop(image.held_back, number)
+    return said
+
+
+_OF_TRANSACTIONS: dict[type[Message], Any] = {
+    BeginTransactionRecord: _begin_transaction,
+    EndTransactionRecord: _end_transaction,
+    AbortTransactionRecord: _abort_transaction,
 }

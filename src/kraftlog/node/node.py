@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.metadata.changes import PartitionChanged
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.replication.partition import Append, Partition
@@ -61,9 +62,9 @@ class Node:
     def replay(self, records: Iterable[Message]) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         for record in records:
-            changed = self.image.replay(record)
-            if changed is not None:
-                self._follow(changed)
+            for change in self.image.replay(record):
+                if isinstance(change, PartitionChanged) and change.after is not None:
+                    self._follow(change.after.key)
 
     def _follow(self, key: tuple[Uuid, int]) -> None:
         """Become what the image says this node is for a partition."""

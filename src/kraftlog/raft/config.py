@@ -12,7 +12,11 @@ class RaftConfig(Value):
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
+    #: How long a linearizable read may wait before the client tries elsewhere (P6).
+    read_timeout_ms: int = 5000
     max_fetch_bytes: int = 8 << 20
+    #: What one batch may hold; Kafka's figure.
+    max_batch_bytes: int = 8 << 20
     #: For the first leader of a cluster that has no id yet (R11); the host makes one up.
     fresh_cluster_id: str | None = None
     #: What makes this node's jitter its own.

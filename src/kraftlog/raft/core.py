@@ -24,10 +24,12 @@ from kraftlog.raft.messages import (
     PersistElection,
     Reply,
     Send,
+    Stop,
     Unanswered,
 )
 from kraftlog.raft.roles import make_role
 from kraftlog.raft.roles.leader import Leader
+from kraftlog.raft.roles.resigned import Resigned
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -302,6 +304,9 @@ class RaftCore:
             return
         peer.failures, peer.gone = 0, False
         body = message.body
+        if body.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            self.effect(Stop(f"node {message.peer} says that this node is not authorized"))
+            return
         if body.epoch < self.election.epoch:
             self.role.on_old_answer(self, message.peer, asked)
         elif elections.adopt(self, body.epoch, body.leader_id):
@@ -331,15 +336,23 @@ class RaftCore:
 
     # Proposals -----------------------------------------------------------------------------------
 
-    def propose(self, slot: Any, count: int, size_bytes: int, payload: Any, now: Now) -> int:
+    def propose(
+        self, slot: Any, count: int, size_bytes: int, payload: Any, now: Now, epoch: int = -1
+    ) -> int:
         """Append `count` records as one batch that is never split; the code of a refusal.
 
-        Once the batch is committed, or can't be said to be, a Proposed effect tells `slot`.
+        Once the batch is committed, or can't be said to be, a Proposed effect tells `slot`. With
+        an epoch only as the leader of that one: whoever decided as its leader may not have heard
+        yet that it is over.
         """
         self.now = now
         role = self.role
         if not isinstance(role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if epoch not in {-1, self.election.epoch}:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if size_bytes > self.config.max_batch_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
         role.propose(self, slot, count, size_bytes, payload)
         return ErrorCode.NONE
 
@@ -361,6 +374,32 @@ class RaftCore:
         if not isinstance(self.role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return change(self, self.role, slot, what)
+
+    def resign(self, epoch: int, now: Now) -> int:
+        """Lead this epoch no more, as its state machine can't go on; the code of a refusal.
+
+        Of an older epoch: that has come about already.
+        """
+        self.now = now
+        if epoch > self.election.epoch:
+            return ErrorCode.UNKNOWN_LEADER_EPOCH
+        if epoch < self.election.epoch and self.role.name != quorum.OBSERVER:
+            return ErrorCode.NONE
+        if isinstance(self.role, Leader):
+            self.role.hand_over(self)
+        elif self.role.name != quorum.RESIGNED:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.NONE
+
+    def announce(self, now: Now) -> None:
+        """After a start: who led when it went down tells the others that nobody leads now.
+
+        They need not wait to find that out. Who of them holds most it no longer knows.
+        """
+        self.now = now
+        if isinstance(self.role, Resigned):
+            voters = self.log.voter_set.voters
+            self.role.tell(self, tuple([v.key for v in voters if v.key.id != self.me.id]))
 
     def shut_down(self, now: Now) -> None:
         """Leave in order: a leader names its successors and tells them (Q17)."""

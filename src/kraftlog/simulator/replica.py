@@ -118,6 +118,7 @@ class Replica:
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
         self.core = RaftCore(self.key, log, disk.election, config, self.now, CLUSTER)
+        self.core.announce(self.now)
         world.started(self)
         self.settle()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.simulator import faults
 from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.scenarios import MIXTURE_MS, SCENARIOS
+from kraftlog.simulator.scenarios import MIXTURE_MS, SCENARIOS, WITH_FAULTS
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World
 from kraftlog.value import TYPE_CHECKING, Value
@@ -65,7 +65,7 @@ def simulate(
     """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan."""
     draw_setting, script = SCENARIOS[scenario]
     world = make_world(seed, draw_setting(Chance(seed, f"setting of {scenario}")), trace)
-    if scenario == "mixture":
+    if scenario in WITH_FAULTS:
         plan = plan_of(seed, kinds)
         world.plan = tuple([f for f in plan if keep is None or f.number in keep])
     violation = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.simulator import faults
 from kraftlog.simulator.goals import (
+    HEALING_MS,
     all_reached,
     any_reached,
     begin,
@@ -27,6 +28,7 @@ from kraftlog.simulator.rare_scripts import (
     late_farewell,
     parted_logs,
 )
+from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
@@ -195,6 +197,22 @@ def mixture(world: World) -> Iterator[Goal]:
     yield from heal_and_serve(world)
 
 
+def reads_anywhere(world: World) -> Iterator[Goal]:
+    """P6: the same with clients that read at every replica; in the end each of them answers."""
+    readers = Readers(world)
+    yield from mixture(world)
+    world.workload.stop()
+    yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
+    for beside in list(readers.beside.values()):
+        answered = world.workload.reads_answered
+        readers.read_at(beside)
+        yield Goal(
+            f"{beside.replica} answers a read",
+            lambda answered=answered: world.workload.reads_answered > answered,
+            HEALING_MS,
+        )
+
+
 MIXTURE_MS = 12_000
 
 
@@ -214,6 +232,9 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "parted-logs": (busy_setting, parted_logs),
     "quiet": (any_setting, quiet),
     "mixture": (any_setting, mixture),
+    "reads-anywhere": (any_setting, reads_anywhere),
 }
+#: Those with faults of the seed's choice.
+WITH_FAULTS = {"mixture", "reads-anywhere"}
 #: The seven that both simulators play, for comparing their speed.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

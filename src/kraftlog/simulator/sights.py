@@ -8,7 +8,8 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-RARE = (
+#: What the mixture must have seen,
+OF_THE_MIXTURE = (
     "append of unknown outcome",
     "connection reset",
     "crash between two actions",
@@ -30,7 +31,14 @@ RARE = (
     "zombie leader resigned",
     *[f"fault: {kind}" for kind in KINDS],
 )
+#: and what all scenarios together must.
+OF_ALL = (
+    *OF_THE_MIXTURE,
+    "read at any replica",
+    "read given up",
+)
 
 
-def missing(seen: Collection[str]) -> list[str]:
-    return [sight for sight in RARE if sight not in seen]
+def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
+    wanted = {"any": OF_ALL, "mixture": OF_THE_MIXTURE}.get(scenario, ())
+    return [sight for sight in wanted if sight not in seen]

@@ -107,9 +107,13 @@ class Workload:
             self.read_at(self._chance.pick(asked))
 
     def read_at(self, replica: Replica) -> None:
+        self._ask(replica, replica.incarnation, self.begin_read())
+
+    def begin_read(self) -> int:
+        """A client wants to read; the number of its read."""
         number = self._number()
         self._record(ReadInvoked(number, self.world.time))
-        self._ask(replica, replica.incarnation, number)
+        return number
 
     def _ask(self, replica: Replica, incarnation: int, number: int) -> None:
         if replica.core is None or incarnation != replica.incarnation:
@@ -120,15 +124,18 @@ class Workload:
         replica.handle(Asked(number, ReadOffset(CLUSTER)))
 
     def read_answered(self, number: int, body: Any) -> None:
+        self.world.saw("read refused" if body.error else "read proved by a majority")
+        self.read_done(number, body.error, body.offset)
+
+    def read_done(self, number: int, error: int, offset: int) -> None:
+        """A client is told to read up to an offset, or to go elsewhere."""
         time = self.world.time
-        if body.error:
-            self.world.saw("read refused")
+        if error:
             self._record(Failed(number, time))
         else:
-            self.world.saw("read proved by a majority")
             self.reads_answered += 1
             self.world.progress += 1
-            self._record(ReadAnswered(number, time, body.offset))
+            self._record(ReadAnswered(number, time, offset))
 
     # Judging ---------------------------------------------------------------------------------
 

@@ -89,6 +89,10 @@ class World:
             for hook in HOOKS
         }
 
+    def listen(self, hook: str, look: Callable[..., None]) -> None:
+        """Be told what the invariants are told, after them."""
+        self._on[hook] += (look,)
+
     # Time ------------------------------------------------------------------------------------
 
     def at(self, when: int, act: Callable[..., None], *arguments: Any) -> None:

@@ -7,7 +7,7 @@ on. Missing: creating topics that do not exist, authorized operations.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.image import NO_LEADER
+from kraftlog.metadata.values import NO_LEADER
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata import (

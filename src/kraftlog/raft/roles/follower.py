@@ -10,6 +10,9 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
+#: After a leader's death is proved, each of the others leaves the one before it so much time.
+TURN_MS = 100
+
 
 class Follower(Standing, Fetcher):
     """Without a good answer for a fetch timeout it asks whether to stand (Q9a)."""
@@ -30,6 +33,18 @@ class Follower(Standing, Fetcher):
             self.on_standing_timer(core, name)
 
     def on_peer_gone(self, core: RaftCore, peer: int) -> None:
-        """Proof of death counts as a timeout."""
-        if peer == core.election.leader_id:
+        """Proof of death counts as a timeout, for one voter after the other.
+
+        All of them see it within a moment; if they stood together, they would split the vote.
+        """
+        if peer != core.election.leader_id:
+            return
+        survivors = [voter_id for voter_id in core.log.voter_set.ids if voter_id != peer]
+        rank = survivors.index(core.me.id)
+        if rank == 0:
             core.become(quorum.PROSPECTIVE)
+        else:
+            wait = min(rank * TURN_MS, core.config.fetch_timeout_ms)
+            core.timers["fetch timeout"] = min(
+                core.timers["fetch timeout"], core.now.monotonic_ms + wait
+            )

@@ -1,4 +1,8 @@
-"""What must hold in every state, checked for what the last step has changed."""
+"""What must hold: of a step, of what has ever happened, of all nodes together.
+
+Each is asked once for what it depends on: `check_step` for two nodes that follow each other,
+`History.with_node` for a history and a node, `check_state` for all nodes and a history.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,13 @@ from kraftlog.raft import quorum
 from kraftlog.raft.messages import Vote, VoteAnswer
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator.explorer.bounds import NAMES, NODES
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kraftlog.raft.messages import Batch
-    from kraftlog.simulator.explorer.state import Message, Node, State
+    from kraftlog.simulator.explorer.node import Message, Node
 
 MAJORITY = NODES // 2 + 1
 
@@ -19,8 +25,11 @@ class Broken(Exception):  # noqa: N818 - an invariant is broken; nothing went wr
     """`invariant` is what does not hold."""
 
     def __init__(self, invariant: str, detail: str) -> None:
-        super().__init__(f"{invariant}: {detail}")
+        super().__init__(invariant, detail)
         self.invariant = invariant
+
+    def __str__(self) -> str:
+        return ": ".join(self.args)
 
 
 def check_promise(node: Node, message: Message) -> None:
@@ -44,19 +53,70 @@ def check_promise(node: Node, message: Message) -> None:
     node.promised = vote
 
 
-def check(before: State, after: State) -> None:
-    """Everything that can be seen in two states that follow each other."""
-    for node_id in after.touched:
-        old, new = before.nodes[node_id], after.nodes[node_id]
-        _check_log(new)
-        _check_epochs(old, new)
-        _check_leader(after, new)
-        _check_own_epoch(old, new)
-        _note_committed(after, new)
-    if after.touched:
-        _check_followers(after)
-        _check_matching(after)
-        _check_committed(after)
+def check_step(old: Node, new: Node) -> None:
+    """What can be seen of one node."""
+    _check_log(new)
+    _check_epochs(old, new)
+    _check_own_epoch(old, new)
+
+
+def check_state(nodes: Sequence[Node], history: History) -> None:
+    """What can be seen of all nodes at once, and in their history."""
+    if history.broken is not None:
+        raise Broken(*history.broken)
+    for node in nodes:
+        _check_leader(node, history)
+    _check_followers(nodes)
+    _check_matching(nodes)
+    _check_committed(nodes, history.committed)
+
+
+class History(Value):
+    """What has ever happened that must not happen twice, and what may still happen."""
+
+    #: How many records may still be proposed.
+    records: int
+    #: Who has ever led, by epoch; and the longest log that was ever committed.
+    leaders: tuple[tuple[int, int], ...] = ()
+    committed: tuple[Batch, ...] = ()
+    #: The invariant that does not hold in it, and why.
+    broken: tuple[str, str] | None = None
+
+    def with_node(self, node: Node) -> History:
+        """With what this node knows of leaders, and takes for committed."""
+        try:
+            leaders = _leaders(self, node)
+            committed = _committed(self, node)
+        except Broken as broken:
+            return self.replace(broken=broken.args)
+        return self.replace(leaders=leaders, committed=committed)
+
+
+def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
+    """One leader an epoch, in every memory and on every disk."""
+    leaders = dict(history.leaders)
+    for election in (node.core.election, node.election):
+        epoch, leader_id = election.epoch, election.leader_id
+        if leader_id >= 0 and leaders.setdefault(epoch, leader_id) != leader_id:
+            raise Broken(
+                "one leader an epoch",
+                f"epoch {epoch} has {NAMES[leaders[epoch]]} and {NAMES[leader_id]}",
+            )
+    return tuple(sorted(leaders.items()))
+
+
+def _committed(history: History, node: Node) -> tuple[Batch, ...]:
+    """What one node calls committed is committed for ever, and the same for all."""
+    known, believed = history.committed, node.committed
+    shorter = min(len(believed), len(known))
+    if believed[:shorter] != known[:shorter]:
+        raise Broken(
+            "what is committed never changes",
+            f"node {_name(node)} has committed {shown(believed)}, committed was {shown(known)}",
+        )
+    if len(believed) > shorter and believed[-1].epoch > node.core.election.epoch:
+        raise Broken("records are of past epochs", f"node {_name(node)}")
+    return max(believed, known, key=len)
 
 
 def _check_log(node: Node) -> None:
@@ -86,27 +146,16 @@ def _check_epochs(old: Node, new: Node) -> None:
         raise Broken("the high watermark never decreases", f"node {_name(new)}")
 
 
-def _check_leader(state: State, node: Node) -> None:
-    """One leader an epoch, in every memory and on every disk; and it has what is committed."""
-    for election in (node.core.election, node.election):
-        if election.leader_id >= 0:
-            leaders = dict(state.leaders)
-            known = leaders.setdefault(election.epoch, election.leader_id)
-            if known != election.leader_id:
-                raise Broken(
-                    "one leader an epoch",
-                    f"epoch {election.epoch} has {NAMES[known]} and {NAMES[election.leader_id]}",
-                )
-            state.leaders = tuple(sorted(leaders.items()))
-    newest = max(state.leaders, default=(0, -1))
-    if node.core.role.name == quorum.LEADER and newest[0] == node.core.election.epoch:
-        missing = state.committed != node.batches[: len(state.committed)]
-        if missing:
-            raise Broken(
-                "the newest leader has everything that is committed",
-                f"node {_name(node)} leads epoch {newest[0]} with {shown(node.batches)}, "
-                f"committed is {shown(state.committed)}",
-            )
+def _check_leader(node: Node, history: History) -> None:
+    newest, _ = max(history.leaders, default=(0, -1))
+    if node.core.role.name != quorum.LEADER or newest != node.core.election.epoch:
+        return
+    if history.committed != node.batches[: len(history.committed)]:
+        raise Broken(
+            "the newest leader has everything that is committed",
+            f"node {_name(node)} leads epoch {newest} with {shown(node.batches)}, "
+            f"committed is {shown(history.committed)}",
+        )
 
 
 def _check_own_epoch(old: Node, new: Node) -> None:
@@ -123,44 +172,27 @@ def _check_own_epoch(old: Node, new: Node) -> None:
         )
 
 
-def _check_followers(state: State) -> None:
+def _check_followers(nodes: Sequence[Node]) -> None:
     """Whom a leader counts on has arrived in its epoch, and will not go back."""
-    for leader in state.nodes:
+    for leader in nodes:
         role = leader.core.role
         if not isinstance(role, Leader):
             continue
         counted = [key.id for key, p in role.progress.replicas.items() if p.end_offset >= 0]
         for node_id in (*role.endorsed, *counted):
-            if state.nodes[node_id].election.epoch < leader.core.election.epoch:
+            if nodes[node_id].election.epoch < leader.core.election.epoch:
                 raise Broken(
                     "a leader counts on those in its epoch",
                     f"node {_name(leader)} leads {leader.core.election.epoch}, "
                     f"node {NAMES[node_id]} "
-                    f"is in {state.nodes[node_id].election.epoch}",
+                    f"is in {nodes[node_id].election.epoch}",
                 )
 
 
-def _note_committed(state: State, node: Node) -> None:
-    """What one node calls committed is committed for ever, and the same for all."""
-    log = node.core.log
-    believed = tuple([b for b in node.batches if b.last_offset < log.high_watermark])
-    shorter = min(len(believed), len(state.committed))
-    if believed[:shorter] != state.committed[:shorter]:
-        raise Broken(
-            "what is committed never changes",
-            f"node {_name(node)} has committed {shown(believed)}, committed was "
-            f"{shown(state.committed)}",
-        )
-    if len(believed) > len(state.committed):
-        if believed[-1].epoch > node.core.election.epoch:
-            raise Broken("records are of past epochs", f"node {_name(node)}")
-        state.committed = believed
-
-
-def _check_matching(state: State) -> None:
+def _check_matching(nodes: Sequence[Node]) -> None:
     """Two logs with a batch in common are the same up to there."""
     for a, b in ((0, 1), (0, 2), (1, 2)):
-        first, second = state.nodes[a].batches, state.nodes[b].batches
+        first, second = nodes[a].batches, nodes[b].batches
         if first is second or not first or not second:
             continue
         for i in range(min(len(first), len(second)) - 1, -1, -1):
@@ -177,25 +209,25 @@ def _place(batch: Batch) -> tuple[int, int]:
     return batch.base_offset, batch.epoch
 
 
-def _check_committed(state: State) -> None:
-    length = len(state.committed)
+def _check_committed(nodes: Sequence[Node], committed: tuple[Batch, ...]) -> None:
+    length = len(committed)
     if not length:
         return
-    end = state.committed[-1].last_offset + 1
+    end = committed[-1].last_offset + 1
     holders = [
         node
-        for node in state.nodes
-        if node.core.log.flushed >= end and node.batches[:length] == state.committed
+        for node in nodes
+        if node.core.log.flushed >= end and node.batches[:length] == committed
     ]
     if len(holders) < MAJORITY:
         raise Broken(
             "what is committed is durable on a majority",
-            f"{shown(state.committed)} is durable on {[_name(n) for n in holders]}",
+            f"{shown(committed)} is durable on {[_name(n) for n in holders]}",
         )
 
 
 def _name(node: Node) -> str:
-    return NAMES[node.core.me.id]
+    return NAMES[node.id]
 
 
 def shown(batches: tuple[Batch, ...]) -> str:

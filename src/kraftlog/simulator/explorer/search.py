@@ -6,16 +6,19 @@ import gc
 from array import array
 from collections import deque
 
-from kraftlog.simulator.explorer import moves, symmetry, tell
-from kraftlog.simulator.explorer.invariants import Broken, check
-from kraftlog.simulator.explorer.state import first_state
+from kraftlog.simulator.explorer import tell
+from kraftlog.simulator.explorer.invariants import Broken
+from kraftlog.simulator.explorer.quorum import Quorum
+from kraftlog.simulator.explorer.symmetry import Symmetry
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.simulator.explorer.bounds import Bound
-    from kraftlog.simulator.explorer.state import State
+    from kraftlog.simulator.explorer.quorum import Move, State
+
+LOOK_UP_EVERY = 1000
 
 
 class Outcome(Value):
@@ -31,46 +34,52 @@ class Outcome(Value):
 
 
 class _Search:
-    """How each state was reached, and how much was looked at."""
+    """What has been seen, and how each state was reached."""
 
     def __init__(self, bound: Bound) -> None:
-        self.bound = bound
+        self.quorum = Quorum(bound)
+        #: Keys of states; a state is numbered in the order of coming, which is that of leaving.
+        self.seen: set[bytes] = set()
+        self.queue: deque[State] = deque()
         #: For each state the one before, and which of its moves led here.
-        self.before = array("q")
+        self.before = array("I")
         self.choice = array("B")
+        self.left = 0
+        self.depth = 0
         self.transitions = 0
 
-    def note(self, before: int, choice: int) -> int:
-        """The number of a state that was not known."""
+    def note(self, state: State, key: bytes, before: int, choice: int) -> None:
+        self.seen.add(key)
+        self.queue.append(state)
         self.before.append(before)
         self.choice.append(choice)
-        return len(self.before) - 1
 
-    def way_to(self, number: int) -> list[moves.Move]:
+    def way_to(self, number: int) -> list[Move]:
         """The moves from the first state; made again, as keeping them all takes much memory."""
         choices = []
         while number:
             choices.append(self.choice[number])
             number = self.before[number]
-        state, way = first_state(self.bound), []
+        state, way = self.quorum.first, []
         for choice in reversed(choices):
-            way.append(list(moves.moves(state, self.bound))[choice])
-            state = moves.after(state, way[-1])
+            way.append(self.quorum.moves(state)[choice])
+            state = self.quorum.after(state, way[-1])
         return way
 
-    def outcome(self, depth: int, *, exhausted: bool) -> Outcome:
-        return Outcome(len(self.before), self.transitions, depth, exhausted)
+    def outcome(self, *, exhausted: bool) -> Outcome:
+        return Outcome(len(self.before), self.transitions, self.depth, exhausted)
 
-    def broken(self, number: int, last: moves.Move, error: Exception) -> Outcome:
+    def broken(self, number: int, last: Move, error: Exception) -> Outcome:
         way = [*self.way_to(number), last]
         what = str(error) or type(error).__name__
-        found = self.outcome(len(way), exhausted=False)
-        return found.replace(broken=what, scenario=tuple(tell.scenario(self.bound, way, what)))
+        found = self.outcome(exhausted=False)
+        scenario = tuple(tell.scenario(self.quorum, way, what))
+        return found.replace(broken=what, depth=len(way), scenario=scenario)
 
 
 def explore(bound: Bound, max_states: int, go_on: Callable[[], bool] = lambda: True) -> Outcome:
     """Until all is seen, something is broken, or there are too many states or no time."""
-    gc.disable()  # the states refer to each other in no circles
+    gc.disable()  # nothing here refers to itself in a circle
     try:
         return _explore(_Search(bound), max_states, go_on)
     finally:
@@ -78,29 +87,29 @@ def explore(bound: Bound, max_states: int, go_on: Callable[[], bool] = lambda: T
 
 
 def _explore(search: _Search, max_states: int, go_on: Callable[[], bool]) -> Outcome:
-    bound = search.bound
-    first = first_state(bound)
-    seen = {symmetry.key(first)}
-    search.note(0, 0)
-    queue: deque[tuple[int, int, State]] = deque([(0, 0, first)])
-    depth = 0
+    quorum, seen, queue = search.quorum, search.seen, search.queue
+    key_of = Symmetry(quorum).key
+    search.note(quorum.first, key_of(quorum.first), 0, 0)
+    last_of_depth = 0
+    number = -1
     while queue:
-        number, depth, state = queue.popleft()
-        if len(seen) >= max_states or (number % 1000 == 0 and not go_on()):
-            return search.outcome(depth, exhausted=False)
-        for choice, move in enumerate(moves.moves(state, bound)):
+        state = queue.popleft()
+        number += 1
+        if number > last_of_depth:
+            search.depth += 1
+            last_of_depth = len(search.before) - 1
+        if len(seen) >= max_states or (number % LOOK_UP_EVERY == 0 and not go_on()):
+            return search.outcome(exhausted=False)
+        for choice, move in enumerate(quorum.moves(state)):
             try:
-                following = moves.after(state, move)
-                check(state, following)
+                following = quorum.after(state, move)
+                key = key_of(following)
+                is_new = key not in seen
+                if is_new:
+                    quorum.check(following)
             except (Broken, AssertionError) as error:
                 return search.broken(number, move, error)
             search.transitions += 1
-            found = symmetry.key(following)
-            if found not in seen and within(following, bound):
-                seen.add(found)
-                queue.append((search.note(number, choice), depth + 1, following))
-    return search.outcome(depth, exhausted=True)
-
-
-def within(state: State, bound: Bound) -> bool:
-    return all(node.core.election.epoch <= bound.epochs for node in state.nodes)
+            if is_new and quorum.is_within(following):
+                search.note(following, key, number, choice)
+    return search.outcome(exhausted=True)

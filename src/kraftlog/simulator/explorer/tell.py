@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.explorer import moves
-from kraftlog.simulator.explorer.bounds import NAMES
+from kraftlog.simulator.explorer.bounds import NAMES, NODES
 from kraftlog.simulator.explorer.invariants import shown
-from kraftlog.simulator.explorer.state import first_state
+from kraftlog.simulator.explorer.quorum import HISTORY, TARGET
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Iterator, Sequence
 
-    from kraftlog.simulator.explorer.bounds import Bound
-    from kraftlog.simulator.explorer.state import Node, State
+    from kraftlog.simulator.explorer.node import Message, Node
+    from kraftlog.simulator.explorer.quorum import Move, Quorum, State
 
 
-def scenario(bound: Bound, way: list[moves.Move], broken: str) -> Iterator[str]:
+def scenario(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
     """The moves one after the other, each with what it made of the nodes that it changed."""
-    state = first_state(bound)
+    state = quorum.first
     for number, move in enumerate(way, 1):
-        line = f"{number:3} {_move(state, move)}"
+        line = f"{number:3} {_move(quorum, state, move)}"
         try:
-            state = moves.after(state, move)
+            following = quorum.after(state, move)
         except Exception as error:
             yield f"{line:58} {type(error).__name__}"
             break
-        changed = ", ".join([_node(state.nodes[i]) for i in sorted(state.touched)])
-        yield f"{line:58} {changed}"
+        actor = TARGET.get(move[1], move[1])
+        changed = [i for i in range(NODES) if i == actor or following[i] != state[i]]
+        state = following
+        yield f"{line:58} {', '.join([_node(quorum.nodes[state[i]]) for i in changed])}"
     yield f"    broken: {broken}"
 
 
-def _move(state: State, move: moves.Move) -> str:
-    what, where = move[0], move[1]
-    if isinstance(where, tuple):
-        message = state.wire[where]
-        text = _body(message)
+def _move(quorum: Quorum, state: State, move: Move) -> str:
+    what, where, about = move
+    if where > HISTORY:
+        message = quorum.messages[state[where]]
         ends = f"{NAMES[message.source]} to {NAMES[message.target]}"
-        return f"{what}: {ends}: {text}"
-    rest = "".join([f" {NAMES[w] if isinstance(w, int) else w}" for w in move[2:]])
+        return f"{what}: {ends}: {_body(message)}"
+    rest = "" if about is None else f" {NAMES[about] if isinstance(about, int) else about}"
     return f"{NAMES[where]}: {what}{rest}"
 
 
-def _body(message: Any) -> str:
+def _body(message: Message) -> str:
     body = message.body
     name = type(body).__name__
     said = [f"epoch {body.epoch}"]
@@ -66,6 +65,6 @@ def _body(message: Any) -> str:
 def _node(node: Node) -> str:
     core, log = node.core, node.core.log
     return (
-        f"{NAMES[core.me.id]} {core.role.name} {core.election.epoch} {shown(node.batches)} "
+        f"{NAMES[node.id]} {core.role.name} {core.election.epoch} {shown(node.batches)} "
         f"durable {log.flushed} committed {log.high_watermark}"
     )

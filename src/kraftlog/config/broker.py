@@ -1,0 +1,285 @@
+"""`BrokerConfig`: what a node was started with.
+
+Values are read when first asked for, but all that were given have been checked before. What a
+key comes to together with others (the smaller unit wins, one listener stands for another) has a
+property here.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.endpoints import (
+    Listener,
+    Voter,
+    parse_listener,
+    parse_protocol_map,
+    parse_server,
+    parse_voter,
+)
+from kraftlog.config.keys import find_broker_key
+from kraftlog.config.setting import setting
+from kraftlog.config.values import default_of, parse_value
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+class BrokerConfig:
+    """Settings by their keys: `config["num.partitions"]`, `config.num_partitions`."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        #: what was given, as it was given; the old name of the id and the new stand for each other
+        self.texts = dict(texts)
+        for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
+            if other in texts:
+                self.texts.setdefault(name, texts[other])
+        self._values: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            key = find_broker_key(name)
+            if key is None:
+                raise KeyError(name)
+            if name in self.texts:
+                self._values[name] = parse_value(key, self.texts[name])
+            elif key.required:
+                raise ConfigError(f"{name} is missing; there is no default for it")
+            else:
+                self._values[name] = default_of(key)
+        return self._values[name]
+
+    def is_given(self, name: str) -> bool:
+        return name in self.texts
+
+    # Who this is -------------------------------------------------------------------------------
+
+    node_id: int = setting()
+    broker_rack: str | None = setting()
+    process_roles: list[str] = setting()
+    initial_broker_registration_timeout_ms: int = setting()
+    broker_heartbeat_interval_ms: int = setting()
+    broker_session_timeout_ms: int = setting()
+    controlled_shutdown_enable: bool = setting()
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self.process_roles
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self.process_roles
+
+    # The quorum --------------------------------------------------------------------------------
+
+    controller_quorum_election_timeout_ms: int = setting()
+    controller_quorum_election_backoff_max_ms: int = setting()
+    controller_quorum_fetch_timeout_ms: int = setting()
+    controller_quorum_fetch_max_bytes: int = setting()
+    controller_quorum_fetch_snapshot_max_bytes: int = setting()
+    controller_quorum_append_linger_ms: int = setting()
+    controller_quorum_request_timeout_ms: int = setting()
+    controller_quorum_retry_backoff_ms: int = setting()
+    controller_quorum_auto_join_enable: bool = setting()
+    metadata_log_segment_bytes: int = setting()
+    metadata_log_segment_ms: int = setting()
+    metadata_log_max_record_bytes_between_snapshots: int = setting()
+    metadata_log_max_snapshot_interval_ms: int = setting()
+    metadata_max_idle_interval_ms: int = setting()
+    metadata_max_retention_bytes: int = setting()
+    metadata_max_retention_ms: int = setting()
+
+    @property
+    def voters(self) -> list[Voter]:
+        """The static voters of `controller.quorum.voters`; none where the quorum is dynamic."""
+        texts: list[str] = self["controller.quorum.voters"]
+        return [voter for text in texts if (voter := parse_voter(text))]
+
+    @property
+    def bootstrap_servers(self) -> list[tuple[str, int]]:
+        """Where to ask for the quorum; the static voters' addresses where no other are given."""
+        texts: list[str] = self["controller.quorum.bootstrap.servers"]
+        found = [server for text in texts if (server := parse_server(text))]
+        return found or [(voter.host, voter.port) for voter in self.voters]
+
+    # Listeners ---------------------------------------------------------------------------------
+
+    controller_listener_names: list[str] = setting()
+    socket_request_max_bytes: int = setting()
+    socket_listen_backlog_size: int = setting()
+    socket_send_buffer_bytes: int = setting()
+    socket_receive_buffer_bytes: int = setting()
+    connections_max_idle_ms: int = setting()
+    max_connections: int = setting()
+    max_connections_per_ip: int = setting()
+
+    @property
+    def protocols(self) -> dict[str, str]:
+        """Listener -> security protocol.
+
+        Where nothing is said of them, and nothing is secured, controllers' listeners are plain.
+        """
+        protocols = parse_protocol_map(self["listener.security.protocol.map"])
+        if not self.is_given("listener.security.protocol.map"):
+            names = {
+                *self._controllers(),
+                *[text.partition(":")[0].upper() for text in self["listeners"]],
+            }
+            if not names & {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
+                protocols.update(dict.fromkeys(self._controllers(), "PLAINTEXT"))
+        return protocols
+
+    def _controllers(self) -> list[str]:
+        return [name.upper() for name in self.controller_listener_names]
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Where the node is to listen."""
+        return self._parsed("listeners")
+
+    @property
+    def controller_listeners(self) -> list[Listener]:
+        return [it for it in self.listeners if it.name in self._controllers()]
+
+    @property
+    def broker_listeners(self) -> list[Listener]:
+        return [it for it in self.listeners if it.name not in self._controllers()]
+
+    @property
+    def advertised_listeners(self) -> list[Listener]:
+        """What clients and brokers are told; where the node listens if nothing is said."""
+        if not self.is_given("advertised.listeners"):
+            return self.broker_listeners
+        given = self._parsed("advertised.listeners")
+        return [it for it in given if it.name not in self._controllers()]
+
+    def _parsed(self, key: str) -> list[Listener]:
+        protocols = self.protocols
+        return [parse_listener(text, key, protocols) for text in self[key]]
+
+    @property
+    def inter_broker_listener_name(self) -> str:
+        """The listener through which brokers reach each other."""
+        name: str | None = self["inter.broker.listener.name"]
+        if name is not None:
+            return name.upper()
+        protocol: str = self["security.inter.broker.protocol"]
+        return protocol
+
+    # Topics ------------------------------------------------------------------------------------
+
+    num_partitions: int = setting()
+    default_replication_factor: int = setting()
+    min_insync_replicas: int = setting()
+    auto_create_topics_enable: bool = setting()
+    delete_topic_enable: bool = setting()
+    unclean_leader_election_enable: bool = setting()
+    auto_leader_rebalance_enable: bool = setting()
+    leader_imbalance_check_interval_seconds: int = setting()
+    message_max_bytes: int = setting()
+    fetch_max_bytes: int = setting()
+
+    # Replication -------------------------------------------------------------------------------
+
+    replica_lag_time_max_ms: int = setting()
+    replica_fetch_wait_max_ms: int = setting()
+    replica_fetch_min_bytes: int = setting()
+    replica_fetch_max_bytes: int = setting()
+    replica_fetch_response_max_bytes: int = setting()
+    replica_fetch_backoff_ms: int = setting()
+    replica_high_watermark_checkpoint_interval_ms: int = setting()
+    replica_socket_timeout_ms: int = setting()
+    request_timeout_ms: int = setting()
+
+    # Logs --------------------------------------------------------------------------------------
+
+    log_segment_bytes: int = setting()
+    log_retention_bytes: int = setting()
+    log_retention_check_interval_ms: int = setting()
+    log_cleanup_policy: list[str] = setting()
+    log_flush_interval_messages: int = setting()
+    log_flush_offset_checkpoint_interval_ms: int = setting()
+    log_segment_delete_delay_ms: int = setting()
+
+    @property
+    def data_directories(self) -> list[str]:
+        """`log.dirs`, or `log.dir` where that is not given."""
+        texts: list[str] | None = self["log.dirs"]
+        found: list[str] = self["log.dir"] if texts is None else texts
+        return found
+
+    @property
+    def metadata_directory(self) -> str:
+        """Where the metadata log is: the first directory unless said otherwise."""
+        text: str | None = self["metadata.log.dir"]
+        return text or self.data_directories[0]
+
+    @property
+    def directories(self) -> list[str]:
+        """All of them, sorted."""
+        return sorted({*self.data_directories, self.metadata_directory})
+
+    @property
+    def log_retention_ms(self) -> int:
+        """-1 for ever; the smallest unit that is given counts."""
+        minutes: int | None = self["log.retention.minutes"]
+        otherwise = self["log.retention.hours"] * _HOUR_MS
+        if minutes is not None:
+            otherwise = minutes * _MINUTE_MS
+        millis: int | None = self["log.retention.ms"]
+        return max(otherwise if millis is None else millis, -1)
+
+    @property
+    def log_roll_ms(self) -> int:
+        millis: int | None = self["log.roll.ms"]
+        hours: int = self["log.roll.hours"]
+        return hours * _HOUR_MS if millis is None else millis
+
+    @property
+    def log_roll_jitter_ms(self) -> int:
+        millis: int | None = self["log.roll.jitter.ms"]
+        hours: int = self["log.roll.jitter.hours"]
+        return hours * _HOUR_MS if millis is None else millis
+
+    @property
+    def log_flush_interval_ms(self) -> int:
+        millis: int | None = self["log.flush.interval.ms"]
+        otherwise: int = self["log.flush.scheduler.interval.ms"]
+        return otherwise if millis is None else millis
+
+    # Groups and transactions -------------------------------------------------------------------
+
+    offsets_topic_num_partitions: int = setting()
+    offsets_topic_replication_factor: int = setting()
+    offsets_topic_segment_bytes: int = setting()
+    offsets_topic_compression_codec: int = setting()
+    offsets_retention_minutes: int = setting()
+    offsets_retention_check_interval_ms: int = setting()
+    offset_metadata_max_bytes: int = setting()
+    offsets_commit_timeout_ms: int = setting()
+    group_initial_rebalance_delay_ms: int = setting()
+    group_min_session_timeout_ms: int = setting()
+    group_max_session_timeout_ms: int = setting()
+    group_max_size: int = setting()
+    group_coordinator_rebalance_protocols: list[str] = setting()
+    group_consumer_session_timeout_ms: int = setting()
+    group_consumer_min_session_timeout_ms: int = setting()
+    group_consumer_max_session_timeout_ms: int = setting()
+    group_consumer_heartbeat_interval_ms: int = setting()
+    group_consumer_min_heartbeat_interval_ms: int = setting()
+    group_consumer_max_heartbeat_interval_ms: int = setting()
+    group_consumer_max_size: int = setting()
+    group_consumer_assignors: list[str] = setting()
+    transaction_state_log_num_partitions: int = setting()
+    transaction_state_log_replication_factor: int = setting()
+    transaction_state_log_min_isr: int = setting()
+    transaction_state_log_segment_bytes: int = setting()
+    transaction_max_timeout_ms: int = setting()
+    transactional_id_expiration_ms: int = setting()
+    transaction_two_phase_commit_enable: bool = setting()
+    producer_id_expiration_ms: int = setting()
+    max_incremental_fetch_session_cache_slots: int = setting()

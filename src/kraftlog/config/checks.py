@@ -1,0 +1,118 @@
+"""What may be set for a resource: the rules that a controller holds a request against."""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import (
+    BROKER,
+    CLIENT_METRICS,
+    GROUP,
+    LISTENER_PREFIX,
+    TABLES,
+    TOPIC,
+    find_broker_key,
+)
+from kraftlog.config.layers import Layers
+from kraftlog.config.topic import TopicConfig
+from kraftlog.config.values import complaint
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kraftlog.config.keys import Key
+
+_WORDS = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics"}
+
+
+def check(resource_type: int, key: str, value: str) -> str | None:
+    """What is wrong with a key, or with a value for it; None is nothing."""
+    if resource_type not in TABLES:
+        return f"resources of type {resource_type} have no settings"
+    found = _find(resource_type, key)
+    if found is not None:
+        wrong = _fixed(found) if resource_type == BROKER else None
+        return wrong or complaint(found, value)
+    if resource_type == BROKER:
+        return None  # a plug-in's own
+    return f"{key}: no such key of a {_WORDS[resource_type]}"
+
+
+def is_list(resource_type: int, key: str) -> bool:
+    """Whether something can be added to its value, or taken out of it."""
+    found = _find(resource_type, key)
+    return found is not None and found.type == "list"
+
+
+def default(resource_type: int, key: str) -> str | None:
+    """What stands where nothing is set; None if nothing does or nobody knows the key."""
+    found = _find(resource_type, key)
+    return None if found is None else found.default
+
+
+def keys(resource_type: int) -> tuple[str, ...]:
+    """All that are shown, sorted."""
+    return tuple([key.name for key in TABLES[resource_type] if not key.internal])
+
+
+def _find(resource_type: int, name: str) -> Key | None:
+    if resource_type == BROKER:
+        return find_broker_key(name)
+    table = TABLES.get(resource_type)
+    return None if table is None else table.find(name)
+
+
+def _fixed(key: Key) -> str | None:
+    if key.change == "" and not key.name.startswith(LISTENER_PREFIX):
+        return f"{key.name} can't be changed while brokers run; set it in their files"
+    return None
+
+
+def check_together(
+    resource_type: int, name: str, values: Mapping[str, str], layers: Layers
+) -> str | None:
+    """What is wrong with settings that are fine one by one. `layers` are those of a broker."""
+    if resource_type == TOPIC:
+        return _check_topic(values, layers)
+    if resource_type == GROUP:
+        return _check_group(values, layers)
+    if resource_type == BROKER:
+        return _check_scope(values, for_all=not name)
+    return None
+
+
+def _check_topic(values: Mapping[str, str], layers: Layers) -> str | None:
+    config = TopicConfig(values, layers)
+    least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
+    if least > most:
+        return f"min.compaction.lag.ms={least}: expected at most max.compaction.lag.ms={most}"
+    if config["remote.storage.enable"] and not layers.value("remote.log.storage.system.enable"):
+        return "remote.storage.enable=true: this cluster has no remote storage"
+    return None
+
+
+def _check_group(values: Mapping[str, str], layers: Layers) -> str | None:
+    """Each lies between what brokers allow at least and at most."""
+    for name, text in values.items():
+        kind, what = name.split(".", 1)
+        for bound in ("min", "max"):
+            limit_name = f"group.{kind}.{bound}.{what}"
+            if find_broker_key(limit_name) is None:
+                continue
+            limit = layers.value(limit_name)
+            if (int(text) < limit) if bound == "min" else (int(text) > limit):
+                word = "least" if bound == "min" else "most"
+                return f"{name}={text}: expected at {word} {limit_name}={limit}"
+    return None
+
+
+def _check_scope(values: Mapping[str, str], *, for_all: bool) -> str | None:
+    """Some keys are for one broker, some for one listener of one broker."""
+    for name in values:
+        key = find_broker_key(name)
+        if key is None or key.change not in {"broker", "listener"}:
+            continue
+        if key.change == "listener" and not name.startswith(LISTENER_PREFIX):
+            return f"{name}: expected to be set for a listener, as listener.name.<listener>.{name}"
+        if for_all:
+            return f"{name}: expected to be set for one broker, not for all"
+    return None

@@ -1,0 +1,303 @@
+"""Settings that are fine one by one and impossible together, as a Kafka broker refuses them.
+
+Each rule is a function that raises ConfigError; RULES says in which order they are held.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.endpoints import META_ADDRESSES
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.config.endpoints import Listener
+
+_CLEANER_BUFFER_BYTES = 1 << 20
+
+
+def check_combinations(config: BrokerConfig) -> None:
+    for rule in RULES:
+        rule(config)
+
+
+def _node_id_is_broker_id(config: BrokerConfig) -> None:
+    broker_id: int = config["broker.id"]
+    if config.is_given("broker.id") and broker_id != config.node_id:
+        raise ConfigError(f"broker.id={broker_id}: expected the same as node.id={config.node_id}")
+
+
+def _quorum_can_be_found(config: BrokerConfig) -> None:
+    if not (config["controller.quorum.voters"] or config["controller.quorum.bootstrap.servers"]):
+        raise ConfigError(
+            "neither controller.quorum.bootstrap.servers (host:port, …) nor "
+            "controller.quorum.voters (id@host:port, …) says where the controllers are"
+        )
+    if len(config.voters) < len(config["controller.quorum.voters"]):
+        raise ConfigError(
+            f"controller.quorum.voters={','.join(config['controller.quorum.voters'])}: expected "
+            "addresses that other nodes can connect to"
+        )
+
+
+def _roles_fit_the_voters(config: BrokerConfig) -> None:
+    ids = sorted({voter.id for voter in config.voters})
+    if not ids:
+        return
+    if config.is_controller and config.node_id not in ids:
+        raise ConfigError(
+            f"node.id={config.node_id}: a controller must be one of controller.quorum.voters, "
+            f"which are {_words(ids)}"
+        )
+    if not config.is_controller and config.node_id in ids:
+        raise ConfigError(
+            f"node.id={config.node_id}: with process.roles=broker the node must not be one of "
+            f"controller.quorum.voters, which are {_words(ids)}"
+        )
+
+
+def _only_controllers_join(config: BrokerConfig) -> None:
+    if config.controller_quorum_auto_join_enable and not config.is_controller:
+        raise ConfigError(
+            "controller.quorum.auto.join.enable=true: expected controller among process.roles"
+        )
+
+
+def _listeners_differ(config: BrokerConfig) -> None:
+    for key, listeners in (
+        ("listeners", config.listeners),
+        ("advertised.listeners", config.advertised_listeners),
+    ):
+        _names_differ(key, listeners)
+    _ports_differ(config.listeners)
+
+
+def _names_differ(key: str, listeners: list[Listener]) -> None:
+    names = [listener.name for listener in listeners]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigError(f"{key}: the name {name} stands there twice")
+
+
+def _ports_differ(listeners: list[Listener]) -> None:
+    """Two may share a port when one is of IPv4 and the other of IPv6."""
+    kinds: dict[int, list[bool | None]] = {}
+    for listener in listeners:
+        kinds.setdefault(listener.port, []).append(_is_ipv6(listener.host))
+    for port, there in kinds.items():
+        if port and len(there) > 1 and sorted(map(str, there)) != ["False", "True"]:
+            raise ConfigError(
+                f"listeners: port {port} stands there more than once; two listeners share one only "
+                "with an address of IPv4 and one of IPv6"
+            )
+
+
+def _is_ipv6(host: str) -> bool | None:
+    """None for a name."""
+    if ":" in host:
+        return True
+    parts = host.split(".")
+    return False if len(parts) == 4 and all(map(str.isdecimal, parts)) else None
+
+
+def _listeners_fit_the_roles(config: BrokerConfig) -> None:
+    names = [name.upper() for name in config.controller_listener_names]
+    theirs = [listener.name for listener in config.controller_listeners]
+    shown = _words(names)
+    if not config.is_controller and theirs:
+        raise ConfigError(
+            f"listeners: {_words(theirs)} is one of controller.listener.names, which a node with "
+            "process.roles=broker must not listen on"
+        )
+    if config.is_controller and set(theirs) != set(names):
+        raise ConfigError(
+            f"controller.listener.names={shown}: a controller must listen on each of them; "
+            f"listeners has {_words([it.name for it in config.listeners])}"
+        )
+    if not config.is_broker and config.broker_listeners:
+        raise ConfigError(
+            f"listeners: {_words([it.name for it in config.broker_listeners])} is not one of "
+            f"controller.listener.names={shown}, and process.roles=controller has no other"
+        )
+
+
+def _brokers_reach_each_other(config: BrokerConfig) -> None:
+    name: str | None = config["inter.broker.listener.name"]
+    if name is not None and config.is_given("security.inter.broker.protocol"):
+        raise ConfigError(
+            "give inter.broker.listener.name or security.inter.broker.protocol, not both"
+        )
+    if name is not None and name.upper() not in config.protocols:
+        raise ConfigError(
+            f"inter.broker.listener.name={name}: expected a listener of "
+            f"listener.security.protocol.map: {_words(list(config.protocols))}"
+        )
+    advertised = [it.name for it in config.advertised_listeners]
+    if config.is_broker and config.inter_broker_listener_name not in advertised:
+        raise ConfigError(
+            f"inter.broker.listener.name={config.inter_broker_listener_name}: expected one of "
+            f"advertised.listeners: {_words(advertised)}"
+        )
+
+
+def _advertised_can_be_reached(config: BrokerConfig) -> None:
+    if not config.is_broker:
+        return
+    known = [it.name for it in config.listeners]
+    for listener in config.advertised_listeners:
+        if listener.host in META_ADDRESSES:
+            raise ConfigError(
+                f"advertised.listeners: nobody can connect to {listener}; name a host or address "
+                "(it is the one of listeners where advertised.listeners is not given)"
+            )
+        if listener.name not in known:
+            raise ConfigError(
+                f"advertised.listeners: {listener.name} is not one of listeners: {_words(known)}"
+            )
+
+
+def _early_listeners_exist(config: BrokerConfig) -> None:
+    known = {it.name for it in config.listeners}
+    known |= {name.upper() for name in config.controller_listener_names}
+    for name in config["early.start.listeners"] or ():
+        if name.upper() not in known:
+            raise ConfigError(
+                f"early.start.listeners={name}: expected one of {_words(sorted(known))}"
+            )
+
+
+def _retention_and_rolling(config: BrokerConfig) -> None:
+    if config.log_retention_ms == 0:
+        raise ConfigError(
+            "log.retention.ms=0 (or .minutes, .hours): expected -1 for ever, or at least 1"
+        )
+    if config.log_roll_ms < 1:
+        raise ConfigError(f"log.roll.ms={config.log_roll_ms}: expected at least 1")
+    if config.log_roll_jitter_ms < 0:
+        raise ConfigError(f"log.roll.jitter.ms={config.log_roll_jitter_ms}: expected at least 0")
+
+
+def _cleaner_has_room(config: BrokerConfig) -> None:
+    size: int = config["log.cleaner.dedupe.buffer.size"]
+    threads: int = config["log.cleaner.threads"]
+    if threads and size // threads <= _CLEANER_BUFFER_BYTES:
+        raise ConfigError(
+            f"log.cleaner.dedupe.buffer.size={size}: expected more than 1048576 for each of the "
+            f"{threads} log.cleaner.threads"
+        )
+
+
+def _cordoned_are_directories(config: BrokerConfig) -> None:
+    for path in config["cordoned.log.dirs"]:
+        if path != "*" and path not in config.data_directories:
+            raise ConfigError(
+                f"cordoned.log.dirs={path}: expected one of log.dirs: "
+                f"{_words(config.data_directories)}"
+            )
+
+
+def _waits_are_shorter_than_limits(config: BrokerConfig) -> None:
+    wait = config.replica_fetch_wait_max_ms
+    for name in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
+        if wait > config[name]:
+            raise ConfigError(
+                f"replica.fetch.wait.max.ms={wait}: expected at most {name}={config[name]}"
+            )
+
+
+def _queue_holds_a_request(config: BrokerConfig) -> None:
+    size: int = config["queued.max.request.bytes"]
+    if 0 < size < config.socket_request_max_bytes:
+        raise ConfigError(
+            f"queued.max.request.bytes={size}: expected at least "
+            f"socket.request.max.bytes={config.socket_request_max_bytes}"
+        )
+
+
+def _somebody_may_connect(config: BrokerConfig) -> None:
+    if config.max_connections_per_ip == 0 and not config["max.connections.per.ip.overrides"]:
+        raise ConfigError(
+            "max.connections.per.ip=0: expected at least 1 without max.connections.per.ip.overrides"
+        )
+
+
+def _codecs_are_known(config: BrokerConfig) -> None:
+    for name in _CODEC_KEYS:
+        if not 0 <= config[name] <= 4:
+            raise ConfigError(
+                f"{name}={config[name]}: expected 0 for none, 1 gzip, 2 snappy, 3 lz4, 4 zstd"
+            )
+
+
+_CODEC_KEYS = (
+    "offsets.topic.compression.codec",
+    "share.coordinator.state.topic.compression.codec",
+)
+
+
+def _classic_groups_stay(config: BrokerConfig) -> None:
+    if "classic" not in config.group_coordinator_rebalance_protocols:
+        raise ConfigError(
+            "group.coordinator.rebalance.protocols="
+            f"{','.join(config.group_coordinator_rebalance_protocols)}: expected classic among them"
+        )
+
+
+def _group_limits_hold(config: BrokerConfig) -> None:
+    """What a group gets by default lies between the least and the most that it may ask for."""
+    for kind in ("consumer", "share", "streams"):
+        for what in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
+            _is_between(
+                config,
+                f"group.{kind}.{what}",
+                f"group.{kind}.min.{what}",
+                f"group.{kind}.max.{what}",
+            )
+        heartbeat = f"group.{kind}.heartbeat.interval.ms"
+        session = f"group.{kind}.session.timeout.ms"
+        if config[heartbeat] >= config[session]:
+            raise ConfigError(
+                f"{heartbeat}={config[heartbeat]}: expected less than {session}={config[session]}"
+            )
+    for what in ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks"):
+        _is_between(
+            config, f"group.share.{what}", f"group.share.min.{what}", f"group.share.max.{what}"
+        )
+
+
+def _is_between(config: BrokerConfig, name: str, least: str, most: str) -> None:
+    if config[least] > config[most]:
+        raise ConfigError(f"{least}={config[least]}: expected at most {most}={config[most]}")
+    if not config[least] <= config[name] <= config[most]:
+        raise ConfigError(
+            f"{name}={config[name]}: expected between {least}={config[least]} and "
+            f"{most}={config[most]}"
+        )
+
+
+def _words(items: Iterable[object]) -> str:
+    return ", ".join(map(str, items)) or "empty"
+
+
+RULES: tuple[Callable[[BrokerConfig], None], ...] = (
+    _node_id_is_broker_id,
+    _quorum_can_be_found,
+    _roles_fit_the_voters,
+    _only_controllers_join,
+    _listeners_differ,
+    _listeners_fit_the_roles,
+    _brokers_reach_each_other,
+    _advertised_can_be_reached,
+    _early_listeners_exist,
+    _retention_and_rolling,
+    _cleaner_has_room,
+    _cordoned_are_directories,
+    _waits_are_shorter_than_limits,
+    _queue_holds_a_request,
+    _somebody_may_connect,
+    _codecs_are_known,
+    _classic_groups_stay,
+    _group_limits_hold,
+)

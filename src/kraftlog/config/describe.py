@@ -1,0 +1,180 @@
+"""What DescribeConfigs tells of a resource: values, where they come from, what they mean.
+
+It differs from a Kafka broker in three places, on purpose:
+
+- `retention.ms`, `segment.ms`, `segment.jitter.ms` and `flush.ms` of a topic say that they come
+  from the broker's file when a larger unit is set there (`log.retention.hours`). Kafka shows the
+  value and calls it a default.
+- `log.retention.hours` and the like keep the value of the file when the smaller unit is set for
+  the running broker. Kafka shows the default beside the file's as a synonym.
+- The words of documentation are our own, and say of a key that does nothing here that it does so.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.effective import documentation
+from kraftlog.config.keys import (
+    BROKER,
+    BROKER_KEYS,
+    CLIENT_METRICS,
+    CLIENT_METRICS_KEYS,
+    GROUP,
+    GROUP_KEYS,
+    TOPIC,
+    TOPIC_KEYS,
+    find_broker_key,
+)
+from kraftlog.config.layers import (
+    OF_ALL_BROKERS,
+    OF_CLIENT_METRICS,
+    OF_DEFAULT,
+    OF_GROUP,
+    OF_TOPIC,
+    Layers,
+    Synonym,
+    inherited,
+    names_of,
+)
+from kraftlog.config.values import parse_value, to_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.config.keys import Key
+
+#: As answers number them; 0 is unknown.
+TYPES = {
+    name: number
+    for number, name in enumerate(
+        ("boolean", "string", "int", "short", "long", "double", "list", "class", "password"), 1
+    )
+}
+
+
+class Described(Value):
+    """One key of a resource, in the words of a DescribeConfigs response."""
+
+    name: str
+    value: str | None
+    read_only: bool
+    config_source: int
+    is_sensitive: bool
+    synonyms: Sequence[Synonym]
+    config_type: int
+    documentation: str | None
+
+
+def describe_topic(
+    own: Mapping[str, str], layers: Layers, names: Sequence[str] | None = None
+) -> list[Described]:
+    """`own` is what was set for the topic."""
+    shown = []
+    for key in TOPIC_KEYS:
+        if not _is_wanted(key.name, names) or (key.internal and key.name not in own):
+            continue
+        text, synonyms = inherited(key, layers)
+        shown.append(_inheriting(TOPIC, key, own, OF_TOPIC, text, _told(key, synonyms)))
+    return shown
+
+
+def _told(key: Key, synonyms: list[Synonym]) -> list[Synonym]:
+    """Defaults are told from the broker's key of the same unit on."""
+    first = key.synonyms[0][0] if key.synonyms else ""
+    while synonyms and synonyms[0].source == OF_DEFAULT and synonyms[0].name != first:
+        synonyms = synonyms[1:]
+    return synonyms
+
+
+def describe_group(
+    own: Mapping[str, str], layers: Layers, names: Sequence[str] | None = None
+) -> list[Described]:
+    shown = []
+    for key in GROUP_KEYS:
+        if _is_wanted(key.name, names):
+            text, synonyms = inherited(key, layers)
+            told = synonyms or [Synonym(key.name, text, OF_DEFAULT)]
+            shown.append(_inheriting(GROUP, key, own, OF_GROUP, text, told))
+    return shown
+
+
+def describe_client_metrics(
+    own: Mapping[str, str], names: Sequence[str] | None = None
+) -> list[Described]:
+    return [
+        _inheriting(CLIENT_METRICS, key, own, OF_CLIENT_METRICS, key.default, [])
+        for key in CLIENT_METRICS_KEYS
+        if _is_wanted(key.name, names)
+    ]
+
+
+def _inheriting(
+    resource_type: int,
+    key: Key,
+    own: Mapping[str, str],
+    own_source: int,
+    inherited_text: str | None,
+    inherited_from: list[Synonym],
+) -> Described:
+    text, synonyms = inherited_text, inherited_from
+    if key.name in own:
+        text = to_text(parse_value(key, own[key.name]))
+        synonyms = [Synonym(key.name, text, own_source), *synonyms]
+    return Described(
+        key.name,
+        text,
+        False,
+        synonyms[0].source if synonyms else OF_DEFAULT,
+        False,
+        synonyms,
+        TYPES[key.type],
+        documentation(resource_type, key.name),
+    )
+
+
+def describe_broker(layers: Layers, names: Sequence[str] | None = None) -> list[Described]:
+    """Every key of a broker, and what else was set, such as keys of plug-ins."""
+    usual = {key.name for key in BROKER_KEYS if key.change not in {"internal", "dynamic"}}
+    all_names = sorted({*usual, *layers.file, *layers.all_brokers, *layers.broker})
+    return [_of_broker(name, layers) for name in all_names if _is_wanted(name, names)]
+
+
+def describe_all_brokers(
+    all_brokers: Mapping[str, str], names: Sequence[str] | None = None
+) -> list[Described]:
+    """What was set for all brokers at once, and nothing else."""
+    shown = []
+    for name in sorted(all_brokers):
+        if _is_wanted(name, names):
+            entry = _of_broker(name, Layers({}, all_brokers))
+            entry.synonyms = [it for it in entry.synonyms if it.source == OF_ALL_BROKERS]
+            shown.append(entry)
+    return shown
+
+
+def _of_broker(name: str, layers: Layers) -> Described:
+    key = find_broker_key(name)
+    is_secret = key is None or key.sensitive
+    synonyms = list(layers.standing(names_of(name)))
+    while synonyms and synonyms[0].name != name:
+        synonyms = synonyms[1:]
+    standing = next(layers.standing([name]), None)
+    text = standing.value if standing and not is_secret else None
+    if key is not None and text is not None:
+        text = to_text(parse_value(key, text))
+    if is_secret:
+        synonyms = [it.replace(value=None) for it in synonyms]
+    return Described(
+        name,
+        text,
+        name not in BROKER_KEYS.names() or key is None or key.change in {"", "internal"},
+        synonyms[0].source if synonyms else OF_DEFAULT,
+        is_secret,
+        synonyms,
+        0 if key is None else TYPES[key.type],
+        None if key is None else documentation(BROKER, name),
+    )
+
+
+def _is_wanted(name: str, names: Sequence[str] | None) -> bool:
+    return names is None or name in names

@@ -1,0 +1,107 @@
+"""Addresses in settings: servers, voters, listeners."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ConfigError
+from kraftlog.types import uuid_from_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from kraftlog.types import Uuid
+
+_MAX_PORT = 65_535
+_HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
+#: What a client can't connect to.
+META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused below
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class Listener(Value):
+    """Where a node listens, or says that it does. An empty host means all addresses."""
+
+    name: str
+    host: str
+    port: int
+    protocol: str = "PLAINTEXT"
+
+    def __str__(self) -> str:
+        return f"{self.name}://{bracketed(self.host)}:{self.port}"
+
+
+class Voter(Value):
+    """A voter as a file or a command line names it; static ones have no directory id."""
+
+    id: int
+    host: str
+    port: int
+    directory_id: Uuid | None = None
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def parse_server(text: str) -> tuple[str, int] | None:
+    """`host:port` or `[::1]:port`; None for anything else."""
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        return None
+    if not (host and set(host) <= _HOST_LETTERS and _is_port(port)):
+        return None
+    return host, int(port)
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and text.isascii() and int(text) <= _MAX_PORT
+
+
+def parse_voter(text: str) -> Voter | None:
+    """`id@host:port`; None for anything else."""
+    number, at, address = text.partition("@")
+    server = parse_server(address)
+    if not (at and number.isdecimal() and number.isascii()) or server is None:
+        return None
+    return Voter(int(number), *server) if server[0] not in META_ADDRESSES else None
+
+
+def parse_dynamic_voter(text: str) -> Voter | None:
+    """`id@host:port:directory-id`, as formatting takes it; None for anything else."""
+    address, colon, directory = text.strip().rpartition(":")
+    voter = parse_voter(address) if colon else None
+    try:
+        return voter.replace(directory_id=uuid_from_text(directory)) if voter else None
+    except ValueError:
+        return None
+
+
+def parse_listener(text: str, key: str, protocols: dict[str, str]) -> Listener:
+    """`NAME://host:port`. The name must be one of those with a security protocol."""
+    name, slashes, address = text.partition("://")
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    if not (slashes and name and colon and _is_port(port)):
+        raise ConfigError(f"{key}: {text} is not of the form NAME://host:port")
+    name = name.upper()
+    if name not in protocols:
+        raise ConfigError(
+            f"{key}: listener {name} has no security protocol; add {name}:PLAINTEXT (or another of "
+            f"{', '.join(SECURITY_PROTOCOLS)}) to listener.security.protocol.map"
+        )
+    return Listener(name, host, int(port), protocols[name])
+
+
+def parse_protocol_map(text: str) -> dict[str, str]:
+    """Listener -> security protocol. A listener that is named twice keeps what was said last."""
+    protocols = {}
+    for entry in text.split(","):
+        name, colon, protocol = entry.strip().rpartition(":")
+        if not (colon and name) or protocol.upper() not in SECURITY_PROTOCOLS:
+            raise ConfigError(
+                f"listener.security.protocol.map: {entry.strip()!r} is not LISTENER:PROTOCOL with "
+                f"one of {', '.join(SECURITY_PROTOCOLS)}"
+            )
+        protocols[name.strip().upper()] = protocol.upper()
+    return protocols

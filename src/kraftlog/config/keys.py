@@ -1,0 +1,157 @@
+"""The keys of each kind of resource, found by name in tables that are read when first asked.
+
+A line of a table is a name, a type, a default (`null`: none, `''`: empty, `required`: one must be
+given) and, where there is something to say, the valid values:
+
+    1..           at least 1                  1..9|-1     the same up to 9, or -1
+    a|b           one of these (~a|b: in capitals or small letters); items of a list likewise
+    +             not empty, as in +a|b       <name>      a form of its own, see `values`
+    -             anything of that type
+
+Behind these a broker's key says who may change it while the broker runs: `cluster` (for one broker
+or for all), `broker` (only for one), `listener` (only for one listener of one broker), `dynamic`
+(as cluster, and it is in no file), `internal` (in a file, not shown); if nothing is said, nobody.
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# Resource types, as requests number them.
+TOPIC = 2
+BROKER = 4
+BROKER_LOGGER = 8
+CLIENT_METRICS = 16
+GROUP = 32
+
+#: Who may change a key; what else stands in the last column are the broker's keys.
+_CHANGES = frozenset({"cluster", "broker", "listener", "dynamic", "internal"})
+
+
+class Key(Value):
+    name: str
+    type: str
+    default: str | None
+    required: bool = False
+    valid: str = "-"
+    #: "" is nobody
+    change: str = ""
+    #: keys of the broker that give the default, and by what their number is to be multiplied
+    synonyms: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def sensitive(self) -> bool:
+        return self.type == "password"
+
+    @property
+    def internal(self) -> bool:
+        return self.change == "internal"
+
+
+class KeyTable:
+    """The keys of one kind of resource, in the order of their names."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+        self._lines: dict[str, str] = {}
+        self._keys: dict[str, Key] = {}
+
+    def find(self, name: str) -> Key | None:
+        key = self._keys.get(name)
+        if key is None and name in self.names():
+            key = self._keys[name] = _read(name, self.names()[name])
+        return key
+
+    def names(self) -> dict[str, str]:
+        """Every name; the values are of no interest to others."""
+        if not self._lines:
+            pairs = [line.split(" ", 1) for line in self._text().splitlines()]
+            self._lines = {name: rest for name, rest in pairs}  # noqa: C416 - the pairs are lists
+        return self._lines
+
+    def __iter__(self) -> Iterator[Key]:
+        for name in self.names():
+            key = self.find(name)
+            assert key is not None
+            yield key
+
+
+def _read(name: str, line: str) -> Key:
+    kind, default, *rest = line.split()
+    valid = rest[0] if rest else "-"
+    last = rest[1] if len(rest) > 1 else ""
+    return Key(
+        name,
+        kind,
+        {"null": None, "required": None, "''": ""}.get(default, default),
+        default == "required",
+        valid,
+        last if last in _CHANGES else "",
+        tuple([_synonym(text) for text in last.split(",")]) if last not in {*_CHANGES, ""} else (),
+    )
+
+
+def _synonym(text: str) -> tuple[str, int]:
+    name, _, factor = text.partition("*")
+    return name, int(factor or 1)
+
+
+def _broker_table() -> str:
+    from kraftlog.config.broker_keys import TABLE
+
+    return TABLE
+
+
+def _topic_table() -> str:
+    from kraftlog.config.resource_keys import TOPIC_TABLE
+
+    return TOPIC_TABLE
+
+
+def _group_table() -> str:
+    from kraftlog.config.resource_keys import GROUP_TABLE
+
+    return GROUP_TABLE
+
+
+def _client_metrics_table() -> str:
+    from kraftlog.config.resource_keys import CLIENT_METRICS_TABLE
+
+    return CLIENT_METRICS_TABLE
+
+
+BROKER_KEYS = KeyTable(_broker_table)
+TOPIC_KEYS = KeyTable(_topic_table)
+GROUP_KEYS = KeyTable(_group_table)
+CLIENT_METRICS_KEYS = KeyTable(_client_metrics_table)
+
+TABLES = {
+    TOPIC: TOPIC_KEYS,
+    BROKER: BROKER_KEYS,
+    GROUP: GROUP_KEYS,
+    CLIENT_METRICS: CLIENT_METRICS_KEYS,
+}
+
+
+LISTENER_PREFIX = "listener.name."
+
+
+def find_broker_key(name: str) -> Key | None:
+    """A broker's key, by its name or by that of its override for one listener."""
+    base = base_name(name)
+    key = BROKER_KEYS.find(base)
+    return key if key is None or base == name else key.replace(name=name)
+
+
+def base_name(name: str) -> str:
+    """The key of which `listener.name.<listener>.[<mechanism>.]<key>` is that for one listener."""
+    if name.startswith(LISTENER_PREFIX):
+        words = name.split(".")
+        for skipped in (3, 4):
+            base = ".".join(words[skipped:])
+            if base in BROKER_KEYS.names():
+                return base
+    return name

@@ -1,0 +1,114 @@
+"""`Layers`: what stands for a broker's keys, set while it ran or written in its file.
+
+The strongest first: set for this broker, set for all brokers, in the file, the default. A key may
+have several names (`log.retention.ms`, `.minutes`, `.hours`); within a layer the first counts.
+"""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import BROKER_KEYS, base_name, find_broker_key
+from kraftlog.config.values import default_of, parse_value, to_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from kraftlog.config.keys import Key
+
+# Where a value comes from, as answers number it.
+OF_TOPIC = 1
+OF_BROKER = 2
+OF_ALL_BROKERS = 3
+OF_FILE = 4
+OF_DEFAULT = 5
+OF_CLIENT_METRICS = 7
+OF_GROUP = 8
+
+
+class Synonym(Value):
+    """A value that stands, or would stand if those before it did not."""
+
+    name: str
+    value: str | None
+    source: int
+
+
+class Layers:
+    """A broker's keys in all their layers. The mappings are texts by key, and belong to others."""
+
+    __slots__ = ("all_brokers", "broker", "file")
+
+    def __init__(
+        self,
+        file: Mapping[str, str],
+        all_brokers: Mapping[str, str] | None = None,
+        broker: Mapping[str, str] | None = None,
+    ) -> None:
+        self.file = file
+        self.all_brokers = all_brokers or {}
+        self.broker = broker or {}
+
+    def standing(self, names: list[str]) -> Iterator[Synonym]:
+        """All values of the keys, the strongest first; the first is the one that counts."""
+        for layer, source in (
+            (self.broker, OF_BROKER),
+            (self.all_brokers, OF_ALL_BROKERS),
+            (self.file, OF_FILE),
+        ):
+            yield from [Synonym(name, layer[name], source) for name in names if name in layer]
+        for name in names:
+            key = BROKER_KEYS.find(name)
+            if key is not None and key.default is not None:
+                yield Synonym(name, key.default, OF_DEFAULT)
+
+    def value(self, name: str) -> Any:
+        """What a broker's key comes to by its own name alone."""
+        key = find_broker_key(name)
+        if key is None:
+            raise KeyError(name)
+        for synonym in self.standing([name]):
+            if synonym.value is not None:
+                return parse_value(key, synonym.value)
+        return None
+
+
+def names_of(name: str) -> list[str]:
+    """A broker's key and the others that mean the same; the strongest first."""
+    base = base_name(name)
+    return [name, base] if base != name else _SAME.get(name, [name])
+
+
+_RETENTION = ["log.retention.ms", "log.retention.minutes", "log.retention.hours"]
+_ROLL = ["log.roll.ms", "log.roll.hours"]
+_JITTER = ["log.roll.jitter.ms", "log.roll.jitter.hours"]
+_SAME = {
+    "log.flush.interval.ms": ["log.flush.interval.ms", "log.flush.scheduler.interval.ms"],
+    **dict.fromkeys(_RETENTION, _RETENTION),
+    **dict.fromkeys(_ROLL, _ROLL),
+    **dict.fromkeys(_JITTER, _JITTER),
+}
+
+
+def inherited(key: Key, layers: Layers) -> tuple[str | None, list[Synonym]]:
+    """What a topic or group has where nothing is set for it: the text, and where it comes from."""
+    factors = dict(key.synonyms)
+    found = list(layers.standing(list(factors)))
+    if found and found[0].source != OF_DEFAULT:
+        first = found[0]
+        assert first.value is not None
+        return _scaled(key, first, factors[first.name]), found
+    return to_text(default_of(key)), found
+
+
+def _scaled(key: Key, synonym: Synonym, factor: int) -> str | None:
+    """The text of a broker's value in the unit of the key."""
+    broker_key = BROKER_KEYS.find(synonym.name)
+    assert broker_key is not None
+    assert synonym.value is not None
+    value = parse_value(broker_key, synonym.value)
+    if factor != 1 and value > 0:
+        value *= factor
+    if key.valid == "-1.." and value < 0:
+        value = -1  # as brokers read less than nothing: for ever
+    return to_text(value)

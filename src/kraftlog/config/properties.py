@@ -1,0 +1,77 @@
+"""Java's `.properties` format, as `server.properties` is written in it."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_SPACES = " \t\f"
+_HEX = frozenset("0123456789abcdefABCDEF")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def parse(text: str) -> dict[str, str]:
+    """Keys and values. Of a key that stands there twice the last counts."""
+    return dict([_pair(line) for line in _logical_lines(text)])
+
+
+def parse_overrides(words: Iterable[str]) -> dict[str, str]:
+    """What `--override key=value` says."""
+    pairs = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"--override {word}: expected key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+def _logical_lines(text: str) -> Iterable[str]:
+    """Lines with a backslash at their end joined to the next, without comments and empty ones."""
+    joined = ""
+    is_continued = False
+    for line in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+        line = line.lstrip(_SPACES)
+        if not is_continued and (not line or line[0] in "#!"):
+            continue
+        is_continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        joined += line[:-1] if is_continued else line
+        if not is_continued:
+            yield joined
+            joined = ""
+    if joined:
+        yield joined
+
+
+def _pair(line: str) -> tuple[str, str]:
+    """Split at the first `=`, `:` or blank that is not behind a backslash."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _SPACES:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_SPACES)
+    if rest[:1] in {"=", ":"}:
+        rest = rest[1:].lstrip(_SPACES)
+    return _unescaped(line[:end]), _unescaped(rest)
+
+
+def _unescaped(text: str) -> str:
+    if "\\" not in text:
+        return text
+    out = []
+    letters = iter(text)
+    for letter in letters:
+        if letter != "\\":
+            out.append(letter)
+            continue
+        letter = next(letters, "")
+        if letter == "u":
+            digits = "".join([next(letters, "") for _ in range(4)])
+            if len(digits) < 4 or not set(digits) <= _HEX:
+                raise ConfigError(f"\\u{digits}: expected four hexadecimal digits")
+            out.append(chr(int(digits, 16)))
+        else:
+            out.append(_ESCAPES.get(letter, letter))
+    return "".join(out)

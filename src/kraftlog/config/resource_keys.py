@@ -1,0 +1,76 @@
+"""Every key of a topic, a group and a client-metrics subscription that Kafka 4.3 knows.
+
+Behind the valid values stand the keys of the broker from which a default comes, the strongest
+first; `*60000` says that the broker's is in another unit. `keys` explains the other columns.
+"""
+
+from __future__ import annotations
+
+TOPIC_TABLE = """\
+cleanup.policy                          list delete compact|delete log.cleanup.policy
+compression.gzip.level                  int -1 1..9|-1 compression.gzip.level
+compression.lz4.level                   int 9 1..17 compression.lz4.level
+compression.type                        string \
+    producer uncompressed|zstd|lz4|snappy|gzip|producer compression.type
+compression.zstd.level                  int 3 -131072..22 compression.zstd.level
+delete.retention.ms                     long 86400000 0.. log.cleaner.delete.retention.ms
+file.delete.delay.ms                    long 60000 0.. log.segment.delete.delay.ms
+flush.messages                          long 9223372036854775807 1.. log.flush.interval.messages
+flush.ms                                long \
+    9223372036854775807 0.. log.flush.interval.ms,log.flush.scheduler.interval.ms
+follower.replication.throttled.replicas list '' <throttled-replicas>
+index.interval.bytes                    int 4096 0.. log.index.interval.bytes
+internal.segment.bytes                  int null - internal
+leader.replication.throttled.replicas   list '' <throttled-replicas>
+local.retention.bytes                   long -2 -2.. log.local.retention.bytes
+local.retention.ms                      long -2 -2.. log.local.retention.ms
+max.compaction.lag.ms                   long \
+    9223372036854775807 1.. log.cleaner.max.compaction.lag.ms
+max.message.bytes                       int 1048588 0.. message.max.bytes
+message.timestamp.after.max.ms          long 3600000 0.. log.message.timestamp.after.max.ms
+message.timestamp.before.max.ms         long \
+    9223372036854775807 0.. log.message.timestamp.before.max.ms
+message.timestamp.type                  string \
+    CreateTime CreateTime|LogAppendTime log.message.timestamp.type
+min.cleanable.dirty.ratio               double 0.5 0..1 log.cleaner.min.cleanable.ratio
+min.compaction.lag.ms                   long 0 0.. log.cleaner.min.compaction.lag.ms
+min.insync.replicas                     int 1 1.. min.insync.replicas
+preallocate                             boolean false - log.preallocate
+remote.log.copy.disable                 boolean false
+remote.log.delete.on.disable            boolean false
+remote.storage.enable                   boolean false
+retention.bytes                         long -1 - log.retention.bytes
+retention.ms                            long \
+    604800000 -1.. log.retention.ms,log.retention.minutes*60000,log.retention.hours*3600000
+segment.bytes                           int 1073741824 1048576.. log.segment.bytes
+segment.index.bytes                     int 10485760 4.. log.index.size.max.bytes
+segment.jitter.ms                       long 0 0.. log.roll.jitter.ms,log.roll.jitter.hours*3600000
+segment.ms                              long 604800000 1.. log.roll.ms,log.roll.hours*3600000
+unclean.leader.election.enable          boolean false - unclean.leader.election.enable
+"""
+
+GROUP_TABLE = """\
+consumer.assignment.interval.ms    int 1000 0.. group.consumer.assignment.interval.ms
+consumer.heartbeat.interval.ms     int 5000 1.. group.consumer.heartbeat.interval.ms
+consumer.session.timeout.ms        int 45000 1.. group.consumer.session.timeout.ms
+share.assignment.interval.ms       int 1000 0.. group.share.assignment.interval.ms
+share.auto.offset.reset            string latest <offset-reset>
+share.delivery.count.limit         int 5 2.. group.share.delivery.count.limit
+share.heartbeat.interval.ms        int 5000 1.. group.share.heartbeat.interval.ms
+share.isolation.level              string read_uncommitted read_committed|read_uncommitted
+share.partition.max.record.locks   int 2000 100.. group.share.partition.max.record.locks
+share.record.lock.duration.ms      int 30000 1000.. group.share.record.lock.duration.ms
+share.renew.acknowledge.enable     boolean true
+share.session.timeout.ms           int 45000 1.. group.share.session.timeout.ms
+streams.assignment.interval.ms     int 1000 0.. group.streams.assignment.interval.ms
+streams.heartbeat.interval.ms      int 5000 1.. group.streams.heartbeat.interval.ms
+streams.initial.rebalance.delay.ms int 3000 0.. group.streams.initial.rebalance.delay.ms
+streams.num.standby.replicas       int 0 0.. group.streams.num.standby.replicas
+streams.session.timeout.ms         int 45000 1.. group.streams.session.timeout.ms
+"""
+
+CLIENT_METRICS_TABLE = """\
+interval.ms int 300000 100..3600000
+match       list '' <client-match>
+metrics     list ''
+"""

@@ -1,0 +1,33 @@
+"""`setting()`: a key's value as a typed attribute of a configuration.
+
+class TopicConfig:
+    retention_ms: int = setting()       # self["retention.ms"]
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+class Setting:
+    """Looks its key up in the configuration that it is an attribute of."""
+
+    __slots__ = ("key",)
+
+    def __init__(self) -> None:
+        self.key = ""
+
+    def __set_name__(self, _: type, attribute: str) -> None:
+        self.key = attribute.replace("_", ".")
+
+    def __get__(self, config: Mapping[str, Any] | None, _: type) -> Any:
+        return self if config is None else config[self.key]
+
+
+def setting() -> Any:
+    """The attribute's annotation says the type; the key is the attribute's name with dots."""
+    return Setting()

@@ -1,0 +1,76 @@
+"""`TopicConfig`: what a topic's settings come to."""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import TOPIC_KEYS
+from kraftlog.config.layers import inherited
+from kraftlog.config.setting import setting
+from kraftlog.config.values import parse_value
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from kraftlog.config.layers import Layers
+
+
+class TopicConfig:
+    """Settings by their keys: `config["retention.ms"]`, `config.retention_ms`.
+
+    What is set for the topic counts, else what is set for the broker, else the default. Values are
+    read when first asked for and then remembered: after a change of any layer make a new one.
+    """
+
+    __slots__ = ("_layers", "_own", "_values")
+
+    def __init__(self, own: Mapping[str, str], layers: Layers) -> None:
+        self._own = own
+        self._layers = layers
+        self._values: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._values:
+            key = TOPIC_KEYS.find(name)
+            if key is None:
+                raise KeyError(name)
+            text = self._own[name] if name in self._own else inherited(key, self._layers)[0]
+            self._values[name] = None if text is None else parse_value(key, text)
+        return self._values[name]
+
+    cleanup_policy: list[str] = setting()
+    compression_gzip_level: int = setting()
+    compression_lz4_level: int = setting()
+    compression_type: str = setting()
+    compression_zstd_level: int = setting()
+    delete_retention_ms: int = setting()
+    file_delete_delay_ms: int = setting()
+    flush_messages: int = setting()
+    flush_ms: int = setting()
+    index_interval_bytes: int = setting()
+    max_compaction_lag_ms: int = setting()
+    max_message_bytes: int = setting()
+    message_timestamp_after_max_ms: int = setting()
+    message_timestamp_before_max_ms: int = setting()
+    message_timestamp_type: str = setting()
+    min_cleanable_dirty_ratio: float = setting()
+    min_compaction_lag_ms: int = setting()
+    min_insync_replicas: int = setting()
+    preallocate: bool = setting()
+    retention_bytes: int = setting()
+    retention_ms: int = setting()
+    segment_index_bytes: int = setting()
+    segment_jitter_ms: int = setting()
+    segment_ms: int = setting()
+    unclean_leader_election_enable: bool = setting()
+
+    @property
+    def segment_bytes(self) -> int:
+        """Tests set smaller segments by a key that is shown to nobody."""
+        small: int | None = self["internal.segment.bytes"]
+        usual: int = self["segment.bytes"]
+        return usual if small is None else small
+
+    @property
+    def is_compacted(self) -> bool:
+        return "compact" in self.cleanup_policy

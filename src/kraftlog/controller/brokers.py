@@ -1,0 +1,307 @@
+"""Brokers register, are heard, fall silent and go: BrokerRegistration, BrokerHeartbeat …"""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Decision, Refusal
+from kraftlog.controller.elections import broker_goes, broker_returns, unclean_shutdown
+from kraftlog.controller.features import unsupported_level
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.snapshot import METADATA_VERSION
+from kraftlog.metadata.values import BrokerImage, reserved
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatResponse
+from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
+from kraftlog.wire.messages.controller_registration import ControllerRegistrationResponse
+from kraftlog.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    UnregisterBrokerRecord,
+)
+from kraftlog.wire.messages.unregister_broker import UnregisterBrokerResponse
+
+if TYPE_CHECKING:
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+    from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest
+    from kraftlog.wire.messages.controller_registration import ControllerRegistrationRequest
+    from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+    from kraftlog.wire.schema import Message
+
+#: In a change of a registration: it ends, it does not change, it begins.
+ENDS, BEGINS = -1, 1
+
+
+def decide_register_broker(
+    state: State, request: BrokerRegistrationRequest, context: Context
+) -> Decision:
+    """A broker starts: it is known from here on, and fenced until it has caught up (V5)."""
+    refusal = _refuse_registration(state, request, context)
+    if refusal is not None:
+        return Decision([], BrokerRegistrationResponse(error_code=refusal.code))
+    broker_id = request.broker_id
+    before = state.brokers.get(broker_id)
+    records: list[Message] = []
+    if before is not None and before.incarnation_id == request.incarnation_id:
+        # Its own repetition: what it is now, with what it says now.
+        epoch, fenced = before.epoch, before.fenced
+        shutting_down = before.in_controlled_shutdown
+    else:
+        epoch, fenced, shutting_down = context.next_offset, True, False
+        clean = before is not None and request.previous_broker_epoch == before.epoch
+        if state.elr_enabled and not clean:
+            records += unclean_shutdown(state, broker_id)
+        else:
+            records += broker_goes(state, broker_id)
+    records.append(
+        RegisterBrokerRecord(
+            broker_id=broker_id,
+            incarnation_id=request.incarnation_id,
+            broker_epoch=epoch,
+            end_points=[
+                BrokerEndpoint(
+                    name=each.name,
+                    host=each.host,
+                    port=each.port,
+                    security_protocol=each.security_protocol,
+                )
+                for each in request.listeners
+            ],
+            features=[
+                BrokerFeature(
+                    name=each.name,
+                    min_supported_version=each.min_supported_version,
+                    max_supported_version=each.max_supported_version,
+                )
+                for each in request.features
+            ],
+            rack=request.rack,
+            fenced=fenced,
+            in_controlled_shutdown=shutting_down,
+            log_dirs=tuple(request.log_dirs),
+        )
+    )
+    context.sessions.heard(broker_id, epoch, context.now.monotonic_ms)
+    return Decision(records, BrokerRegistrationResponse(error_code=0, broker_epoch=epoch))
+
+
+def _refuse_registration(
+    state: State, request: BrokerRegistrationRequest, context: Context
+) -> Refusal | None:
+    config, broker_id = context.config, request.broker_id
+    if request.cluster_id != config.cluster_id:
+        why = f"Expected cluster ID {config.cluster_id}, but got cluster ID {request.cluster_id}"
+        return Refusal(ErrorCode.INCONSISTENT_CLUSTER_ID, why)
+    before = state.brokers.get(broker_id)
+    another = before is not None and before.incarnation_id != request.incarnation_id
+    if another and context.sessions.valid(broker_id, context.now.monotonic_ms):
+        why = "Another broker is registered with that broker id."
+        return Refusal(ErrorCode.DUPLICATE_BROKER_REGISTRATION, why)
+    if request.is_migrating_zk_broker:
+        why = "Controller does not support registering ZK brokers."
+        return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
+    wrong = _invalid_directories(state, request)
+    if wrong is not None:
+        return Refusal(ErrorCode.INVALID_REGISTRATION, wrong)
+    ranges = {
+        each.name: (each.min_supported_version, each.max_supported_version)
+        for each in request.features
+    }
+    if METADATA_VERSION not in ranges:
+        why = "Request features do not contain 'metadata.version'"
+        return Refusal(ErrorCode.INVALID_REGISTRATION, why)
+    for name, level in state.features.items():
+        if unsupported_level(level, ranges.get(name, (0, 0))):
+            why = f"Unable to register because the broker does not support {name} {level}."
+            return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
+    return None
+
+
+def _invalid_directories(state: State, request: BrokerRegistrationRequest) -> str | None:
+    directories = request.log_dirs
+    if not directories:
+        return "No directories specified in request"
+    if any(map(reserved, directories)):
+        return "Reserved directory ID in request"
+    if len(set(directories)) != len(directories):
+        return "Duplicate directory ID in request"
+    for broker in state.brokers.values():
+        if broker.id != request.broker_id and set(directories) & set(broker.directories):
+            return f"Broker {broker.id} is already registered with one of these directories"
+    return None
+
+
+# Heartbeats --------------------------------------------------------------------------------------
+
+
+def decide_broker_heartbeat(
+    state: State, request: BrokerHeartbeatRequest, context: Context
+) -> Decision:
+    """It is alive; it may be unfenced (V5), fenced, or shut down when all it led is moved (V3)."""
+    broker = state.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        refused = BrokerHeartbeatResponse(
+            error_code=ErrorCode.STALE_BROKER_EPOCH, should_shut_down=False
+        )
+        return Decision([], refused)
+    context.sessions.heard(
+        broker.id, broker.epoch, context.now.monotonic_ms, request.current_metadata_offset
+    )
+    caught_up = request.current_metadata_offset >= broker.epoch
+    records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
+    records += _changed_directories(state, after, request)
+    if shut_down:
+        # It may start again at once: nobody is registered under its id then.
+        context.sessions.end(broker.id)
+    response = BrokerHeartbeatResponse(
+        error_code=ErrorCode.NONE,
+        is_caught_up=caught_up,
+        is_fenced=after.fenced,
+        should_shut_down=shut_down,
+    )
+    return Decision(records, response)
+
+
+def _next_state(
+    state: State,
+    broker: BrokerImage,
+    request: BrokerHeartbeatRequest,
+    context: Context,
+    *,
+    caught_up: bool,
+) -> tuple[list[Message], BrokerImage, bool]:
+    """Records, what the broker is by them, and whether it may stop."""
+    if broker.fenced:
+        if request.want_shut_down or request.want_fence or not caught_up:
+            return [], broker, request.want_shut_down
+        return unfence(state, broker), broker.replace(fenced=False), False
+    if request.want_fence:
+        return fence(state, broker), broker.replace(fenced=True), request.want_shut_down
+    if broker.in_controlled_shutdown:
+        return _go_on_shutting_down(state, broker, context)
+    if not request.want_shut_down:
+        return [], broker, False
+    if not state.index.leads(broker.id):
+        return fence(state, broker), broker.replace(fenced=True), True
+    context.sessions.shutting_down(broker.id, context.next_offset)
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=BEGINS
+    )
+    moved = broker_goes(state, broker.id)
+    return [record, *moved], broker.replace(in_controlled_shutdown=True), False
+
+
+def _go_on_shutting_down(
+    state: State, broker: BrokerImage, context: Context
+) -> tuple[list[Message], BrokerImage, bool]:
+    """It may stop once it leads nothing and all the others know who does."""
+    session = context.sessions.get(broker.id)
+    others = (each.id for each in state.brokers.values() if each.active)
+    lowest = context.sessions.lowest_offset(others)
+    waits = session is not None and lowest is not None and lowest < session.shutdown_offset
+    if state.index.leads(broker.id) or waits:
+        return [], broker, False
+    return fence(state, broker), broker.replace(fenced=True), True
+
+
+def fence(state: State, broker: BrokerImage) -> list[Message]:
+    """All in one batch: it leads nothing, is in no ISR, and is fenced (V2)."""
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=BEGINS
+    )
+    return [*broker_goes(state, broker.id), record]
+
+
+def unfence(state: State, broker: BrokerImage) -> list[Message]:
+    record = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=ENDS
+    )
+    return [record, *broker_returns(state, broker.id)]
+
+
+def _changed_directories(
+    state: State, broker: BrokerImage, request: BrokerHeartbeatRequest
+) -> list[Message]:
+    """What lives in a directory that failed leaves every ISR (V18); a cordoned one is full."""
+    records: list[Message] = []
+    gone = [each for each in broker.directories if each in request.offline_log_dirs]
+    if gone:
+        records += broker_goes(state, broker.id, gone)
+        left = tuple(each for each in broker.directories if each not in gone)
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=left
+            )
+        )
+    cordoned = request.cordoned_log_dirs
+    if cordoned is not None and tuple(cordoned) != broker.cordoned:
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=tuple(cordoned)
+            )
+        )
+    return records
+
+
+def decide_fence_stale(state: State, context: Context) -> Decision | None:
+    """Fence one broker that fell silent; one at a time, as each changes what the next means."""
+    broker_id = context.sessions.stale(context.now.monotonic_ms)
+    if broker_id is None:
+        return None
+    context.sessions.end(broker_id)
+    broker = state.brokers.get(broker_id)
+    if broker is None or broker.fenced:
+        return Decision([], None)
+    return Decision(fence(state, broker), None)
+
+
+# Leaving for good, and controllers ---------------------------------------------------------------
+
+
+def decide_unregister_broker(
+    state: State, request: UnregisterBrokerRequest, context: Context
+) -> Decision:
+    broker = state.brokers.get(request.broker_id)
+    if broker is None:
+        why = f"Broker ID {request.broker_id} is not currently registered"
+        code = ErrorCode.BROKER_ID_NOT_REGISTERED
+        return Decision([], UnregisterBrokerResponse(error_code=code, error_message=why))
+    records = unclean_shutdown(state, broker.id)
+    records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+    context.sessions.end(broker.id)
+    return Decision(records, UnregisterBrokerResponse(error_code=ErrorCode.NONE))
+
+
+def decide_register_controller(
+    state: State,  # noqa: ARG001 - every decision is called alike
+    request: ControllerRegistrationRequest,
+    context: Context,  # noqa: ARG001 - the same
+) -> Decision:
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            ControllerEndpoint(
+                name=each.name,
+                host=each.host,
+                port=each.port,
+                security_protocol=each.security_protocol,
+            )
+            for each in request.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=each.name,
+                min_supported_version=each.min_supported_version,
+                max_supported_version=each.max_supported_version,
+            )
+            for each in request.features
+        ],
+    )
+    return Decision([record], ControllerRegistrationResponse(error_code=ErrorCode.NONE))

@@ -1,0 +1,247 @@
+"""IncrementalAlterConfigs and AlterConfigs: what is set for a topic, a broker, all brokers."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
+from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.replay import BROKER, TOPIC
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import alter_configs, incremental_alter_configs
+from kraftlog.wire.messages.create_topics import CreatableTopicConfigs
+from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.wire.messages.create_topics import CreatableTopic
+    from kraftlog.wire.schema import Message
+
+#: What an incremental change does to a key.
+SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
+_WORDS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
+
+#: Other resources that have configurations; their keys are not looked into here.
+CLIENT_METRICS, GROUP = 16, 32
+_TYPES = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
+
+LONGEST_VALUE = 32767
+
+#: Where a value comes from, as answers say it.
+FROM_TOPIC, FROM_ALL_BROKERS, FROM_FILE, FROM_DEFAULT = 1, 3, 4, 5
+
+
+def decide_incremental_alter_configs(
+    state: State,
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest,
+    context: Context,
+) -> Decision:
+    """Each resource by itself: all of its changes, or none."""
+
+    def changed(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
+        return _incremental(state, resource, context)
+
+    records, outcomes = _alter(state, request.resources, changed, context)
+    responses = [
+        incremental_alter_configs.AlterConfigsResourceResponse(**outcome) for outcome in outcomes
+    ]
+    response = incremental_alter_configs.IncrementalAlterConfigsResponse(responses=responses)
+    return Decision([] if request.validate_only else records, response)
+
+
+def decide_alter_configs(
+    state: State, request: alter_configs.AlterConfigsRequest, context: Context
+) -> Decision:
+    """The old way: what is not named falls back to its default."""
+
+    def changed(resource: alter_configs.AlterConfigsResource) -> _Values:
+        now = state.config(resource.resource_type, resource.resource_name)
+        values: _Values = dict.fromkeys(now)
+        named = {config.name: config.value for config in resource.configs}
+        return {**named, **{key: None for key in values if key not in named}}
+
+    records, outcomes = _alter(state, request.resources, changed, context)
+    responses = [alter_configs.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    response = alter_configs.AlterConfigsResponse(responses=responses)
+    return Decision([] if request.validate_only else records, response)
+
+
+#: Keys with what is to stand there; None takes away what stood there.
+_Values = dict[str, "str | None"]
+
+
+def _alter(
+    state: State,
+    resources: Sequence[Any],
+    changed: Callable[[Any], _Values | Refusal],
+    context: Context,
+) -> tuple[list[Message], list[dict[str, Any]]]:
+    """Records, and for each resource the fields of its answer."""
+    counted: dict[tuple[int, str], int] = {}
+    for resource in resources:
+        key = resource.resource_type, resource.resource_name
+        counted[key] = counted.get(key, 0) + 1
+    records: list[Message] = []
+    outcomes = []
+    for resource in resources:
+        key = resource.resource_type, resource.resource_name
+        made: list[Message] | Refusal
+        if counted[key] > 1:
+            made = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        else:
+            refusal = _refuse_resource(state, *key)
+            values = refusal or changed(resource)
+            made = values if isinstance(values, Refusal) else _records(state, key, values, context)
+        if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
+            made = TOO_LARGE
+        refused = isinstance(made, Refusal)
+        outcomes.append(
+            {
+                "error_code": made.code if isinstance(made, Refusal) else ErrorCode.NONE,
+                "error_message": made.message if isinstance(made, Refusal) else None,
+                "resource_type": key[0],
+                "resource_name": key[1],
+            }
+        )
+        if not refused:
+            records += made  # type: ignore[arg-type]  # mypy does not follow `refused`
+    return records, outcomes
+
+
+def _refuse_resource(state: State, resource_type: int, name: str) -> Refusal | None:
+    if resource_type not in _TYPES:
+        why = f"Unexpected resource type {resource_type}."
+        return Refusal(ErrorCode.INVALID_REQUEST, why)
+    if resource_type == TOPIC and name not in state.topic_ids:
+        why = f"The topic '{name}' does not exist."
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+    if resource_type == BROKER and name != ALL_BROKERS:
+        if not name.isdecimal():
+            why = f"Unable to parse broker name as a base 10 number: {name!r}"
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
+        if int(name) not in state.brokers and int(name) not in state.controllers:
+            why = f"No node with id {name} found."
+            return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
+    return None
+
+
+def _incremental(
+    state: State, resource: incremental_alter_configs.AlterConfigsResource, context: Context
+) -> _Values | Refusal:
+    """What each key is to be, by the operations of a request."""
+    now = state.config(resource.resource_type, resource.resource_name)
+    values: _Values = {}
+    for config in resource.configs:
+        key, operation = config.name, config.config_operation
+        if key in values:
+            why = f"Error due to duplicate config keys: {key}"
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
+        if operation == DELETE:
+            values[key] = None
+        elif config.value is None:
+            why = f"Null value not supported for : {key}"
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
+        elif operation == SET:
+            values[key] = config.value
+        elif operation not in _WORDS:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation}.")
+        elif not context.configs.is_list(resource.resource_type, key):
+            why = f"Can't {_WORDS[operation]} to key {key} because its type is not LIST."
+            return Refusal(ErrorCode.INVALID_CONFIG, why)
+        else:
+            default = context.configs.default(resource.resource_type, key) or ""
+            values[key] = _edited(now.get(key, default), operation, config.value)
+    return values
+
+
+def _edited(value: str, operation: int, said: str) -> str:
+    parts = [part for part in value.split(",") if part]
+    if operation == APPEND:
+        parts += [part for part in dict.fromkeys(said.split(",")) if part not in parts]
+    else:
+        gone = said.split(",")
+        parts = [part for part in parts if part not in gone]
+    return ",".join(parts)
+
+
+def _records(
+    state: State, resource: tuple[int, str], values: _Values, context: Context
+) -> list[Message] | Refusal:
+    """The changes as records, if what then stands for the resource is right."""
+    resource_type, name = resource
+    refusal = _refuse_min_isr(state, resource, values) if state.elr_enabled else None
+    now = state.config(*resource)
+    after = {**now, **values}
+    refusal = refusal or check_configs(
+        context, resource_type, {key: value for key, value in after.items() if value is not None}
+    )
+    if refusal is not None:
+        return refusal
+    records: list[Message] = [
+        ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
+        for key, value in values.items()
+        # Saying the same again makes a broker read anew the files that a value names.
+        if resource_type == BROKER or now.get(key) != value
+    ]
+    if state.elr_enabled and MIN_ISR in values and now.get(MIN_ISR) != values[MIN_ISR]:
+        # Who was eligible by another minimum may not be by this one.
+        records.append(ClearElrRecord(topic_name=name if resource_type == TOPIC else ""))
+    return records
+
+
+def _refuse_min_isr(
+    state: State,  # noqa: ARG001 - refusals are asked alike
+    resource: tuple[int, str],
+    values: Mapping[str, str | None],
+) -> Refusal | None:
+    """With eligible replicas, the minimum is one of the cluster: brokers may not differ in it."""
+    if resource[0] != BROKER or MIN_ISR not in values:
+        return None
+    if resource[1] != ALL_BROKERS:
+        why = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+        return Refusal(ErrorCode.INVALID_CONFIG, why)
+    if values[MIN_ISR] is None:
+        why = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        return Refusal(ErrorCode.INVALID_CONFIG, why)
+    return None
+
+
+def check_configs(
+    context: Context, resource_type: int, values: Mapping[str, str]
+) -> Refusal | None:
+    """Why a resource can't be configured so."""
+    for key, value in values.items():
+        if len(value) > LONGEST_VALUE:
+            why = (
+                "The configuration value cannot be added because it exceeds the maximum value "
+                f"size of {LONGEST_VALUE} bytes."
+            )
+            return Refusal(ErrorCode.INVALID_CONFIG, why)
+        wrong = context.configs.check(resource_type, key, value)
+        if wrong is not None:
+            return Refusal(ErrorCode.INVALID_CONFIG, wrong)
+    return None
+
+
+def described_configs(
+    state: State, topic: CreatableTopic, context: Context
+) -> list[CreatableTopicConfigs]:
+    """All that will stand for a new topic, and where it comes from."""
+    own = {config.name: config.value for config in topic.configs}
+    layers = (
+        (own, FROM_TOPIC),
+        (state.config(BROKER, ALL_BROKERS), FROM_ALL_BROKERS),
+        (context.static, FROM_FILE),
+    )
+    described = []
+    for key in context.configs.keys(TOPIC):
+        value, source = context.configs.default(TOPIC, key), FROM_DEFAULT
+        for values, where in layers:
+            if key in values:
+                value, source = values[key], where
+                break
+        described.append(CreatableTopicConfigs(name=key, value=value, config_source=source))
+    return described

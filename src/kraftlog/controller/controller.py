@@ -1,0 +1,132 @@
+"""The active controller: which function decides what, and what is proposed, committed, taken back.
+
+The host of a leader does, for each request:
+
+    decision = controller.decide(api_key, request, now, next_offset)
+    if decision.records: append them to the log, then controller.proposed(records, last_offset),
+                         and send the response once that offset is committed
+    otherwise:           send the response
+
+and for each batch that is committed, on every node: `committed`. A node that leads no more calls
+`resign`; one that has become leader, and has applied all that was in its log before, `activate`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from kraftlog.controller.activation import activation_records
+from kraftlog.controller.context import Context
+from kraftlog.controller.decision import Decision
+from kraftlog.controller.sessions import Sessions
+from kraftlog.controller.state import State
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from kraftlog.controller.context import Configs, ControllerConfig
+    from kraftlog.controller.placement import Chance
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.schema import Message
+
+#: Module and function by API; a module is imported when it is first needed.
+DECISIONS = {
+    ApiKey.CREATE_TOPICS: ("topics", "decide_create_topics"),
+    ApiKey.DELETE_TOPICS: ("topics", "decide_delete_topics"),
+    ApiKey.CREATE_PARTITIONS: ("topics", "decide_create_partitions"),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: ("configs", "decide_incremental_alter_configs"),
+    ApiKey.ALTER_CONFIGS: ("configs", "decide_alter_configs"),
+    ApiKey.UPDATE_FEATURES: ("features", "decide_update_features"),
+    ApiKey.ALLOCATE_PRODUCER_IDS: ("producer_ids", "decide_allocate_producer_ids"),
+    ApiKey.BROKER_REGISTRATION: ("brokers", "decide_register_broker"),
+    ApiKey.BROKER_HEARTBEAT: ("brokers", "decide_broker_heartbeat"),
+    ApiKey.UNREGISTER_BROKER: ("brokers", "decide_unregister_broker"),
+    ApiKey.CONTROLLER_REGISTRATION: ("brokers", "decide_register_controller"),
+}
+
+
+class Controller:
+    """Follows the log on every voter, decides on the one that leads."""
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        *,
+        configs: Configs,
+        chance: Chance,
+        new_id: Callable[[], Uuid],
+        static: Mapping[str, str],
+    ) -> None:
+        self.state = State(static)
+        self.sessions = Sessions(config.session_timeout_ms)
+        self.active = False
+        #: The last offset that was proposed while this node leads.
+        self._proposed_to = -1
+        self._context = Context(config, configs, static, self.sessions, chance, new_id)
+        self._decisions: dict[int, Callable[[State, Any, Context], Decision]] = {}
+
+    # The log -------------------------------------------------------------------------------------
+
+    def proposed(self, records: Sequence[Message], last_offset: int) -> None:
+        """What was decided is in this node's log, not yet committed."""
+        self.state.proposed(records, last_offset)
+        self._proposed_to = last_offset
+
+    def committed(self, records: Sequence[Message], last_offset: int) -> None:
+        """These, up to this offset, are committed: known already if they were proposed here."""
+        self.state.committed(last_offset)
+        if last_offset <= self._proposed_to:
+            return
+        for record in records:
+            self.state.replay(record)
+
+    def activate(self, bootstrap: Sequence[Message], now: Now) -> Decision:
+        """This node leads, and all that its log held before is committed and applied."""
+        self.active = True
+        alive = [(b.id, b.epoch) for b in self.state.brokers.values() if not b.fenced]
+        self.sessions.begin(alive, now.monotonic_ms)
+        return Decision(activation_records(self.state, bootstrap, self._context.static), None)
+
+    def resign(self) -> None:
+        """Another leads, or may: what it has not committed was never decided (V14)."""
+        self.active = False
+        self.state.unwind()
+        self.sessions.begin((), 0)
+        self._proposed_to = -1
+
+    # Deciding ------------------------------------------------------------------------------------
+
+    def decide(self, api_key: int, request: Message, now: Now, next_offset: int) -> Decision:
+        """`next_offset`: where the first record of the decision will be in the log."""
+        self._context.now = now
+        self._context.next_offset = next_offset
+        return self._decision(api_key)(self.state, request, self._context)
+
+    def _decision(self, api_key: int) -> Callable[[State, Any, Context], Decision]:
+        found = self._decisions.get(api_key)
+        if found is None:
+            module, function = DECISIONS[api_key]
+            found = getattr(import_module(f"kraftlog.controller.{module}"), function)
+            self._decisions[api_key] = found
+        return found
+
+    def poll(self, now: Now, next_offset: int) -> Decision | None:
+        """Something that is due by itself; to be asked again until nothing is."""
+        from kraftlog.controller.brokers import decide_fence_stale
+
+        if not self.active:
+            return None
+        self._context.now = now
+        self._context.next_offset = next_offset
+        return decide_fence_stale(self.state, self._context)
+
+    def deadline(self) -> int | None:
+        """When `poll` has something to do, in monotonic milliseconds."""
+        return self.sessions.deadline() if self.active else None
+
+    def broker_is_gone(self, broker_id: int) -> None:
+        """Its connection ended and a new one was refused: that is proof, and no session counts."""
+        self.sessions.lost(broker_id)

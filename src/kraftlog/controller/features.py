@@ -1,0 +1,108 @@
+"""Which levels of features the cluster runs at: UpdateFeatures, who supports what."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Decision
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.snapshot import METADATA_VERSION
+from kraftlog.metadata.versions import METADATA_LEVEL
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
+from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+#: What this version understands, from and to. A level is only offered once it is kept to.
+SUPPORTED = {
+    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
+    "eligible.leader.replicas.version": (0, 1),
+    "group.version": (0, 1),
+    "transaction.version": (0, 2),
+}
+#: Set by the voters themselves, not by a record.
+KRAFT_VERSION = "kraft.version"
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+
+
+def unsupported_level(level: int, supported: tuple[int, int]) -> bool:
+    return not supported[0] <= level <= supported[1]
+
+
+def decide_update_features(
+    state: State,
+    request: UpdateFeaturesRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    """All or nothing."""
+    records = []
+    for update in request.feature_updates:
+        why = _refuse(state, update)
+        if why is not None:
+            text = f"Invalid update version {update.max_version_level} for feature "
+            text += f"{update.feature}. {why}"
+            return Decision([], _refused(text))
+        if update.feature != KRAFT_VERSION:
+            records.append(
+                FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
+            )
+    results = [
+        UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE)
+        for update in request.feature_updates
+    ]
+    response = UpdateFeaturesResponse(error_code=ErrorCode.NONE, results=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _refused(why: str) -> UpdateFeaturesResponse:
+    return UpdateFeaturesResponse(
+        error_code=ErrorCode.INVALID_UPDATE_VERSION,
+        error_message="The update failed for all features since the following feature had "
+        f"an error: {why}",
+    )
+
+
+def _refuse(state: State, update: FeatureUpdateKey) -> str | None:
+    """Why a level can't be had; Kafka's words where it has some."""
+    name, level = update.feature, update.max_version_level
+    kind = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if level < 0:
+        return "A feature version cannot be less than 0."
+    if name == KRAFT_VERSION:
+        return None if level == 1 else "The voters of this cluster are of kraft.version 1."
+    for who, supported in _everyone(state, name):
+        if unsupported_level(level, supported):
+            if supported == (0, 0):
+                return f"{who} does not support this feature."
+            return f"{who} only supports versions {supported[0]}-{supported[1]}"
+    now = state.features.get(name, 0)
+    if level < now and kind == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    if level > now and kind != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _everyone(state: State, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Who would have to live with a level, and what it supports."""
+    yield "Local controller", SUPPORTED.get(feature, (0, 0))
+    for broker in state.brokers.values():
+        ranges = {
+            e.name: (e.min_supported_version, e.max_supported_version) for e in broker.features
+        }
+        yield f"Broker {broker.id}", ranges.get(feature, (0, 0))
+    for controller in state.controllers.values():
+        ranges = {
+            e.name: (e.min_supported_version, e.max_supported_version) for e in controller.features
+        }
+        yield f"Controller {controller.controller_id}", ranges.get(feature, (0, 0))

@@ -1,0 +1,234 @@
+"""The record that makes of a partition what it should be: whom it is led by, which epochs begin.
+
+Every change of a partition goes through here, so that the rules stand in one place:
+ - a leader comes from the ISR, or from the eligible replicas (ELR) while the ISR is empty; unclean
+   only where that is allowed, and then it is marked as recovering (V2);
+ - a new leader begins a leader epoch, so does a replica that goes; a growing ISR does not;
+ - any change begins a partition epoch, and what changes nothing leaves no record;
+ - a reassignment is complete when all replicas that stay or come are in sync (V10).
+"""
+
+from __future__ import annotations
+
+from kraftlog.metadata.replay import SAME_LEADER, SAME_RECOVERY
+from kraftlog.metadata.values import NO_LEADER, RECOVERING, Directory
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from kraftlog.controller.state import State
+    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.types import Uuid
+
+
+class Election:
+    """How far an election may go."""
+
+    #: The first replica if it can, else as ONLINE.
+    PREFERRED = 0
+    #: The present leader if it can, else the first replica that can.
+    ONLINE = 1
+    #: As ONLINE; if none can, one that is alive: what only others had is lost.
+    UNCLEAN = 2
+
+
+class Wanted(Value):
+    """What a partition is to become, as far as the asker says: None leaves it as it is."""
+
+    isr: tuple[int, ...] | None = None
+    replicas: tuple[int, ...] | None = None
+    adding: tuple[int, ...] | None = None
+    removing: tuple[int, ...] | None = None
+    recovery: int | None = None
+    #: Pairs of a broker and the directory in which it has put its replica.
+    directories: tuple[tuple[int, bytes], ...] = ()
+    #: Replicas that lost what was not on disk: they are not eligible.
+    unclean: frozenset[int] = frozenset()
+    election: int | None = None
+
+
+class _Change:
+    """A change in the making: what the partition will be, field by field."""
+
+    def __init__(
+        self, state: State, before: PartitionImage, wanted: Wanted, can_lead: Callable[[int], bool]
+    ) -> None:
+        def or_before(said: tuple[int, ...] | None, is_now: tuple[int, ...]) -> tuple[int, ...]:
+            return is_now if said is None else said
+
+        self.state = state
+        self.before = before
+        self.wanted = wanted
+        self.can_lead = can_lead
+        self.isr = or_before(wanted.isr, before.isr)
+        self.replicas = or_before(wanted.replicas, before.replicas)
+        self.adding = or_before(wanted.adding, before.adding)
+        self.removing = or_before(wanted.removing, before.removing)
+        self.elr = before.elr
+        self.recovery = before.recovery if wanted.recovery is None else wanted.recovery
+        self.leader = SAME_LEADER
+        self.unclean = False
+        self.elr_enabled = state.elr_enabled
+
+    # Reassignment --------------------------------------------------------------------------------
+
+    def complete_reassignment(self) -> None:
+        """When all that stay or come are in sync, the others go."""
+        if not self.adding and not self.removing:
+            return
+        isr = without(self.isr, self.removing)
+        replicas = without(self.replicas, self.removing)
+        if isr and replicas and set(replicas) <= set(isr):
+            self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
+
+    # Eligible replicas ---------------------------------------------------------------------------
+
+    def follow_eligible(self) -> None:
+        """Who left an ISR too small to commit anything still has all that is committed."""
+        if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):
+            self.elr = ()
+            return
+        candidates = sorted({*self.before.elr, *self.before.isr})
+        self.elr = tuple(
+            broker
+            for broker in candidates
+            if broker in self.replicas and broker not in self.isr
+            if broker not in self.wanted.unclean
+        )
+
+    # Election ------------------------------------------------------------------------------------
+
+    def elect(self) -> None:
+        elected = self._elected()
+        if elected == self.before.leader:
+            return
+        self.leader = elected
+        if self.unclean:
+            # Only what the new leader has counts from here on.
+            self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
+        elif elected in self.elr:
+            self.isr, self.elr = (elected,), without(self.elr, (elected,))
+
+    def _elected(self) -> int:
+        election = self._election()
+        order = list(self.replicas)
+        if election != Election.PREFERRED:
+            order.insert(0, self.before.leader)
+        else:
+            order.insert(1, self.before.leader)
+        for broker in order:
+            if self._eligible(broker) and self.can_lead(broker):
+                return broker
+        # Asking for the preferred leader is never a reason to lose anything.
+        last = self._last_leader() if election != Election.PREFERRED else None
+        if last is None and election == Election.UNCLEAN:
+            last = next(filter(self.can_lead, self.replicas), None)
+        if last is None:
+            return NO_LEADER
+        self.unclean = True
+        return last
+
+    def _election(self) -> int:
+        if self.wanted.election is not None:
+            return self.wanted.election
+        allowed = self.state.unclean_election(self.before)
+        return Election.UNCLEAN if allowed else Election.ONLINE
+
+    def _eligible(self, broker: int) -> bool:
+        return broker in self.isr or (not self.isr and broker in self.elr)
+
+    def _last_leader(self) -> int | None:
+        """Where all lost what was not on disk, the last leader has lost the least (KIP-966)."""
+        if not self.elr_enabled or self.isr or self.elr or len(self.before.last_known_elr) != 1:
+            return None
+        last = self.before.last_known_elr[0]
+        return last if self.can_lead(last) else None
+
+    def last_known(self) -> tuple[int, ...]:
+        """Remembers the leader of a partition whose ISR ends empty, until it has one again."""
+        if not self.elr_enabled:
+            return ()
+        before = self.before
+        if not self.isr and before.isr:
+            return (before.leader,) if before.leader != NO_LEADER else before.last_known_elr
+        will_lead = before.leader if self.leader == SAME_LEADER else self.leader
+        return before.last_known_elr if will_lead == NO_LEADER else ()
+
+    # The record ----------------------------------------------------------------------------------
+
+    def directories(self) -> tuple[Uuid, ...]:
+        """A replica keeps its directory; a new one gets the only one of its broker, or none yet."""
+        known = dict(zip(self.before.replicas, self.before.directories, strict=False))
+        known.update(self.wanted.directories)
+        return tuple(
+            known[broker] if broker in known else default_directory(self.state, broker)
+            for broker in self.replicas
+        )
+
+    def record(self) -> PartitionChangeRecord | None:
+        """The difference; None where there is none."""
+        before = self.before
+        if self.leader == SAME_LEADER and not set(before.replicas) <= set(self.replicas):
+            # Who is no longer a replica must not go on as one: the others learn it by the epoch.
+            self.leader = before.leader
+        isr = self.isr if self.isr or self.elr_enabled else before.isr
+        recovery = SAME_RECOVERY if self.recovery == before.recovery else self.recovery
+        record = PartitionChangeRecord(
+            partition_id=before.index,
+            topic_id=before.topic_id,
+            isr=_difference(isr, before.isr),
+            leader=self.leader,
+            replicas=_difference(self.replicas, before.replicas),
+            removing_replicas=_difference(self.removing, before.removing),
+            adding_replicas=_difference(self.adding, before.adding),
+            leader_recovery_state=recovery,
+            directories=_difference(self.directories(), before.directories),
+            eligible_leader_replicas=_difference(self.elr, before.elr),
+            last_known_elr=_difference(self.last_known(), before.last_known_elr),
+        )
+        nothing = PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id)
+        return None if record == nothing else record
+
+
+def partition_change(
+    state: State,
+    before: PartitionImage,
+    wanted: Wanted,
+    can_lead: Callable[[int], bool] | None = None,
+) -> PartitionChangeRecord | None:
+    """The record that brings a partition there; `can_lead` says otherwise than the state."""
+    alive = can_lead or state.active
+
+    def leads(broker: int) -> bool:
+        registered = state.brokers.get(broker)
+        return (
+            registered is not None and alive(broker) and registered.online(before.directory(broker))
+        )
+
+    change = _Change(state, before, wanted, leads)
+    change.complete_reassignment()
+    change.follow_eligible()
+    change.elect()
+    return change.record()
+
+
+def default_directory(state: State, broker_id: int) -> Uuid:
+    """Where a broker will put a new replica, as far as it can be said for it."""
+    broker = state.brokers.get(broker_id)
+    if broker is None:
+        return Directory.UNASSIGNED
+    if not broker.directories:
+        return Directory.MIGRATING
+    return broker.directories[0] if len(broker.directories) == 1 else Directory.UNASSIGNED
+
+
+def without(brokers: Iterable[int], gone: Iterable[int]) -> tuple[int, ...]:
+    left = set(gone)
+    return tuple(broker for broker in brokers if broker not in left)
+
+
+def _difference(after: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    return None if after == before else after

@@ -1,0 +1,157 @@
+"""Where new replicas go: striped over racks and brokers, as Kafka places them.
+
+Each partition takes its first replica from the next rack that has an unfenced broker, and the
+others from the racks behind it; within a rack brokers take turns. When every broker has been the
+first once, racks and brokers are shuffled, so that the same neighbours do not meet again. Fenced
+brokers are used only where a rack has no other left; the first replica is never on one.
+"""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Refusal
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Protocol
+
+    from kraftlog.metadata.values import BrokerImage
+
+    class Chance(Protocol):
+        """A seeded generator, handed in by the host."""
+
+        def getrandbits(self, k: int, /) -> int: ...
+
+
+class _Turns:
+    """Brokers of a rack that take turns: each round begins one further on."""
+
+    def __init__(self) -> None:
+        self.brokers: list[int] = []
+        self._index = 0
+        self._offset = 0
+        self._round = 0
+
+    def begin(self, chance: Chance) -> None:
+        self.brokers.sort()
+        if self.brokers:
+            self._offset = below(chance, len(self.brokers))
+
+    def next(self, number: int) -> int | None:
+        """The next one in this round; None when all of them have had their turn."""
+        if not self.brokers:
+            return None
+        if self._round != number:
+            self._round = number
+            self._index = 0
+            self._offset = (self._offset + 1) % len(self.brokers)
+        if self._index >= len(self.brokers):
+            return None
+        broker = self.brokers[(self._index + self._offset) % len(self.brokers)]
+        self._index += 1
+        return broker
+
+
+class _Rack:
+    def __init__(self) -> None:
+        self.unfenced = _Turns()
+        self.fenced = _Turns()
+
+    def next(self, number: int) -> int | None:
+        found = self.unfenced.next(number)
+        return self.fenced.next(number) if found is None else found
+
+
+class _Racks:
+    """The racks, and whose turn it is."""
+
+    def __init__(self, brokers: Iterable[BrokerImage], chance: Chance) -> None:
+        self._chance = chance
+        self._racks: dict[str | None, _Rack] = {}
+        self.total = self.unfenced = 0
+        for broker in brokers:
+            rack = self._racks.setdefault(broker.rack, _Rack())
+            (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.id)
+            self.total += 1
+            self.unfenced += not broker.fenced
+        self._names = sorted(self._racks, key=lambda name: (name is not None, name or ""))
+        for name in self._names:
+            self._racks[name].fenced.begin(chance)
+            self._racks[name].unfenced.begin(chance)
+        #: Partitions placed, in all and since the last shuffle.
+        self._round = self._since_shuffle = 0
+        self._offset = below(chance, len(self._names)) if self._names else 0
+
+    def place(self, replicas: int) -> tuple[int, ...]:
+        """The brokers of one partition, the preferred leader first."""
+        if self._since_shuffle == self.unfenced and self.unfenced > 1:
+            self._shuffle()
+            self._since_shuffle = 0
+        if self._offset == len(self._names):
+            self._offset = 0
+        first_rack, leader = self._first()
+        placed = [leader]
+        skipped = False
+        rack = self._offset
+        while len(placed) < replicas:
+            if rack == first_rack and not skipped:
+                skipped = True  # it has given the leader already
+            else:
+                found = self._racks[self._names[rack]].next(self._round)
+                if found is not None:
+                    placed.append(found)
+            rack = (rack + 1) % len(self._names)
+        self._round += 1
+        self._since_shuffle += 1
+        self._offset += 1
+        return tuple(placed)
+
+    def _first(self) -> tuple[int, int]:
+        """The next rack with an unfenced broker, and that broker."""
+        rack = self._offset
+        while True:
+            found = self._racks[self._names[rack]].unfenced.next(self._round)
+            if found is not None:
+                return rack, found
+            rack = (rack + 1) % len(self._names)
+
+    def _shuffle(self) -> None:
+        shuffle(self._names, self._chance)
+        for name in self._names:
+            shuffle(self._racks[name].fenced.brokers, self._chance)
+            shuffle(self._racks[name].unfenced.brokers, self._chance)
+
+
+def place(
+    brokers: Iterable[BrokerImage], partitions: int, replicas: int, chance: Chance
+) -> list[tuple[int, ...]] | Refusal:
+    """Replicas for so many new partitions; brokers that are shutting down get none."""
+    usable = [broker for broker in brokers if not broker.in_controlled_shutdown]
+    racks = _Racks(usable, chance)
+    if replicas <= 0:
+        why = f"Invalid replication factor {replicas}: the replication factor must be positive."
+    elif not racks.unfenced:
+        why = "All brokers are currently fenced."
+    elif replicas > racks.total:
+        why = (
+            f"The target replication factor of {replicas} cannot be reached because only "
+            f"{racks.total} broker(s) are registered."
+        )
+    else:
+        return [racks.place(replicas) for _ in range(partitions)]
+    return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+
+
+def below(chance: Chance, end: int) -> int:
+    """A number from 0 to before `end`, by `getrandbits` alone: the same on every Python."""
+    bits = end.bit_length()
+    while (drawn := chance.getrandbits(bits)) >= end:
+        pass
+    return drawn
+
+
+def shuffle(items: list[Any], chance: Chance) -> None:
+    for last in range(len(items) - 1, 0, -1):
+        other = below(chance, last + 1)
+        items[last], items[other] = items[other], items[last]

@@ -1,0 +1,40 @@
+"""AllocateProducerIds: blocks of ids, each given to one broker and never again."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Decision
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
+from kraftlog.wire.messages.metadata_records import ProducerIdsRecord
+
+if TYPE_CHECKING:
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+BLOCK = 1000
+_LAST = 0x7FFF_FFFF_FFFF_FFFF
+
+
+def decide_allocate_producer_ids(
+    state: State,
+    request: AllocateProducerIdsRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    broker = state.brokers.get(request.broker_id)
+    start = state.next_producer_id
+    if broker is None or broker.epoch != request.broker_epoch:
+        return Decision([], _answer(ErrorCode.STALE_BROKER_EPOCH, 0, 0))
+    if start > _LAST - BLOCK:
+        return Decision([], _answer(ErrorCode.UNKNOWN_SERVER_ERROR, 0, 0))
+    record = ProducerIdsRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, next_producer_id=start + BLOCK
+    )
+    return Decision([record], _answer(ErrorCode.NONE, start, BLOCK))
+
+
+def _answer(code: int, start: int, length: int) -> AllocateProducerIdsResponse:
+    return AllocateProducerIdsResponse(
+        error_code=code, producer_id_start=start, producer_id_len=length
+    )

@@ -1,0 +1,87 @@
+"""Who was heard when: known to the active controller alone, and gone with its leadership.
+
+A new controller gives every broker that is not fenced a whole session before it fences it: it
+can't know when its predecessor heard it last.
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Session(Value):
+    broker_id: int
+    epoch: int
+    heard_ms: int
+    #: Up to where it has applied the metadata log.
+    metadata_offset: int = -1
+    #: Where the log was when it asked to shut down: the others must know of it before it goes.
+    shutdown_offset: int = -1
+
+
+class Sessions:
+    """The brokers that are heard, the longest silent first."""
+
+    def __init__(self, timeout_ms: int) -> None:
+        self.timeout_ms = timeout_ms
+        self._by_broker: dict[int, Session] = {}
+
+    def begin(self, brokers: Iterable[tuple[int, int]], now_ms: int) -> None:
+        """This node is the active controller now: all start anew. Pairs of id and epoch."""
+        self._by_broker = {
+            broker: Session(broker, epoch, now_ms) for broker, epoch in sorted(brokers)
+        }
+
+    def get(self, broker_id: int) -> Session | None:
+        return self._by_broker.get(broker_id)
+
+    def heard(self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1) -> Session:
+        """It moves behind all others: dicts keep their order, so the first is the most silent."""
+        before = self._by_broker.pop(broker_id, None)
+        kept = before.shutdown_offset if before is not None and before.epoch == epoch else -1
+        session = Session(broker_id, epoch, now_ms, metadata_offset, kept)
+        self._by_broker[broker_id] = session
+        return session
+
+    def shutting_down(self, broker_id: int, offset: int) -> None:
+        session = self._by_broker[broker_id]
+        if session.shutdown_offset < 0:
+            self._by_broker[broker_id] = session.replace(shutdown_offset=offset)
+
+    def end(self, broker_id: int) -> None:
+        self._by_broker.pop(broker_id, None)
+
+    def lost(self, broker_id: int) -> None:
+        """There is proof that its process is gone: it is the first to be stale, and at once."""
+        session = self._by_broker.pop(broker_id, None)
+        if session is not None:
+            gone = session.replace(heard_ms=-self.timeout_ms - 1)
+            self._by_broker = {broker_id: gone, **self._by_broker}
+
+    def valid(self, broker_id: int, now_ms: int) -> bool:
+        session = self._by_broker.get(broker_id)
+        return session is not None and now_ms <= session.heard_ms + self.timeout_ms
+
+    def stale(self, now_ms: int) -> int | None:
+        """A broker that was not heard for too long."""
+        for broker_id in self._by_broker:
+            return None if self.valid(broker_id, now_ms) else broker_id
+        return None
+
+    def deadline(self) -> int | None:
+        """When the next one will be stale."""
+        for session in self._by_broker.values():
+            return session.heard_ms + self.timeout_ms + 1
+        return None
+
+    def lowest_offset(self, broker_ids: Iterable[int]) -> int | None:
+        """What the slowest of these has applied; None: there are none."""
+        offsets = [
+            self._by_broker[broker].metadata_offset
+            for broker in broker_ids
+            if broker in self._by_broker
+        ]
+        return min(offsets, default=None)

@@ -1,0 +1,429 @@
+"""CreateTopics, DeleteTopics, CreatePartitions, RemovePartitions."""
+
+from __future__ import annotations
+
+from kraftlog.controller.configs import check_configs, described_configs
+from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
+from kraftlog.controller.partition_change import default_directory
+from kraftlog.controller.placement import place
+from kraftlog.controller.state import collision_name
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.replay import TOPIC
+from kraftlog.metadata.snapshot import partition_record
+from kraftlog.metadata.values import PartitionImage
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import create_partitions as partitions_api
+from kraftlog.wire.messages import create_topics as topics_api
+from kraftlog.wire.messages import delete_topics as deletion_api
+from kraftlog.wire.messages.metadata_records import (
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.metadata.values import TopicImage
+    from kraftlog.types import Uuid
+    from kraftlog.wire.schema import Message
+
+    Placement = Sequence[tuple[int, ...]]
+
+#: A name becomes that of a directory, with a partition number behind it.
+LONGEST_NAME = 249
+_NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+#: Stands in a request for "as configured".
+DEFAULT = -1
+
+
+# Creating topics ---------------------------------------------------------------------------------
+
+
+def decide_create_topics(
+    state: State, request: topics_api.CreateTopicsRequest, context: Context
+) -> Decision:
+    """Each topic by itself: what is wrong with one does not keep the others (V4)."""
+    if _asked_for(request) > RECORDS_IN_BATCH:
+        why = "Excessively large number of partitions per request."
+        return _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why))
+    names = [topic.name for topic in request.topics]
+    records: list[Message] = []
+    results = []
+    created: dict[str, str] = {}
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        made: _NewTopic | Refusal
+        if names.count(topic.name) > 1:
+            made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        else:
+            made = _new_topic(state, topic, created, context)
+        if isinstance(made, Refusal):
+            results.append(_refused(topic.name, made))
+            continue
+        created[collision_name(topic.name)] = topic.name
+        records += made.records
+        results.append(made.result)
+    if len(records) > RECORDS_IN_BATCH:
+        return _refuse_all(request, TOO_LARGE)
+    response = topics_api.CreateTopicsResponse(topics=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _asked_for(request: topics_api.CreateTopicsRequest) -> int:
+    return sum(len(topic.assignments) or max(topic.num_partitions, 1) for topic in request.topics)
+
+
+def _refuse_all(request: topics_api.CreateTopicsRequest, why: Refusal) -> Decision:
+    refused = [_refused(topic.name, why) for topic in request.topics]
+    return Decision([], topics_api.CreateTopicsResponse(topics=refused))
+
+
+def _refused(name: str, why: Refusal) -> topics_api.CreatableTopicResult:
+    return topics_api.CreatableTopicResult(
+        name=name, error_code=why.code, error_message=why.message
+    )
+
+
+class _NewTopic:
+    __slots__ = ("records", "result")
+
+    def __init__(self, records: list[Message], result: topics_api.CreatableTopicResult) -> None:
+        self.records = records
+        self.result = result
+
+
+def _new_topic(
+    state: State, topic: topics_api.CreatableTopic, created: dict[str, str], context: Context
+) -> _NewTopic | Refusal:
+    refusal = _refuse_name(state, topic.name, created) or _refuse_configs(topic, context)
+    if refusal is not None:
+        return refusal
+    placement = _placement(state, topic, context)
+    if isinstance(placement, Refusal):
+        return placement
+    topic_id = context.new_id()
+    records: list[Message] = [TopicRecord(name=topic.name, topic_id=topic_id)]
+    records += [
+        ConfigRecord(
+            resource_type=TOPIC, resource_name=topic.name, name=config.name, value=config.value
+        )
+        for config in topic.configs
+    ]
+    new = _new_partitions(state, topic_id, 0, placement, manual=bool(topic.assignments))
+    if isinstance(new, Refusal):
+        return new
+    result = topics_api.CreatableTopicResult(
+        name=topic.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE,
+        num_partitions=len(placement),
+        replication_factor=len(placement[0]),
+        configs=described_configs(state, topic, context),
+    )
+    return _NewTopic([*records, *new], result)
+
+
+def _refuse_name(state: State, name: str, created: dict[str, str]) -> Refusal | None:
+    why = invalid_name(name)
+    if why is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    if name in state.topic_ids:
+        return Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    alike = [*state.colliding.get(collision_name(name), ())]
+    alike += [created[collision_name(name)]] if collision_name(name) in created else []
+    if alike:
+        why = f"Topic '{name}' collides with existing topic: {alike[0]}"
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
+    return None
+
+
+def invalid_name(name: str) -> str | None:
+    """What is wrong with the name of a topic, in Kafka's words."""
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return "Topic name is invalid: '.' or '..' is not allowed"
+    if len(name) > LONGEST_NAME:
+        return (
+            "Topic name is invalid: the length of "
+            f"'{name}' is longer than the max allowed length {LONGEST_NAME}"
+        )
+    if not _NAME_LETTERS.issuperset(name):
+        return (
+            f"Topic name is invalid: '{name}' contains one or more characters other than "
+            "ASCII alphanumerics, '.', '_' and '-'"
+        )
+    return None
+
+
+def _refuse_configs(topic: topics_api.CreatableTopic, context: Context) -> Refusal | None:
+    unset = [config.name for config in topic.configs if config.value is None]
+    if unset:
+        why = f"Null value not supported for topic configs: {','.join(unset)}"
+        return Refusal(ErrorCode.INVALID_CONFIG, why)
+    values = {config.name: config.value or "" for config in topic.configs}
+    return check_configs(context, TOPIC, values)
+
+
+# Where the partitions go -------------------------------------------------------------------------
+
+
+def _placement(
+    state: State, topic: topics_api.CreatableTopic, context: Context
+) -> Placement | Refusal:
+    if topic.assignments:
+        return _assigned(state, topic)
+    replicas, partitions = topic.replication_factor, topic.num_partitions
+    if replicas < DEFAULT or replicas == 0:
+        why = "Replication factor must be larger than 0, or -1 to use the default value."
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    if partitions < DEFAULT or partitions == 0:
+        why = "Number of partitions was set to an invalid non-positive value."
+        return Refusal(ErrorCode.INVALID_PARTITIONS, why)
+    if partitions == DEFAULT:
+        partitions = context.config.default_partitions
+    if replicas == DEFAULT:
+        replicas = context.config.default_replication_factor
+    placed = place(state.brokers.values(), partitions, replicas, context.chance)
+    if isinstance(placed, Refusal):
+        why = f"Unable to replicate the partition {replicas} time(s): {placed.message}"
+        return Refusal(placed.code, why)
+    return placed
+
+
+def _assigned(state: State, topic: topics_api.CreatableTopic) -> Placement | Refusal:
+    """Replicas as the user has placed them: partitions 0 to n, each with as many."""
+    for given, what in (
+        (topic.replication_factor, "replication factor"),
+        (topic.num_partitions, "numPartitions"),
+    ):
+        if given != DEFAULT:
+            why = f"A manual partition assignment was specified, but {what} was not set to -1."
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
+    by_index: dict[int, tuple[int, ...]] = {}
+    for assignment in topic.assignments:
+        index, replicas = assignment.partition_index, tuple(assignment.broker_ids)
+        if index in by_index:
+            why = f"Found multiple manual partition assignments for partition {index}"
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+        expected = len(next(iter(by_index.values()))) if by_index else None
+        refusal = refuse_assignment(state, replicas, expected)
+        if refusal is not None:
+            return refusal
+        by_index[index] = replicas
+    if sorted(by_index) != list(range(len(by_index))):
+        why = "partitions should be a consecutive 0-based integer sequence"
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    return [by_index[index] for index in range(len(by_index))]
+
+
+def refuse_assignment(
+    state: State, replicas: Sequence[int], expected: int | None
+) -> Refusal | None:
+    """What is wrong with replicas that a user has chosen; `expected`: how many others have."""
+    why = "The manual partition assignment includes "
+    previous = None
+    if not replicas:
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"{why}an empty replica list.")
+    for broker in sorted(replicas):
+        if broker not in state.brokers:
+            why += f"broker {broker}, but no such broker is registered."
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+        if broker == previous:
+            why += f"the broker {broker} more than once."
+            return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+        previous = broker
+    if expected is not None and len(replicas) != expected:
+        why += (
+            f"a partition with {len(replicas)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {expected} replica(s)."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    return None
+
+
+def _new_partitions(
+    state: State, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
+) -> list[PartitionRecord] | Refusal:
+    """Each led by its first replica that is alive, in sync with all that are."""
+    records = []
+    for index, replicas in enumerate(placement, first):
+        isr = tuple(filter(state.active, replicas))
+        if not isr:
+            return _refuse_without_isr(index, len(replicas), manual=manual)
+        epoch = 0
+        gone = state.removed.get((topic_id, index))
+        if gone is not None:
+            # A replica of what was here before tells by the epoch that it is not of this (V11).
+            epoch = gone.leader_epoch + 1
+        partition = PartitionImage(
+            topic_id=topic_id,
+            index=index,
+            replicas=replicas,
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=epoch,
+            partition_epoch=0,
+            directories=tuple(default_directory(state, broker) for broker in replicas),
+        )
+        records.append(partition_record(partition))
+    return records
+
+
+def _refuse_without_isr(index: int, replicas: int, *, manual: bool) -> Refusal:
+    if manual:
+        return Refusal(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for partition "
+            f"{index} are fenced or in controlled shutdown.",
+        )
+    return Refusal(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {replicas} time(s): All brokers are currently "
+        "fenced or in controlled shutdown.",
+    )
+
+
+# Deleting topics ---------------------------------------------------------------------------------
+
+
+def decide_delete_topics(
+    state: State, request: deletion_api.DeleteTopicsRequest, context: Context
+) -> Decision:
+    """By name or by id; what is asked for twice is refused twice (V4)."""
+    asked = [(topic.name, topic.topic_id) for topic in request.topics]
+    asked += [(name, NULL_UUID) for name in request.topic_names]
+    found = [_find(state, name, topic_id) for name, topic_id in asked]
+    counted: dict[Uuid, int] = {}
+    for topic in found:
+        if not isinstance(topic, Refusal):
+            counted[topic.id] = counted.get(topic.id, 0) + 1
+    records: list[Message] = []
+    results = []
+    for (name, topic_id), topic in zip(asked, found, strict=True):
+        outcome: TopicImage | Refusal = topic
+        if not context.config.delete_topics:
+            outcome = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
+        elif not isinstance(topic, Refusal) and counted[topic.id] > 1:
+            outcome = Refusal(ErrorCode.INVALID_REQUEST, "The same topic is named twice.")
+        if isinstance(outcome, Refusal):
+            result = deletion_api.DeletableTopicResult(
+                name=name,
+                topic_id=topic_id,
+                error_code=outcome.code,
+                error_message=outcome.message,
+            )
+        else:
+            records.append(RemoveTopicRecord(topic_id=outcome.id))
+            result = deletion_api.DeletableTopicResult(
+                name=outcome.name, topic_id=outcome.id, error_code=ErrorCode.NONE
+            )
+        results.append(result)
+    return Decision(records, deletion_api.DeleteTopicsResponse(responses=results))
+
+
+def _find(state: State, name: str | None, topic_id: Uuid) -> TopicImage | Refusal:
+    if name is not None and topic_id != NULL_UUID:
+        return Refusal(
+            ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."
+        )
+    if name is None and topic_id == NULL_UUID:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if name is None:
+        by_id = state.topics.get(topic_id)
+        if by_id is not None:
+            return by_id
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    by_name = state.topic_named(name)
+    return UNKNOWN_TOPIC if by_name is None else by_name
+
+
+UNKNOWN_TOPIC = Refusal(
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+)
+
+
+# More partitions ---------------------------------------------------------------------------------
+
+
+def decide_create_partitions(
+    state: State, request: partitions_api.CreatePartitionsRequest, context: Context
+) -> Decision:
+    """More partitions, never fewer (V11)."""
+    names = [topic.name for topic in request.topics]
+    records: list[Message] = []
+    results = []
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        made: list[PartitionRecord] | Refusal
+        if names.count(topic.name) > 1:
+            made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        else:
+            made = _more_partitions(state, topic, context)
+        refusal = made if isinstance(made, Refusal) else None
+        if not isinstance(made, Refusal):
+            if len(records) + len(made) > RECORDS_IN_BATCH:
+                refusal = TOO_LARGE
+            else:
+                records += made
+        results.append(
+            partitions_api.CreatePartitionsTopicResult(
+                name=topic.name,
+                error_code=refusal.code if refusal else ErrorCode.NONE,
+                error_message=refusal.message if refusal else None,
+            )
+        )
+    response = partitions_api.CreatePartitionsResponse(results=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _more_partitions(
+    state: State, asked: partitions_api.CreatePartitionsTopic, context: Context
+) -> list[PartitionRecord] | Refusal:
+    topic = state.topic_named(asked.name)
+    if topic is None:
+        return UNKNOWN_TOPIC
+    has = topic.partition_count
+    more = asked.count - has
+    if more == 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
+    if more < 0:
+        why = (
+            f"The topic {topic.name} currently has {has} partition(s); {asked.count} "
+            "would not be an increase."
+        )
+        return Refusal(ErrorCode.INVALID_PARTITIONS, why)
+    if more > RECORDS_IN_BATCH:
+        return TOO_LARGE
+    placement = _more_placed(state, topic, asked, context)
+    if isinstance(placement, Refusal):
+        return placement
+    manual = asked.assignments is not None
+    return _new_partitions(state, topic.id, has, placement, manual=manual)
+
+
+def _more_placed(
+    state: State,
+    topic: TopicImage,
+    asked: partitions_api.CreatePartitionsTopic,
+    context: Context,
+) -> Placement | Refusal:
+    more = asked.count - topic.partition_count
+    replicas = len(state.partitions[topic.id, 0].replicas)
+    if asked.assignments is None:
+        return place(state.brokers.values(), more, replicas, context.chance)
+    if len(asked.assignments) != more:
+        why = (
+            f"Attempted to add {more} additional partition(s), but only "
+            f"{len(asked.assignments)} assignment(s) were specified."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    placement = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+    for assigned in placement:
+        refusal = refuse_assignment(state, assigned, replicas)
+        if refusal is not None:
+            return refusal
+    return placement

@@ -1,0 +1,346 @@
+"""How each record of the metadata log changes an image. One function a record, one table."""
+
+from __future__ import annotations
+
+from kraftlog.metadata.changes import (
+    BrokerChanged,
+    ConfigChanged,
+    FeatureChanged,
+    PartitionChanged,
+    TopicCreated,
+    TopicRemoved,
+)
+from kraftlog.metadata.values import NO_LEADER, BrokerImage, Directory, PartitionImage, TopicImage
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import metadata_records as records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.image import Image
+    from kraftlog.types import Uuid
+    from kraftlog.wire.schema import Message
+
+#: Of a change of a partition: no field says that it is to be changed.
+SAME_LEADER = -2
+SAME_RECOVERY = -1
+
+#: Configuration belongs to a resource of one of these types.
+TOPIC, BROKER = 2, 4
+
+
+class UnknownRecordError(Exception):
+    """A record that this version can't replay: going on would be going on with a wrong state."""
+
+
+def _nothing(image: Image, record: Message) -> Sequence[Change]:  # noqa: ARG001 - called alike
+    return ()
+
+
+# Brokers and controllers -------------------------------------------------------------------------
+
+
+def _register_broker(image: Image, record: records.RegisterBrokerRecord) -> Sequence[Change]:
+    cordoned = record.cordoned_log_dirs
+    broker = BrokerImage(
+        id=record.broker_id,
+        epoch=record.broker_epoch,
+        incarnation_id=record.incarnation_id,
+        endpoints=tuple(record.end_points),
+        features=tuple(record.features),
+        rack=record.rack,
+        fenced=record.fenced,
+        in_controlled_shutdown=record.in_controlled_shutdown,
+        directories=tuple(record.log_dirs),
+        cordoned=None if cordoned is None else tuple(cordoned),
+    )
+    before = image.brokers.get(broker.id)
+    image.put(image.brokers, broker.id, broker)
+    return (BrokerChanged(before, broker),)
+
+
+def _unregister_broker(image: Image, record: records.UnregisterBrokerRecord) -> Sequence[Change]:
+    before = _broker(image, record.broker_id, record.broker_epoch)
+    image.drop(image.brokers, before.id)
+    return (BrokerChanged(before, None),)
+
+
+def _broker(image: Image, broker_id: int, epoch: int) -> BrokerImage:
+    broker = image.brokers[broker_id]
+    if broker.epoch != epoch:
+        raise KeyError(f"broker {broker_id} in epoch {epoch}")
+    return broker
+
+
+def _fence_broker(image: Image, record: records.FenceBrokerRecord) -> Sequence[Change]:
+    return _change_broker(image, _broker(image, record.id, record.epoch), fenced=True)
+
+
+def _unfence_broker(image: Image, record: records.UnfenceBrokerRecord) -> Sequence[Change]:
+    return _change_broker(image, _broker(image, record.id, record.epoch), fenced=False)
+
+
+def _broker_registration_change(
+    image: Image, record: records.BrokerRegistrationChangeRecord
+) -> Sequence[Change]:
+    changes: dict[str, Any] = {}
+    if record.fenced:
+        changes["fenced"] = record.fenced > 0
+    if record.in_controlled_shutdown:
+        changes["in_controlled_shutdown"] = record.in_controlled_shutdown > 0
+    if record.log_dirs:
+        changes["directories"] = tuple(record.log_dirs)
+    if record.cordoned_log_dirs is not None:
+        changes["cordoned"] = tuple(record.cordoned_log_dirs)
+    return _change_broker(image, _broker(image, record.broker_id, record.broker_epoch), **changes)
+
+
+def _change_broker(image: Image, before: BrokerImage, **changes: Any) -> Sequence[Change]:
+    after = before.replace(**changes)
+    image.put(image.brokers, after.id, after)
+    return (BrokerChanged(before, after),)
+
+
+def _register_controller(
+    image: Image, record: records.RegisterControllerRecord
+) -> Sequence[Change]:
+    image.put(image.controllers, record.controller_id, record)
+    return ()
+
+
+# Topics and partitions ---------------------------------------------------------------------------
+
+
+def _topic(image: Image, record: records.TopicRecord) -> Sequence[Change]:
+    topic = TopicImage(record.topic_id, record.name, 0)
+    if image.topic_ids.get(topic.name, topic.id) != topic.id or topic.id in image.topics:
+        raise KeyError(f"a topic {topic.name} in the place of that of this name or id")
+    image.put(image.topics, topic.id, topic)
+    image.put(image.topic_ids, topic.name, topic.id)
+    return (TopicCreated(topic),)
+
+
+def _remove_topic(image: Image, record: records.RemoveTopicRecord) -> Sequence[Change]:
+    topic = image.topics[record.topic_id]
+    changes: list[Change] = []
+    for partition in list(image.partitions_of(topic)):
+        image.drop(image.partitions, partition.key)
+        changes.append(PartitionChanged(partition, None))
+    if image.removed:
+        for key in [key for key in image.removed if key[0] == topic.id]:
+            image.drop(image.removed, key)
+    if (TOPIC, topic.name) in image.configs:
+        image.drop(image.configs, (TOPIC, topic.name))
+    image.drop(image.topics, topic.id)
+    image.drop(image.topic_ids, topic.name)
+    changes.append(TopicRemoved(topic))
+    return changes
+
+
+def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change]:
+    topic = image.topics[record.topic_id]
+    partition = PartitionImage(
+        topic_id=record.topic_id,
+        index=record.partition_id,
+        replicas=tuple(record.replicas),
+        isr=tuple(record.isr),
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        directories=_directories(record.directories, len(record.replicas)),
+        removing=tuple(record.removing_replicas),
+        adding=tuple(record.adding_replicas),
+        elr=tuple(record.eligible_leader_replicas or ()),
+        last_known_elr=tuple(record.last_known_elr or ()),
+        recovery=record.leader_recovery_state,
+    )
+    key = partition.key
+    if partition.index >= topic.partition_count:
+        image.put(image.topics, topic.id, topic.replace(partition_count=partition.index + 1))
+    if key in image.removed:
+        image.drop(image.removed, key)
+    before = image.partitions.get(key)
+    image.put(image.partitions, key, partition)
+    return (PartitionChanged(before, partition),)
+
+
+def _directories(said: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
+    """Where nothing was said, the replicas are in the only directory of an old broker."""
+    return tuple(said) if said else (Directory.MIGRATING,) * replicas
+
+
+def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Sequence[Change]:
+    before = image.partitions[record.topic_id, record.partition_id]
+    if record.removed:
+        return _remove_partition(image, before)
+    after = changed(before, record)
+    image.put(image.partitions, after.key, after)
+    return (PartitionChanged(before, after),)
+
+
+def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
+    """A partition after a change: naming a leader, even the same, begins a leader epoch."""
+    replicas = _or(record.replicas, before.replicas)
+    same_leader = record.leader == SAME_LEADER
+    recovery = record.leader_recovery_state
+    directories = record.directories
+    return PartitionImage(
+        topic_id=before.topic_id,
+        index=before.index,
+        replicas=replicas,
+        isr=_or(record.isr, before.isr),
+        leader=before.leader if same_leader else record.leader,
+        leader_epoch=before.leader_epoch if same_leader else before.leader_epoch + 1,
+        partition_epoch=before.partition_epoch + 1,
+        directories=before.directories
+        if directories is None
+        else _directories(directories, len(replicas)),
+        removing=_or(record.removing_replicas, before.removing),
+        adding=_or(record.adding_replicas, before.adding),
+        elr=_or(record.eligible_leader_replicas, before.elr),
+        last_known_elr=_or(record.last_known_elr, before.last_known_elr),
+        recovery=before.recovery if recovery == SAME_RECOVERY else recovery,
+    )
+
+
+def _or(said: Sequence[int] | None, before: tuple[int, ...]) -> tuple[int, ...]:
+    return before if said is None else tuple(said)
+
+
+def _remove_partition(image: Image, before: PartitionImage) -> Sequence[Change]:
+    """Only the last ones of a topic are removed; its number says nothing of the order (V11)."""
+    topic = image.topics[before.topic_id]
+    image.drop(image.partitions, before.key)
+    image.put(image.removed, before.key, before.replace(leader=NO_LEADER))
+    if before.index < topic.partition_count:
+        image.put(image.topics, topic.id, topic.replace(partition_count=before.index))
+    return (PartitionChanged(before, None),)
+
+
+def _clear_elr(image: Image, record: records.ClearElrRecord) -> Sequence[Change]:
+    """Of one topic, or of all where none is named."""
+    if record.topic_name:
+        topics = [image.topics[image.topic_ids[record.topic_name]]]
+    else:
+        topics = list(image.topics.values())
+    changes: list[Change] = []
+    for topic in topics:
+        for before in image.partitions_of(topic):
+            if before.elr or before.last_known_elr:
+                after = before.replace(
+                    elr=(), last_known_elr=(), partition_epoch=before.partition_epoch + 1
+                )
+                image.put(image.partitions, after.key, after)
+                changes.append(PartitionChanged(before, after))
+    return changes
+
+
+# All the rest ------------------------------------------------------------------------------------
+
+
+def _feature_level(image: Image, record: records.FeatureLevelRecord) -> Sequence[Change]:
+    if record.feature_level:
+        image.put(image.features, record.name, record.feature_level)
+    elif record.name in image.features:
+        image.drop(image.features, record.name)
+    return (FeatureChanged(record.name, record.feature_level),)
+
+
+def _config(image: Image, record: records.ConfigRecord) -> Sequence[Change]:
+    resource = record.resource_type, record.resource_name
+    set_now = {**image.configs.get(resource, {})}
+    if record.value is None:
+        set_now.pop(record.name, None)
+    else:
+        set_now[record.name] = record.value
+    _keep(image, image.configs, resource, set_now)
+    return (ConfigChanged(record.resource_type, record.resource_name, record.name, record.value),)
+
+
+def _client_quota(image: Image, record: records.ClientQuotaRecord) -> Sequence[Change]:
+    pairs = [(part.entity_type, part.entity_name) for part in record.entity]
+    entity = tuple(sorted(pairs, key=lambda pair: pair[0]))
+    set_now = {**image.quotas.get(entity, {})}
+    if record.remove:
+        set_now.pop(record.key, None)
+    else:
+        set_now[record.key] = record.value
+    _keep(image, image.quotas, entity, set_now)
+    return ()
+
+
+def _keep(image: Image, held: dict[Any, Any], key: Any, value: dict[str, Any]) -> None:
+    """A map within a map is there as long as it holds something."""
+    if value:
+        image.put(held, key, value)
+    elif key in held:
+        image.drop(held, key)
+
+
+def _producer_ids(image: Image, record: records.ProducerIdsRecord) -> Sequence[Change]:
+    if record.next_producer_id < image.next_producer_id:
+        raise KeyError(f"the producer ids before {image.next_producer_id}")
+    image.put(image.producer_ids, 0, record)
+    return ()
+
+
+def _acl(image: Image, record: records.AccessControlEntryRecord) -> Sequence[Change]:
+    image.put(image.acls, record.id, record)
+    return ()
+
+
+def _remove_acl(image: Image, record: records.RemoveAccessControlEntryRecord) -> Sequence[Change]:
+    image.drop(image.acls, record.id)
+    return ()
+
+
+def _scram(image: Image, record: records.UserScramCredentialRecord) -> Sequence[Change]:
+    image.put(image.scram, (record.mechanism, record.name), record)
+    return ()
+
+
+def _remove_scram(
+    image: Image, record: records.RemoveUserScramCredentialRecord
+) -> Sequence[Change]:
+    image.drop(image.scram, (record.mechanism, record.name))
+    return ()
+
+
+def _token(image: Image, record: records.DelegationTokenRecord) -> Sequence[Change]:
+    image.put(image.tokens, record.token_id, record)
+    return ()
+
+
+def _remove_token(image: Image, record: records.RemoveDelegationTokenRecord) -> Sequence[Change]:
+    image.drop(image.tokens, record.token_id)
+    return ()
+
+
+REPLAY: dict[type[Message], Callable[[Image, Any], Sequence[Change]]] = {
+    records.RegisterBrokerRecord: _register_broker,
+    records.UnregisterBrokerRecord: _unregister_broker,
+    records.FenceBrokerRecord: _fence_broker,
+    records.UnfenceBrokerRecord: _unfence_broker,
+    records.BrokerRegistrationChangeRecord: _broker_registration_change,
+    records.RegisterControllerRecord: _register_controller,
+    records.TopicRecord: _topic,
+    records.RemoveTopicRecord: _remove_topic,
+    records.PartitionRecord: _partition,
+    records.PartitionChangeRecord: _partition_change,
+    records.ClearElrRecord: _clear_elr,
+    records.FeatureLevelRecord: _feature_level,
+    records.ConfigRecord: _config,
+    records.ClientQuotaRecord: _client_quota,
+    records.ProducerIdsRecord: _producer_ids,
+    records.AccessControlEntryRecord: _acl,
+    records.RemoveAccessControlEntryRecord: _remove_acl,
+    records.UserScramCredentialRecord: _scram,
+    records.RemoveUserScramCredentialRecord: _remove_scram,
+    records.DelegationTokenRecord: _token,
+    records.RemoveDelegationTokenRecord: _remove_token,
+    records.NoOpRecord: _nothing,
+    # Clusters that came from ZooKeeper have it in their logs; Kafka itself writes it no more.
+    records.ZkMigrationStateRecord: _nothing,
+}

@@ -1,0 +1,157 @@
+"""What tells two nodes, or two messages, apart but for times and numbers of requests.
+
+`names` gives each node its new name, and -1 (nobody) stays -1: two that differ by the names of
+nodes alone have the same key under the names that make them alike.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import (
+    Begin,
+    BeginAnswer,
+    ElectionDurable,
+    Fetch,
+    FetchAnswer,
+    Send,
+    Vote,
+    VoteAnswer,
+)
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.raft.roles.polling import Polling
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import Batch, ElectionState
+    from kraftlog.simulator.explorer.invariants import History
+    from kraftlog.simulator.explorer.node import Message, Node
+
+    Names = tuple[int, ...]
+
+
+def node_key(node: Node, names: Names) -> tuple[Any, ...]:
+    core, log = node.core, node.core.log
+    return (
+        core.role.name,
+        node.crashes,
+        log.end,
+        log.flushed,
+        log.high_watermark,
+        log.epochs.latest,
+        log_key(node.batches),
+        core.version - core.durable_version,
+        _election(core.election, names),
+        _election(node.election, names),
+        tuple([_election(election, names) for _, election in node.pending]),
+        (node.promised[0], names[node.promised[1]]),
+        _role(core.role, names),
+        _requests(node, names),
+        _held(node, names),
+    )
+
+
+def message_key(message: Message, names: Names) -> tuple[Any, ...]:
+    return (
+        names[message.source],
+        names[message.target],
+        message.is_answer,
+        message.wanted,
+        message.is_pre_vote,
+        _body(message.body, names),
+    )
+
+
+def history_key(history: History, names: Names) -> tuple[Any, ...]:
+    leaders = tuple([(epoch, names[leader]) for epoch, leader in history.leaders])
+    return history.records, leaders, log_key(history.committed), history.broken or ()
+
+
+def log_key(batches: tuple[Batch, ...]) -> tuple[tuple[int, int, int], ...]:
+    """The size tells a record from what a leader writes first."""
+    return tuple([(batch.last_offset, batch.epoch, batch.size_bytes) for batch in batches])
+
+
+def _election(election: ElectionState, names: Names) -> tuple[int, int, int]:
+    voted = election.voted
+    return election.epoch, names[election.leader_id], -1 if voted is None else names[voted.id]
+
+
+def _role(role: Any, names: Names) -> tuple[Any, ...]:
+    if isinstance(role, Polling):
+        granted = tuple(sorted([names[i] for i in role.granted]))
+        refused = tuple(sorted([names[i] for i in role.refused]))
+        return granted, refused, getattr(role, "beaten", False)
+    if isinstance(role, Leader):
+        ends = [(names[key.id], p.end_offset) for key, p in role.progress.replicas.items()]
+        parked = [(names[p.asked.slot.id], _body(p.fetch, names)) for p in role.parked]
+        return (
+            role.epoch_start,
+            tuple(sorted([names[i] for i in role.endorsed])),
+            tuple(sorted(ends)),
+            tuple(sorted(parked)),
+        )
+    return ()
+
+
+def _requests(node: Node, names: Names) -> tuple[Any, ...]:
+    """Whose answers it waits for, and to what."""
+    peers = node.core.peers
+    asked = [(names[i], type(peers[i].asked).__name__) for i in node.waits_for()]
+    return tuple(sorted(asked))
+
+
+def _held(node: Node, names: Names) -> tuple[Any, ...]:
+    """In order for each receiver; which receiver comes first makes no difference."""
+    held: list[tuple[Any, ...]] = []
+    for effect in node.held:
+        waits = _waits(node.core, effect)
+        if isinstance(effect, Send):
+            wanted = node.in_flight(effect.peer) == effect.number
+            held.append((names[effect.peer], 0, _body(effect.body, names), waits, wanted))
+        else:
+            asker = effect.slot
+            body = _body(effect.body, names)
+            held.append((names[asker.id], 1, body, waits, asker.is_pre_vote))
+    held.sort(key=lambda said: said[:2])
+    return tuple(held)
+
+
+def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
+    """What must be durable first."""
+    return tuple(
+        [
+            (0, core.version - point.version)
+            if isinstance(point, ElectionDurable)
+            else (1, point.offset)
+            for point in effect.after
+        ]
+    )
+
+
+def _body(body: Any, names: Names) -> tuple[Any, ...]:
+    """Requests name nobody but their sender and receiver."""
+    if isinstance(body, FetchAnswer):
+        diverging = body.diverging
+        return (
+            1,
+            body.error,
+            body.epoch,
+            names[body.leader_id],
+            body.high_watermark,
+            (diverging.offset, diverging.epoch) if diverging is not None else (-1, -1),
+            body.offset,
+            log_key(body.batches),
+        )
+    if isinstance(body, Fetch):
+        return 2, body.epoch, body.offset, body.last_epoch, body.high_watermark
+    if isinstance(body, VoteAnswer):
+        return 3, body.error, body.epoch, names[body.leader_id], body.granted
+    if isinstance(body, Vote):
+        return 4, body.epoch, body.pre_vote, body.last_epoch, body.end_offset
+    if isinstance(body, BeginAnswer):
+        return 5, body.error, body.epoch, names[body.leader_id]
+    if isinstance(body, Begin):
+        return 6, body.epoch
+    raise TypeError(f"not explored: {body!r}")

@@ -1,0 +1,302 @@
+"""All nodes and all that is under way between them: which states there are, and what follows.
+
+A state is a tuple of numbers (`tables`): the nodes, the history, and for each place on the wire a
+message or 0. A node's step depends on the node and the event alone (`step`), and the same node
+occurs in thousands of states, so each step is made once and looked up from then on. That this is
+sound rests on the keys, as does telling states apart by them: a test walks along with nodes that
+have no numbers, and finds the same.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft import quorum
+from kraftlog.raft.messages import BeginAnswer, Send
+from kraftlog.simulator.explorer.bounds import NODES
+from kraftlog.simulator.explorer.invariants import History, check_state, check_step
+from kraftlog.simulator.explorer.keys import history_key, message_key, node_key
+from kraftlog.simulator.explorer.node import new_node
+from kraftlog.simulator.explorer.step import step
+from kraftlog.simulator.explorer.tables import Table
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.explorer.bounds import Bound
+    from kraftlog.simulator.explorer.node import Message, Node
+
+    State = tuple[int, ...]
+    #: What happens; the place or the node; what else there is to say.
+    Move = tuple[str, int, Any]
+
+#: Where the history stands in a state, behind the nodes.
+HISTORY = NODES
+#: What is under way between two nodes. LATE is a request that another has overtaken.
+REQUEST, ANSWER, LATE = range(3)
+_PAIRS = [
+    (source, target) for source in range(NODES) for target in range(NODES) if source != target
+]
+#: What lies where in a state, from HISTORY + 1 on: source, target and kind.
+PLACES = {
+    HISTORY + 1 + number: (*pair, kind)
+    for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
+}
+PLACE_OF = {place: number for number, place in PLACES.items()}
+TARGET = {number: target for number, (_, target, _) in PLACES.items()}
+REQUESTS = [number for number, (_, _, kind) in PLACES.items() if kind != ANSWER]
+#: The places of a bound without late requests.
+SHORT = HISTORY + 1 + 2 * len(_PAIRS)
+
+STANDS = {
+    quorum.UNATTACHED,
+    quorum.VOTED,
+    quorum.FOLLOWER,
+    quorum.CANDIDATE,
+    quorum.RESIGNED,
+    quorum.LEADER,
+}
+
+
+class NodeFacts(Value):
+    """What must be known of a node to go on."""
+
+    #: What it may do by itself, records to propose provided or not.
+    moves: tuple[Move, ...]
+    #: The epoch that it is in, and the one on its disk.
+    epoch: int
+    durable_epoch: int
+    #: Whose requests it has not answered yet.
+    serves: tuple[int, ...]
+    #: Whose answers it wants, and to whom of them it has not even said the question.
+    waits_for: tuple[int, ...]
+    unsaid: tuple[int, ...]
+
+
+class MessageFacts(Value):
+    wanted: bool
+    epoch: int
+    #: The same message when nobody waits for it any more.
+    unwanted: int
+    #: All it does is to end the telling of who leads.
+    ends_telling: bool
+
+
+class Step(Value):
+    """A step by numbers; `said` are pairs of a place and a message."""
+
+    node: int
+    said: tuple[tuple[int, int], ...]
+    given_up: tuple[int, ...]
+
+
+class Quorum:
+    """What may happen within a bound."""
+
+    def __init__(self, bound: Bound) -> None:
+        self.bound = bound
+        self.nodes = Table(node_key)
+        self.messages = Table(message_key)
+        self.histories = Table(history_key)
+        self.node_facts: list[Any] = [None]
+        self.message_facts: list[Any] = [None]
+        self._steps: dict[tuple[int, str, Any], Step] = {}
+        self._noted: dict[tuple[int, int], int] = {}
+        self._checked: set[State] = set()
+        places = SHORT if not bound.repeats else SHORT + len(_PAIRS)
+        nodes = [self._number(new_node(i, bound.crashes[i])) for i in range(NODES)]
+        history = self.histories.number(History(bound.records))
+        self.first: State = (*nodes, history, *[0] * (places - HISTORY - 1))
+        self._wire = range(HISTORY + 1, places)
+        self._requests = [place for place in REQUESTS if place < places]
+
+    # What may happen -----------------------------------------------------------------------------
+
+    def moves(self, state: State) -> list[Move]:
+        facts = self.message_facts
+        found: list[Move] = []
+        for place in self._wire:
+            message = state[place]
+            if not message:
+                continue
+            if facts[message].ends_telling:
+                # When it comes makes no difference to anything else.
+                return [("deliver", place, None), ("lose", place, None)]
+            found.append(("deliver", place, None))
+            if place in _ANSWERS:
+                found.append(("lose", place, None))
+            elif self.bound.repeats:
+                found.append(("deliver, to come again", place, None))
+        node_facts = self.node_facts
+        for node_id in range(NODES):
+            found += node_facts[state[node_id]].moves
+        if not self.histories[state[HISTORY]].records:
+            return [move for move in found if move[0] != "propose"]
+        return found
+
+    def after(self, state: State, move: Move) -> State:
+        """The state after a move; Broken or AssertionError if a core does what it never may."""
+        what, where, about = move
+        following = list(state)
+        if where >= HISTORY:
+            message, source = state[where], PLACES[where][0]
+            if what != "deliver, to come again":
+                following[where] = 0
+            if what == "lose":
+                self._happen(following, TARGET[where], "miss", source)
+            else:
+                self._happen(following, TARGET[where], "hear", message)
+        else:
+            if what == "propose":
+                history = self.histories[state[HISTORY]]
+                fewer = history.replace(records=history.records - 1)
+                following[HISTORY] = self.histories.number(fewer)
+            self._happen(following, where, what, about)
+            if what == "crash":
+                self._tell_unanswered(following, where)
+        self._drop_fenced(following)
+        return tuple(following)
+
+    def check(self, state: State) -> None:
+        """Broken if something is wrong with the nodes of this state."""
+        seen = state[: HISTORY + 1]
+        if seen not in self._checked:
+            self._checked.add(seen)
+            nodes = [self.nodes[number] for number in state[:NODES]]
+            check_state(nodes, self.histories[state[HISTORY]])
+
+    def is_within(self, state: State) -> bool:
+        epochs = self.bound.epochs
+        return all(self.node_facts[number].epoch <= epochs for number in state[:NODES])
+
+    # One step ------------------------------------------------------------------------------------
+
+    def _happen(self, state: list[int], node_id: int, event: str, about: Any) -> None:
+        made = (state[node_id], event, about)
+        taken = self._steps.get(made)
+        if taken is None:
+            taken = self._steps[made] = self._take(*made)
+        state[node_id] = node = taken.node
+        for peer in taken.given_up:
+            self._give_up(state, node_id, peer)
+        for place, message in taken.said:
+            if self.bound.repeats and place in _LATE and state[place]:
+                state[_LATE[place]] = state[place]
+            state[place] = message
+        noted = (state[HISTORY], node)
+        history = self._noted.get(noted)
+        if history is None:
+            after = self.histories[state[HISTORY]].with_node(self.nodes[node])
+            history = self._noted[noted] = self.histories.number(after)
+        state[HISTORY] = history
+
+    def _take(self, number: int, event: str, about: Any) -> Step:
+        node = self.nodes[number]
+        taken = step(node, event, self.messages[about] if event == "hear" else about)
+        check_step(node, taken.node)
+        said = [(_place(message), self._message(message)) for message in taken.said]
+        return Step(self._number(taken.node), tuple(said), taken.given_up)
+
+    def _give_up(self, state: list[int], asker: int, peer: int) -> None:
+        """What `asker` has asked `peer` so far, it does not want to know any more."""
+        request = PLACE_OF[asker, peer, REQUEST]
+        if state[request]:
+            state[request] = self.message_facts[state[request]].unwanted
+        state[PLACE_OF[peer, asker, ANSWER]] = 0
+        if asker in self.node_facts[state[peer]].serves:
+            made = (state[peer], "forget", asker)
+            if made not in self._steps:
+                self._steps[made] = self._take(*made)
+            state[peer] = self._steps[made].node
+
+    def _tell_unanswered(self, state: list[int], silent: int) -> None:
+        """Who waits for `silent`, which has forgotten the question, learns that no answer comes."""
+        for asker in range(NODES):
+            facts = self.node_facts[state[asker]]
+            if asker == silent or silent not in facts.waits_for or silent in facts.unsaid:
+                continue
+            request = state[PLACE_OF[asker, silent, REQUEST]]
+            is_under_way = request and self.message_facts[request].wanted
+            if not is_under_way and not state[PLACE_OF[silent, asker, ANSWER]]:
+                self._happen(state, asker, "miss", silent)
+
+    def _drop_fenced(self, state: list[int]) -> None:
+        """Requests that nobody waits for, of an epoch that their receiver has left for ever."""
+        for place in self._requests:
+            message = state[place]
+            if message:
+                facts = self.message_facts[message]
+                if not facts.wanted:
+                    receiver = self.node_facts[state[TARGET[place]]]
+                    if facts.epoch < receiver.durable_epoch:
+                        state[place] = 0
+
+    # Numbers -------------------------------------------------------------------------------------
+
+    def _number(self, node: Node) -> int:
+        number = self.nodes.number(node, node.id)
+        if number == len(self.node_facts):
+            self.node_facts.append(self._facts(node))
+        return number
+
+    def _facts(self, node: Node) -> NodeFacts:
+        waits_for = node.waits_for()
+        held = {h.peer for h in node.held if isinstance(h, Send) and _is_wanted(node, h)}
+        serves = {h.slot.id for h in node.held if not isinstance(h, Send)}
+        serves |= {parked.asked.slot.id for parked in node.parked}
+        return NodeFacts(
+            moves=tuple(_moves_of(node, self.bound)),
+            epoch=node.core.election.epoch,
+            durable_epoch=node.election.epoch,
+            serves=tuple(sorted(serves)),
+            waits_for=waits_for,
+            unsaid=tuple(sorted(held)),
+        )
+
+    def _message(self, message: Message) -> int:
+        number = self.messages.number(message)
+        if number == len(self.message_facts):
+            body = message.body
+            ends_telling = isinstance(body, BeginAnswer) and not body.error
+            facts = MessageFacts(message.wanted, body.epoch, number, ends_telling)
+            self.message_facts.append(facts)
+            if message.wanted:
+                facts.unwanted = self._message(message.replace(wanted=False))
+        return number
+
+
+_ANSWERS = {number for number, (_, _, kind) in PLACES.items() if kind == ANSWER}
+_LATE = {PLACE_OF[(*pair, REQUEST)]: PLACE_OF[(*pair, LATE)] for pair in _PAIRS}
+
+
+def _place(message: Message) -> int:
+    kind = ANSWER if message.is_answer else REQUEST
+    return PLACE_OF[message.source, message.target, kind]
+
+
+def _is_wanted(node: Node, send: Send) -> bool:
+    return node.in_flight(send.peer) == send.number
+
+
+def _moves_of(node: Node, bound: Bound) -> list[Move]:
+    """What a node may do by itself."""
+    core, me = node.core, node.id
+    role = core.role.name
+    found: list[Move] = []
+    if node.pending:
+        found.append(("persist", me, None))
+    if core.log.flushed < core.log.end:
+        found.append(("flush", me, None))
+    if node.crashes:
+        found.append(("crash", me, None))
+    if role == quorum.LEADER and bound.records:
+        found.append(("propose", me, None))
+    if bound.asks_first:
+        if role == quorum.LEADER:
+            found.append(("resign", me, None))
+        timers = ("election", "fetch timeout")
+        found += [("time is up", me, name) for name in timers if name in core.timers]
+    elif role in STANDS and core.election.epoch < bound.epochs:
+        found.append(("stand", me, None))
+    if bound.discovers and role in {quorum.UNATTACHED, quorum.VOTED} and not node.waits_for():
+        found += [("discover", me, peer) for peer in core.others]
+    return found

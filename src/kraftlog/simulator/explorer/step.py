@@ -1,0 +1,259 @@
+"""What one node makes of one event: its next state, and what it says.
+
+A step depends on the node and the event alone, so each is made once, however many states of the
+quorum it occurs in. Four things are settled at once, as nothing is lost by it:
+- Nobody has heard of a leader: to hear one only keeps a node from voting or standing.
+- A node that can't crash any more writes at once. A write only delays what waits for it, and
+  messages may be delayed anyway; a leader that writes at once only commits earlier.
+- A request that is not answered is asked again at once, in the same words. So a request need not
+  be lost: one that is never delivered is as good as lost.
+- An answer that nobody waits for any more is never said, and a fetch that nobody waits for is not
+  parked: whatever becomes of them, nobody would notice.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft import fetching, quorum
+from kraftlog.raft.messages import (
+    Answered,
+    Append,
+    Asked,
+    ElectionDurable,
+    ElectionPersisted,
+    FetchAnswer,
+    Flushed,
+    PersistElection,
+    Reply,
+    Send,
+    Stop,
+    Truncate,
+    Unanswered,
+)
+from kraftlog.raft.roles.fetcher import NEVER, Fetcher
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.simulator.explorer.invariants import Broken, check_promise
+from kraftlog.simulator.explorer.node import MUCH_LATER, NOW, Asker, Message, Node, make_core
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+
+RETRIES = ("ask ", "tell ", "fetch")
+
+
+class Step(Value):
+    """What came of an event. `given_up`: the peers whose answers, to what was asked before the
+    step, the node does not want any more."""
+
+    node: Node
+    said: tuple[Message, ...]
+    given_up: tuple[int, ...]
+
+
+def step(node: Node, event: str, about: Any = None) -> Step:
+    """Broken or AssertionError if the core does what it never may."""
+    if event == "crash":
+        following = _restarted(node)
+        given_up = node.waits_for()
+    else:
+        following = node.copy()
+        _EVENTS[event](following, about)
+        given_up = ()
+    said = _rest(following)
+    if event != "crash":
+        waited = node.waits_for()
+        given_up = tuple([p for p in waited if following.in_flight(p) != node.in_flight(p)])
+    return Step(following, said, given_up)
+
+
+# Events ------------------------------------------------------------------------------------------
+
+
+def _hear(node: Node, message: Message) -> None:
+    source, body = message.source, message.body
+    if message.is_answer:
+        node.core.handle(Answered(source, node.in_flight(source), body), NOW)
+    else:
+        asker = Asker(source, message.wanted, getattr(body, "pre_vote", False))
+        node.core.handle(Asked(asker, body, source), NOW)
+
+
+def _miss(node: Node, peer: int) -> None:
+    """The answer of a peer never comes."""
+    node.core.handle(Unanswered(peer, node.in_flight(peer)), NOW)
+
+
+def _forget(node: Node, asker: int) -> None:
+    """What `asker` has asked so far, it does not want to know any more."""
+    node.held = tuple([h for h in node.held if isinstance(h, Send) or h.slot.id != asker])
+    role = node.core.role
+    if isinstance(role, Leader):
+        role.parked = tuple([p for p in role.parked if p.asked.slot.id != asker])
+
+
+def _stand(node: Node, _: Any) -> None:
+    core = node.core
+    if core.role.name == quorum.LEADER:
+        _lose_nerve(core)
+    if core.role.name in {quorum.CANDIDATE, quorum.RESIGNED}:
+        core.fire("election")
+    core.role.on_succession(core, 0)
+
+
+def _resign(node: Node, _: Any) -> None:
+    _lose_nerve(node.core)
+
+
+def _lose_nerve(core: RaftCore) -> None:
+    """A leader finds that nobody has been heard of for long."""
+    core.now = MUCH_LATER
+    core.fire("majority")
+    core.now = NOW
+
+
+def _time_is_up(node: Node, name: str) -> None:
+    node.core.fire(name)
+
+
+def _persist(node: Node, _: Any) -> None:
+    """The oldest write of the election state is done."""
+    (version, node.election), *later = node.pending
+    node.pending = tuple(later)
+    node.core.handle(ElectionPersisted(version), NOW)
+
+
+def _flush(node: Node, _: Any) -> None:
+    node.core.handle(Flushed(node.core.log.end), NOW)
+
+
+def _propose(node: Node, _: Any) -> None:
+    node.core.propose("proposal", 1, 1, "record", NOW)
+
+
+def _discover(node: Node, peer: int) -> None:
+    fetching.fetch_from(node.core, peer)
+
+
+def _restarted(old: Node) -> Node:
+    """What is not durable is lost, and the replica starts anew."""
+    durable = old.durable
+    node = Node(make_core(old.id, durable, old.election), old.crashes - 1)
+    node.batches, node.promised = durable, old.promised
+    node.election = old.election
+    return node
+
+
+_EVENTS: dict[str, Callable[[Node, Any], None]] = {
+    "hear": _hear,
+    "miss": _miss,
+    "forget": _forget,
+    "stand": _stand,
+    "resign": _resign,
+    "time is up": _time_is_up,
+    "persist": _persist,
+    "flush": _flush,
+    "propose": _propose,
+    "discover": _discover,
+}
+
+# Effects -----------------------------------------------------------------------------------------
+
+
+def _rest(node: Node) -> tuple[Message, ...]:
+    """Carry out all that the core wants done, until it rests; what was said meanwhile."""
+    said: list[Send | Reply] = []
+    while True:
+        for effect in node.core.take_effects():
+            _carry_out(node, effect)
+        wrote = _write_at_once(node)
+        _speak(node, said)
+        if not (_retry(node) or wrote):
+            break
+    role = node.core.role
+    if isinstance(role, Fetcher):
+        role.heard_at = NEVER
+    elif isinstance(role, Leader):
+        role.parked = tuple([p for p in role.parked if p.asked.slot.wanted])
+    messages = [_message(node, effect) for effect in said]
+    for message in messages:
+        check_promise(node, message)
+    return tuple(messages)
+
+
+def _carry_out(node: Node, effect: Any) -> None:
+    if isinstance(effect, PersistElection):
+        node.pending = (*node.pending, (effect.version, effect.state))
+    elif isinstance(effect, Append):
+        node.batches = (*node.batches, effect.batch.replace(payload=None))
+    elif isinstance(effect, Truncate):
+        node.batches = tuple([b for b in node.batches if b.last_offset < effect.offset])
+    elif isinstance(effect, Send):
+        node.held = (*node.held, effect)
+    elif isinstance(effect, Reply):
+        if effect.slot.wanted:
+            node.held = (*node.held, effect.replace(body=_filled(node, effect.body)))
+    elif isinstance(effect, Stop):
+        raise Broken("a replica never stops by itself", effect.why)
+
+
+def _filled(node: Node, body: Any) -> Any:
+    """The leader's host puts the batches of the range into a fetch's answer."""
+    if isinstance(body, FetchAnswer) and body.limit >= 0:
+        wanted = [b for b in node.batches if body.offset <= b.base_offset < body.limit]
+        return body.replace(batches=tuple(wanted))
+    return body
+
+
+def _write_at_once(node: Node) -> bool:
+    """Whether something was written."""
+    if node.crashes:
+        return False
+    wrote = False
+    while node.pending:
+        _persist(node, None)
+        wrote = True
+    if node.core.log.flushed < node.core.log.end:
+        _flush(node, None)
+        wrote = True
+    return wrote
+
+
+def _speak(node: Node, said: list[Send | Reply]) -> None:
+    """Say what was held and need not be any longer, in order."""
+    held, node.held = node.held, ()
+    for effect in held:
+        if _is_durable(node, effect.after):
+            said.append(effect)
+        else:
+            node.held = (*node.held, effect)
+
+
+def _is_durable(node: Node, points: tuple[Any, ...]) -> bool:
+    core = node.core
+    return all(
+        point.version <= core.durable_version
+        if isinstance(point, ElectionDurable)
+        else point.offset <= core.log.flushed
+        for point in points
+    )
+
+
+def _message(node: Node, effect: Send | Reply) -> Message:
+    if isinstance(effect, Send):
+        wanted = node.in_flight(effect.peer) == effect.number
+        return Message(node.id, effect.peer, False, wanted, effect.body)
+    asker = effect.slot
+    return Message(node.id, asker.id, True, True, effect.body, asker.is_pre_vote)
+
+
+def _retry(node: Node) -> bool:
+    """Ask again at once what was not answered."""
+    names = [name for name in node.core.timers if name != "fetch timeout"]
+    names = [name for name in names if name.startswith(RETRIES)]
+    for name in names:
+        if name in node.core.timers:
+            node.core.fire(name)
+    return bool(names)

@@ -1,0 +1,79 @@
+"""Numbers for all that a state is made of, so that what was worked out once is looked up.
+
+Things that have the same key have the same number; the number of a thing under other names is
+worked out when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from kraftlog.simulator.explorer.bounds import NODES
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.simulator.explorer.keys import Names
+
+#: Every way to name the nodes anew, the one that changes nothing first. The last is nobody's.
+RENAMINGS: tuple[Names, ...] = tuple([(*names, -1) for names in permutations(range(NODES))])
+SAME = RENAMINGS[0]
+
+
+class Numbers:
+    """A number from 1 on for each key, in the order of coming."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, int] = {}
+
+    def of(self, key: Any) -> int:
+        return self._known.setdefault(key, len(self._known) + 1)
+
+
+class Table:
+    """All nodes, all messages or all histories that have occurred. Number 0 is nothing."""
+
+    def __init__(self, make_key: Callable[[Any, Names], Any]) -> None:
+        self._make_key = make_key
+        self._numbers = Numbers()
+        kinds = Numbers()
+        self.things: list[Any] = [None]
+        #: For each renaming, from a number to what the thing is then, whoever it was before.
+        self.renamed = [_Renamed(self.things, make_key, names, kinds) for names in RENAMINGS]
+
+    def number(self, thing: Any, whose: int = -1) -> int:
+        """`whose` tells apart what belongs to different nodes, and is alike."""
+        number = self._numbers.of((whose, self._make_key(thing, SAME)))
+        if number == len(self.things):
+            self.things.append(thing)
+        return number
+
+    def __getitem__(self, number: int) -> Any:
+        return self.things[number]
+
+    def __len__(self) -> int:
+        return len(self.things)
+
+
+class _Renamed(dict[int, int]):
+    """What things are under other names."""
+
+    def __init__(
+        self,
+        things: list[Any],
+        make_key: Callable[[Any, Names], Any],
+        names: Names,
+        kinds: Numbers,
+    ) -> None:
+        super().__init__({0: 0})
+        self._things = things
+        self._make_key = make_key
+        self._names = names
+        self._kinds = kinds
+
+    def __missing__(self, number: int) -> int:
+        found = self._kinds.of(self._make_key(self._things[number], self._names))
+        self[number] = found
+        return found

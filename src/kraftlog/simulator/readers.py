@@ -1,0 +1,168 @@
+"""Clients that read at any replica: beside each core stands a `Reads` (P6), and what it lets a
+client read is held to I16 like what a leader tells."""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import Answered, Asked, LeaderChanged, Send, Unanswered
+from kraftlog.raft.reads import Applied, ReadDone, Reads
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+GAP_MS = (5, 40)
+#: A state machine may be so far behind what its core knows to be committed.
+APPLYING_MS = (0, 30)
+
+
+class Beside:
+    """The reads of one life of a replica."""
+
+    def __init__(self, replica: Replica, core: RaftCore) -> None:
+        self.replica = replica
+        self.incarnation = replica.incarnation
+        self.reads = Reads(core)
+
+    @property
+    def lives(self) -> bool:
+        return self.incarnation == self.replica.incarnation and self.replica.core is not None
+
+
+class Question:
+    """The slot of a question at the leader: what is put into `answer` is on its way back."""
+
+    def __init__(self, readers: Readers, asker: Beside, number: int, leader: int) -> None:
+        self._way_back = readers, asker, number, leader
+
+    def __repr__(self) -> str:
+        return f"question {self._way_back[2]} of {self._way_back[1].replica.id}"
+
+    @property
+    def answer(self) -> Any:
+        raise AttributeError("an answer is on its way once it is given")
+
+    @answer.setter
+    def answer(self, body: Any) -> None:
+        readers, asker, number, leader = self._way_back
+        readers.carry(leader, asker.replica.id, readers.answered, asker, leader, number, body)
+
+
+class Readers:
+    """Takes part in a run from before its replicas start, until the workload's reads stop."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._chance = world.chance("readers")
+        self.beside: dict[int, Beside] = {}
+        world.listen("on_start", self._started)
+        world.listen("on_role", self._role_changed)
+        world.listen("on_apply", self._committed)
+        world.at(world.time, self._read)
+
+    # Clients ---------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        world = self.world
+        world.at(world.time + self._chance.between(*GAP_MS), self._read)
+        if world.workload.reads and self.beside:
+            self.read_at(self._chance.pick(list(self.beside.values())))
+
+    def read_at(self, beside: Beside) -> None:
+        self._when_awake(beside, self._begin, beside, self.world.workload.begin_read())
+
+    def _begin(self, beside: Beside, number: int) -> None:
+        beside.reads.read(number, beside.replica.read_clock())
+        self._settle(beside)
+
+    # What a host owes ------------------------------------------------------------------------
+
+    def _started(self, replica: Replica) -> None:
+        assert replica.core is not None
+        self.beside[replica.id] = Beside(replica, replica.core)
+
+    def _role_changed(self, replica: Replica, core: RaftCore) -> None:
+        beside = self.beside[replica.id]
+        election = core.election
+        self._tell(beside, LeaderChanged(election.leader_id, election.epoch))
+
+    def _committed(self, replica: Replica, offset: int) -> None:
+        """The state machine follows in its own time."""
+        when = self.world.time + self._chance.between(*APPLYING_MS)
+        self.world.at(when, self._applied, self.beside[replica.id], offset)
+
+    def _applied(self, beside: Beside, offset: int) -> None:
+        if offset > beside.reads.applied:
+            self._when_awake(beside, self._tell, beside, Applied(offset))
+
+    def _tell(self, beside: Beside, message: Any) -> None:
+        beside.reads.handle(message, beside.replica.read_clock())
+        self._settle(beside)
+
+    def _settle(self, beside: Beside) -> None:
+        for effect in beside.reads.take_effects():
+            if isinstance(effect, Send):
+                self._send(beside, effect)
+            elif isinstance(effect, ReadDone):
+                self.world.saw("read at any replica" if not effect.error else "read given up")
+                self.world.workload.read_done(effect.slot, effect.error, effect.offset)
+        deadline = beside.reads.deadline()
+        if deadline is not None:
+            wait = max(deadline - beside.replica.read_clock().monotonic_ms, 1)
+            self.world.at(self.world.time + wait, self._wake, beside, deadline)
+
+    def _wake(self, beside: Beside, deadline: int) -> None:
+        if deadline == beside.reads.deadline():
+            self._when_awake(beside, self._poll, beside)
+
+    def _poll(self, beside: Beside) -> None:
+        beside.reads.poll(beside.replica.read_clock())
+        self._settle(beside)
+
+    def _when_awake(self, beside: Beside, act: Callable[..., None], *arguments: Any) -> None:
+        """Now, or when a paused process runs again, or never."""
+        if not beside.lives:
+            return
+        if beside.replica.paused:
+            beside.replica.waiting.append((self._when_awake, (beside, act, *arguments)))
+        else:
+            act(*arguments)
+
+    # The way to the leader -------------------------------------------------------------------
+
+    def _send(self, beside: Beside, send: Send) -> None:
+        asker, leader = beside.replica.id, send.peer
+        slot = Question(self, beside, send.number, leader)
+        self.carry(asker, leader, self._arrive, leader, slot, send.body)
+        given_up = self.world.time + self.world.setting.request_timeout_ms
+        gone = Unanswered(leader, send.number)
+        self.world.at(given_up, self._when_awake, beside, self._tell, beside, gone)
+
+    def carry(self, source: int, target: int, act: Callable[..., None], *arguments: Any) -> None:
+        """As the network of the replicas does it, with its faults; to itself at once."""
+        world, network = self.world, self.world.network
+        if source == target:
+            world.at(world.time, act, *arguments)
+            return
+        if (source, target) in network.cuts or self._chance.permille(network.loss):
+            return
+        when = world.time + self._chance.between(*world.setting.network_ms)
+        if self._chance.permille(network.delayed):
+            when += self._chance.long_tail(network.delay_ms)
+        world.at(when, act, *arguments)
+        if self._chance.permille(network.duplicates):
+            world.at(when + self._chance.long_tail(network.delay_ms or 20), act, *arguments)
+
+    def _arrive(self, leader: int, slot: Question, body: Any) -> None:
+        target = self.world.replicas[leader]
+        if target.paused:
+            target.waiting.append((self._arrive, (leader, slot, body)))
+        elif target.core is not None:
+            target.handle(Asked(slot, body))
+
+    def answered(self, beside: Beside, leader: int, number: int, body: Any) -> None:
+        self._when_awake(beside, self._tell, beside, Answered(leader, number, body))

@@ -1,0 +1,67 @@
+"""What a replica of the quorum must do, situation by situation, and the tests of each item.
+
+`checklist.toml` has the items. An item without a test is an error, unless the file says which part
+that does not exist yet it waits for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+
+from tests.citations import documented, is_test, linked
+from tests.tidy import ROOT
+
+ITEMS = os.path.join(ROOT, "tests", "checklist.toml")
+CITATION = re.compile(r"\b(C\d+)\b")
+HOST = "host"
+
+
+def checklist_table(files: dict[str, str], items: dict[str, dict[str, str]] | None = None) -> str:
+    """Every item with its tests, in groups."""
+    groups = dict(items if items is not None else load())
+    waiting = groups.pop(HOST, {})
+    cells = cited(files)
+    known = {item for group in groups.values() for item in group}
+    complain(known, cells, waiting)
+    lines = [f"{len(cells)} of {len(known)} items have tests; {len(waiting)} wait for the host."]
+    for title, group in groups.items():
+        lines += ["", f"## {title}", "", "| | what | tests |", "|---|---|---|"]
+        for item, what in group.items():
+            tests = "<br>".join(cells.get(item, [f"none yet, by the host: {waiting.get(item)}"]))
+            lines.append(f"| {item} | {what} | {tests} |")
+    return "\n".join(lines)
+
+
+def load() -> dict[str, dict[str, str]]:
+    with open(ITEMS, "rb") as file:
+        return tomllib.load(file)
+
+
+def cited(files: dict[str, str]) -> dict[str, list[str]]:
+    """Item -> the tests that cite it, file by file."""
+    cells: dict[str, list[str]] = {}
+    for path, text in files.items():
+        if not is_test(path):
+            continue
+        here: dict[str, list[str]] = {}
+        for name, docstring in documented(text):
+            for item in CITATION.findall(docstring):
+                here.setdefault(item, []).append(name)
+        for item, names in here.items():
+            cells.setdefault(item, []).append(linked(path, dict.fromkeys(names)))
+    return cells
+
+
+def complain(known: set[str], cells: dict[str, list[str]], waiting: dict[str, str]) -> None:
+    """Every item is tested or waits for the host, not both; nothing else is cited."""
+    unknown = sorted(set(cells) - known) + sorted(set(waiting) - known)
+    if unknown:
+        raise ValueError(f"checklist.toml has no item {unknown[0]}")
+    missing = [item for item in sorted(known) if item not in cells and item not in waiting]
+    if missing:
+        raise ValueError(f"the checklist has items without a test: {', '.join(missing)}")
+    done = sorted(set(waiting) & set(cells))
+    if done:
+        raise ValueError(f"checklist.toml: {done[0]} has a test now, so it waits no longer")

@@ -1,0 +1,30 @@
+"""What the tests say of themselves: the names and docstrings that cite what they check."""
+
+from __future__ import annotations
+
+import ast
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def is_test(path: str) -> bool:
+    name = os.path.basename(path)
+    return path.startswith("tests/") and name.startswith("test_") and name.endswith(".py")
+
+
+def documented(source: str) -> Iterator[tuple[str, str]]:
+    """Each function's name and docstring; those of modules and classes are all of their tests'."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            name = node.name if isinstance(node, ast.FunctionDef) else ""
+            yield name, ast.get_docstring(node) or ""
+
+
+def linked(path: str, names: Iterable[str]) -> str:
+    """A test file and the tests in it, for a table in docs/."""
+    tests = ", ".join(f"`{name}`" for name in names if name)
+    link = f"[{path.removeprefix('tests/')}](../{path})"
+    return f"{link}: {tests}" if tests else link

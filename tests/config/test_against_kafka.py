@@ -1,0 +1,138 @@
+"""Kafka's own classes judge our tables of keys, and what we make of values and of files."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS, Key
+from kraftlog.config.properties import parse
+from kraftlog.config.values import complaint, parse_value, to_text
+from kraftlog.errors import ConfigError
+from tests.config.starts import ACCEPTED, REFUSED, started_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.interop.driver import Driver
+
+TABLES = {
+    "broker": BROKER_KEYS,
+    "topic": TOPIC_KEYS,
+    "group": GROUP_KEYS,
+    "client-metrics": CLIENT_METRICS_KEYS,
+}
+CHANGES = {
+    "cluster": "cluster-wide",
+    "dynamic": "cluster-wide",
+    "broker": "per-broker",
+    "listener": "per-broker",
+}
+
+
+def ask(jvm: Driver, questions: Iterable[list[Any]]) -> list[Any]:
+    said = jvm.tool("ConfigOracle", stdin=json.dumps(list(questions)).encode()).ok()
+    answers: list[Any] = json.loads(said.stdout)
+    return answers
+
+
+@pytest.fixture(scope="module")
+def theirs(jvm: Driver) -> dict[str, dict[str, Any]]:
+    [keys] = ask(jvm, [["keys"]])
+    keys["broker"].update(keys.pop("quota"))
+    return dict(keys)
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_every_key_with_its_facts(theirs: dict[str, dict[str, Any]], kind: str) -> None:
+    ours = {
+        key.name: {
+            "type": key.type,
+            "required": key.required,
+            "default": key.default,
+            "internal": key.internal,
+            "change": CHANGES.get(key.change, "") if kind == "broker" else "",
+            "synonyms": [[name, str(factor)] for name, factor in key.synonyms],
+        }
+        for key in TABLES[kind]
+    }
+    for facts in theirs[kind].values():
+        if kind != "broker":
+            facts["change"] = ""
+    assert ours == theirs[kind]
+
+
+#: Values that some key accepts and some other refuses.
+NUMBERS = [str(n) for n in (*range(-3, 6), 9, 10, 11, 17, 18, 22, 23, 25, 26, 99, 100)]
+NUMBERS += [str(n) for n in (500, 501, 3601, 86401, 524287, 524288, 1000000, 1048575, 1048576)]
+NUMBERS += [str(n) for n in (8388607, 8388608, 3600001, 2**31 - 1, 2**31, 2**63 - 1, 2**63)]
+NUMBERS += ["+5", "0x10", "1_000", "1.5", ".5", "0.5", "0.51", "1e3", "-0.1", "-", "+", "5-"]
+WORDS = [
+    "", " ", "true", "TRUE", "False", "yes", " 7 ", "a", "a,b", " a , b ", "a,,b",
+    "gzip", "GZIP", " gzip", "gzip ", "brotli", "uncompressed", "producer", "CreateTime",
+    "LogAppendTime", "compact", "delete", "compact,delete", "delete,compact", "compact,x",
+    "broker", "controller", "broker,controller", "consumer,classic", "PLAINTEXT", "plaintext",
+    "SASL_SSL", "required", "none", "bidirectional", "UPGRADE", "es256", "*", "0:1", "0:1,1:2",
+    "0:1,1:x", "0:1,*", "latest", "earliest", "by_duration:PT5S", "by_duration:P1DT2H",
+    "by_duration:5", "by_duration:PT", "by_duration:-PT5S", "by_duration:P1D", "read_committed",
+    "1@a:9093", "1@a:9093,2@b:9093", "1@a", "a:9093", "a:x", "[::1]:9093",
+    "client_id=a.*", "client_id", "client_id=[", "x=1",
+]  # fmt: skip
+
+
+def test_the_same_values_are_accepted(jvm: Driver) -> None:
+    """And mean the same. Classes are left out, which Kafka loads, and what is said to differ."""
+    cases = [
+        (kind, key, text)
+        for kind, table in TABLES.items()
+        for key in table
+        if key.type != "class" and key.change != "dynamic"
+        for text in (*NUMBERS, *WORDS)
+    ]
+    answers = ask(jvm, [["value", kind, key.name, text] for kind, key, text in cases])
+    wrong = [
+        f"{kind} {key.name}={text!r}: ours {our_value(key, text)!r}, Kafka's {answer!r}"
+        for (kind, key, text), answer in zip(cases, answers, strict=True)
+        if not is_same(key, text, answer)
+    ]
+    assert not wrong, "\n".join(wrong[:50])
+
+
+def our_value(key: Key, text: str) -> Any:
+    try:
+        return to_text(parse_value(key, text))
+    except ConfigError as error:
+        return {"error": str(error)}
+
+
+def is_same(key: Key, text: str, answer: Any) -> bool:
+    if isinstance(answer, dict):
+        return complaint(key, text) is not None
+    if key.type == "double":
+        return float(our_value(key, text)) == float(answer)
+    return bool(our_value(key, text) == answer) or (key.sensitive and complaint(key, text) is None)
+
+
+def test_the_same_files_start_a_broker(jvm: Driver) -> None:
+    """What one refuses the other refuses, for whatever reason each names."""
+    texts = {case: started_with(case) for case in (*ACCEPTED, *REFUSED)}
+    answers = ask(jvm, [["start", text] for text in texts.values()])
+    assert {case for case, answer in zip(texts, answers, strict=True) if answer} == set(REFUSED)
+
+
+FILES = [
+    "a=1\nb = 2\nc:3\nd 4\ne\tf\n",
+    "# no\n! no\n  # no\n\n \t\n a = b c \n",
+    "a=1\\\n  2\\\n\\\n3\nb=\\\\\nc=x\\",
+    "a\\ b\\=c=d\\:e\nk\\u0041=\\u00e9\\t\\q\n",
+    "a=1\r\nb=2\rc=3\\\r\n 4",
+    "=x\na==b\nb:=c\nc=:d\ne= \nf",
+    "a=1\na=2\n#a=3\\\na=4",
+]
+
+
+def test_files_are_read_as_java_reads_them(jvm: Driver) -> None:
+    answers = ask(jvm, [["properties", text] for text in FILES])
+    assert [parse(text) for text in FILES] == answers

@@ -1,0 +1,101 @@
+"""DescribeConfigs, held against what a Kafka 4.3.1 broker answered (`described.json`).
+
+There a row is name, value, read only, source, sensitive, synonyms, type.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.config.broker import BrokerConfig
+from kraftlog.config.describe import (
+    describe_all_brokers,
+    describe_broker,
+    describe_client_metrics,
+    describe_group,
+    describe_topic,
+)
+from kraftlog.config.layers import OF_DEFAULT, OF_FILE, Layers
+
+if TYPE_CHECKING:
+    from kraftlog.config.describe import Described
+
+with open(os.path.join(os.path.dirname(__file__), "described.json"), encoding="utf-8") as file:
+    RECORDED = json.load(file)
+GIVEN = RECORDED["given"]
+LAYERS = Layers(BrokerConfig(GIVEN["file"]).texts, GIVEN["all_brokers"], GIVEN["broker"])
+
+
+def row(it: Described) -> list[Any]:
+    synonyms = [[s.name, s.value, s.source] for s in it.synonyms]
+    flags = [it.read_only, it.config_source, it.is_sensitive]
+    return [it.name, it.value, *flags, synonyms, it.config_type]
+
+
+def described(kind: str) -> list[Described]:
+    if kind == "topic":
+        return describe_topic(GIVEN["topic"], LAYERS)
+    if kind == "group":
+        return describe_group(GIVEN["group"], LAYERS)
+    if kind == "client metrics":
+        return describe_client_metrics(GIVEN["client metrics"])
+    if kind == "broker":
+        return describe_broker(LAYERS)
+    return describe_all_brokers(GIVEN["all_brokers"])
+
+
+#: Kafka shows the default as the value, with the 100 of the file as its synonym.
+DIFFERENT = {"log.retention.hours"}
+
+
+@pytest.mark.parametrize("kind", RECORDED["answers"])
+def test_the_same_as_kafka(kind: str) -> None:
+    ours = {it.name: row(it) for it in described(kind) if it.name not in DIFFERENT}
+    theirs = {row[0]: row for row in RECORDED["answers"][kind] if row[0] not in DIFFERENT}
+    assert sorted(ours) == sorted(theirs)
+    wrong = [(ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]]
+    assert wrong == []
+
+
+def test_a_larger_unit_is_shown_as_what_it_is() -> None:
+    """On purpose: Kafka calls the value of the file a default."""
+    [hours] = describe_broker(LAYERS, ["log.retention.hours"])
+    assert (hours.value, hours.config_source) == ("100", OF_FILE)
+    [retention] = describe_topic({}, Layers({"log.retention.hours": "100"}), ["retention.ms"])
+    assert (retention.value, retention.config_source) == ("360000000", OF_FILE)
+    assert [s.name for s in retention.synonyms] == ["log.retention.hours"] * 2
+    [usual] = describe_topic({}, Layers({}), ["retention.ms"])
+    assert (usual.value, usual.config_source, usual.synonyms) == ("604800000", OF_DEFAULT, [])
+    [for_ever] = describe_topic({}, Layers({"log.retention.hours": "-3"}), ["retention.ms"])
+    assert for_ever.value == "-1"
+
+
+@pytest.mark.parametrize("kind", RECORDED["answers"])
+def test_words_for_every_key_that_is_known(kind: str) -> None:
+    for it in described(kind):
+        assert it.documentation if it.config_type else it.documentation is None
+    [voters] = describe_broker(LAYERS, ["controller.quorum.voters"])
+    assert voters.documentation == ("The voters of a quorum that never changes, as id@host:port.")
+
+
+def test_only_what_was_asked_for() -> None:
+    names = ["flush.ms", "no.such.key", "retention.ms", "interval.ms", "node.id"]
+    assert [it.name for it in describe_topic({}, LAYERS, names)] == ["flush.ms", "retention.ms"]
+    assert [it.name for it in describe_broker(LAYERS, names)] == ["node.id"]
+    assert [it.name for it in describe_client_metrics({}, names)] == ["interval.ms"]
+    assert describe_group({}, LAYERS, names) == []
+    assert describe_all_brokers({"num.io.threads": "3"}, names) == []
+
+
+def test_a_listeners_own_key_stands_before_the_common_one() -> None:
+    name = "listener.name.plaintext.ssl.keystore.location"
+    [entry] = describe_broker(Layers({name: "/a", "ssl.keystore.location": "/b"}), [name])
+    assert [(s.name, s.value) for s in entry.synonyms] == [
+        (name, "/a"),
+        ("ssl.keystore.location", "/b"),
+    ]
+    assert entry.value == "/a"

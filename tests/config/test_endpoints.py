@@ -1,0 +1,41 @@
+"""Addresses as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.config.endpoints import Voter, parse_dynamic_voter, parse_server, parse_voter
+
+DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
+
+
+@pytest.mark.parametrize(
+    ("text", "server"),
+    [
+        ("a:9093", ("a", 9093)),
+        ("10.0.0.1:0", ("10.0.0.1", 0)),
+        ("[::1]:9093", ("::1", 9093)),
+        ("::1:9093", None),
+        ("a", None),
+        (":1", None),
+        ("a:65536", None),
+        ("a:-1", None),
+        ("a b:1", None),
+    ],
+)
+def test_servers(text: str, server: tuple[str, int] | None) -> None:
+    assert parse_server(text) == server
+
+
+@pytest.mark.parametrize("text", ["a:1", "x@a:1", "1@a", "1@0.0.0.0:1", "1@[::]:1", "1@:1"])
+def test_no_voters(text: str) -> None:
+    assert parse_voter(text) is None
+
+
+def test_voters() -> None:
+    assert parse_voter("3@a:1") == Voter(3, "a", 1)
+    dynamic = parse_dynamic_voter(f" 3@[::1]:1:{DIRECTORY}")
+    assert dynamic is not None
+    assert dynamic.replace(directory_id=None) == Voter(3, "::1", 1)
+    for text in (f"3@a:1:{DIRECTORY}x", "3@a:1", DIRECTORY, f"a:1:{DIRECTORY}"):
+        assert parse_dynamic_voter(text) is None

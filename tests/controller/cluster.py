@@ -1,0 +1,206 @@
+"""A controller with a log of its own: what a test asks is decided, appended, and committed."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, ClassVar
+
+from kraftlog.controller.activation import bootstrap_records
+from kraftlog.controller.context import ControllerConfig
+from kraftlog.controller.controller import Controller
+from kraftlog.controller.decision import Decision
+from kraftlog.metadata.image import Image
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kraftlog.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from kraftlog.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kraftlog.wire.schema import Message
+
+CLUSTER = "a-cluster"
+SESSION_MS = 9000
+
+
+def numbered_id(number: int) -> bytes:
+    return bytes([1]) + number.to_bytes(15, "big")
+
+
+class FewConfigs:
+    """Enough of configuration for the controller's own rules."""
+
+    _KEYS: ClassVar = {
+        "cleanup.policy": "delete",
+        "min.insync.replicas": "1",
+        "retention.ms": "604800000",
+        "unclean.leader.election.enable": "false",
+    }
+
+    def check(self, _: int, key: str, value: str) -> str | None:
+        if key not in self._KEYS:
+            return f"Unknown topic config name: {key}"
+        number = key in ("min.insync.replicas", "retention.ms")
+        if number and not value.lstrip("-").isdecimal():
+            return f"Invalid value {value} for configuration {key}: Not a number of type LONG"
+        return None
+
+    def is_list(self, _: int, key: str) -> bool:
+        return key == "cleanup.policy"
+
+    def default(self, _: int, key: str) -> str | None:
+        return self._KEYS.get(key)
+
+    def keys(self, _: int) -> tuple[str, ...]:
+        return tuple(self._KEYS)
+
+
+class Cluster:
+    """`committed` is what brokers answer from; `controller.state` what is decided upon."""
+
+    def __init__(self, brokers: int = 0, *, elr: bool = False, **config: Any) -> None:
+        self.committed = Image()
+        self.log: list[Message] = []
+        self.commits = 0
+        self.now_ms = 1000
+        self._ids = 0
+        self.controller = Controller(
+            ControllerConfig(node_id=1, cluster_id=CLUSTER, **config),
+            configs=FewConfigs(),
+            chance=Random(0),
+            new_id=self._new_id,
+            static={},
+        )
+        self.state = self.controller.state
+        levels = {"metadata.version": 30, "eligible.leader.replicas.version": int(elr)}
+        self.bootstrap = bootstrap_records({name: lv for name, lv in levels.items() if lv})
+        self.append(self.controller.activate(self.bootstrap, self.now))
+        for broker in range(1, brokers + 1):
+            self.register(broker)
+            self.heartbeat(broker)
+
+    def _new_id(self) -> bytes:
+        self._ids += 1
+        return numbered_id(self._ids)
+
+    @property
+    def now(self) -> Now:
+        return Now(self.now_ms, self.now_ms)
+
+    def decide(self, api: int, request: Message) -> Decision:
+        return self.controller.decide(api, request, self.now, len(self.log))
+
+    def append(self, decision: Decision, *, commit: bool = True) -> Decision:
+        if decision.records:
+            self.log += decision.records
+            self.controller.proposed(decision.records, len(self.log) - 1)
+        if commit:
+            self.commit()
+        return decision
+
+    def ask(self, api: int, request: Message, *, commit: bool = True) -> Decision:
+        return self.append(self.decide(api, request), commit=commit)
+
+    def commit(self, upto: int | None = None) -> None:
+        """The log is committed up to before an offset, or all of it."""
+        end = len(self.log) if upto is None else upto
+        for record in self.log[self.commits : end]:
+            self.committed.replay(record)
+        self.controller.committed(self.log[self.commits : end], end - 1)
+        self.commits = max(self.commits, end)
+
+    def pass_time(self, ms: int) -> list[Message]:
+        """Time passes; the records of what was due."""
+        self.now_ms += ms
+        records: list[Message] = []
+        while (due := self.controller.poll(self.now, len(self.log))) is not None:
+            records += self.append(due).records
+        return records
+
+    # What is asked often -------------------------------------------------------------------------
+
+    def register(self, broker: int, life: int = 1, **changes: Any) -> Decision:
+        return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, life, **changes))
+
+    def heartbeat(self, broker: int, **said: Any) -> Decision:
+        """By default of a broker that has caught up."""
+        registered = self.state.brokers.get(broker)
+        fields = {
+            "broker_id": broker,
+            "broker_epoch": -1 if registered is None else registered.epoch,
+            "current_metadata_offset": len(self.log) - 1,
+            "want_fence": False,
+            "want_shut_down": False,
+            **said,
+        }
+        return self.ask(ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**fields))
+
+    def create(
+        self, name: str, *replicas: tuple[int, ...], configs: dict[str, str] | None = None
+    ) -> bytes:
+        """A topic with a partition for each tuple of replicas; its id."""
+        decision = self.ask(
+            ApiKey.CREATE_TOPICS, creation(new_topic(name, *replicas, configs=configs))
+        )
+        (result,) = decision.response.topics
+        assert result.error_code == 0, result
+        made: bytes = result.topic_id
+        return made
+
+
+def registration(broker: int, life: int = 1, **changes: Any) -> BrokerRegistrationRequest:
+    fields = {
+        "broker_id": broker,
+        "cluster_id": CLUSTER,
+        "incarnation_id": numbered_id(1000 * broker + life),
+        "listeners": [
+            Listener(name="PLAINTEXT", host="h", port=9000 + broker, security_protocol=0)
+        ],
+        "features": [
+            Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, low, high in (
+                ("metadata.version", 7, 30),
+                ("eligible.leader.replicas.version", 0, 1),
+            )
+        ],
+        "rack": None,
+        "log_dirs": [directory(broker)],
+        **changes,
+    }
+    return BrokerRegistrationRequest(**fields)
+
+
+def directory(broker: int, number: int = 1) -> bytes:
+    return bytes([2, broker, number]) + bytes(13)
+
+
+def new_topic(
+    name: str,
+    *replicas: tuple[int, ...],
+    partitions: int = -1,
+    factor: int = -1,
+    configs: dict[str, str] | None = None,
+) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in enumerate(replicas)
+        ],
+        configs=[
+            CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()
+        ],
+    )
+
+
+def creation(*topics: CreatableTopic, validate_only: bool = False) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=topics, validate_only=validate_only)

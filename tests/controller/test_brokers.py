@@ -1,0 +1,203 @@
+"""V2, V3, V5: brokers register, are unfenced when they have caught up, fenced when silent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    PartitionChangeRecord,
+    RegisterBrokerRecord,
+)
+from tests.controller.cluster import SESSION_MS, Cluster, directory, numbered_id, registration
+
+
+def test_v5_a_registration_is_a_record_whose_offset_is_the_epoch() -> None:
+    cluster = Cluster()
+    offset = len(cluster.log)
+    decision = cluster.register(1)
+    assert decision.records == [
+        RegisterBrokerRecord(
+            broker_id=1,
+            incarnation_id=numbered_id(1001),
+            broker_epoch=offset,
+            end_points=[BrokerEndpoint(name="PLAINTEXT", host="h", port=9001, security_protocol=0)],
+            features=[
+                BrokerFeature(
+                    name="metadata.version", min_supported_version=7, max_supported_version=30
+                ),
+                BrokerFeature(
+                    name="eligible.leader.replicas.version",
+                    min_supported_version=0,
+                    max_supported_version=1,
+                ),
+            ],
+            rack=None,
+            fenced=True,
+            log_dirs=(directory(1),),
+        )
+    ]
+    assert (decision.response.error_code, decision.response.broker_epoch) == (0, offset)
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"cluster_id": "another"}, ErrorCode.INCONSISTENT_CLUSTER_ID),
+        ({"log_dirs": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [bytes(15) + b"\x05"]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [directory(5), directory(5)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [directory(1)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"features": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
+    ],
+)
+def test_v5_what_is_refused(changes: dict[str, Any], code: int) -> None:
+    cluster = Cluster(brokers=1)
+    decision = cluster.register(2, **changes)
+    assert (decision.records, decision.response.error_code) == ([], code)
+
+
+def test_v5_a_broker_that_lacks_a_level_of_the_cluster_stays_out() -> None:
+    features = registration(1).features
+    old = [each.replace(max_supported_version=29) for each in features]
+    decision = Cluster().register(1, features=old)
+    assert decision.response.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_v5_an_id_is_taken_while_its_broker_is_heard() -> None:
+    cluster = Cluster(brokers=1)
+    second = cluster.register(1, life=2)
+    assert second.response.error_code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    cluster.pass_time(SESSION_MS + 1)
+    assert cluster.register(1, life=2).response.error_code == 0
+    assert cluster.committed.brokers[1].incarnation_id == numbered_id(1002)
+
+
+def test_v5_the_same_life_may_register_again_and_keeps_its_epoch() -> None:
+    cluster = Cluster(brokers=1)
+    before = cluster.committed.brokers[1]
+    cluster.register(1, rack="r")
+    assert cluster.committed.brokers[1] == before.replace(rack="r")
+    assert not before.fenced
+
+
+def test_v5_unfenced_once_it_has_caught_up() -> None:
+    cluster = Cluster()
+    epoch = cluster.register(1).response.broker_epoch
+    behind = cluster.heartbeat(1, current_metadata_offset=epoch - 1)
+    assert (behind.records, behind.response.is_caught_up, behind.response.is_fenced) == (
+        [],
+        False,
+        True,
+    )
+    there = cluster.heartbeat(1, current_metadata_offset=epoch)
+    assert there.records == [
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=-1)
+    ]
+    assert (there.response.is_caught_up, there.response.is_fenced) == (True, False)
+
+
+def test_a_heartbeat_of_an_earlier_life_is_refused() -> None:
+    cluster = Cluster(brokers=1)
+    decision = cluster.heartbeat(1, broker_epoch=0)
+    assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_v2_silence_fences_in_one_batch_and_moves_what_it_led() -> None:
+    cluster = Cluster(brokers=4)
+    led = cluster.create("t", (1, 2, 3), (2, 1, 3), (3, 2, 4))
+    epoch = cluster.committed.brokers[1].epoch
+    cluster.now_ms += SESSION_MS // 2
+    cluster.heartbeat(2)
+    cluster.heartbeat(3)
+    cluster.heartbeat(4)
+    assert cluster.pass_time(SESSION_MS // 2) == []
+    assert cluster.controller.deadline() == cluster.now_ms + 1
+    assert cluster.pass_time(1) == [
+        PartitionChangeRecord(partition_id=0, topic_id=led, isr=(2, 3), leader=2),
+        PartitionChangeRecord(partition_id=1, topic_id=led, isr=(2, 3)),
+        BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=epoch, fenced=1),
+    ]
+    first = cluster.committed.partitions[led, 0]
+    assert (first.leader_epoch, first.partition_epoch) == (1, 1)
+
+
+def test_v2_proof_of_death_does_not_wait_for_the_session() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.controller.broker_is_gone(1)
+    assert cluster.pass_time(0) != []
+    assert cluster.committed.brokers[1].fenced
+    assert not cluster.committed.brokers[2].fenced
+
+
+def test_v2_the_last_in_sync_stays_so_and_leads_again_when_it_returns() -> None:
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1,))
+    cluster.controller.broker_is_gone(1)
+    cluster.pass_time(0)
+    alone = cluster.committed.partitions[topic, 0]
+    assert (alone.leader, alone.isr, alone.leader_epoch) == (-1, (1,), 1)
+    returned = cluster.heartbeat(1).records
+    assert returned[1:] == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
+
+
+def test_v3_controlled_shutdown_moves_leaders_first_and_waits_for_the_others() -> None:
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    cluster.heartbeat(2)
+    decided_at = len(cluster.log)
+    asked = cluster.heartbeat(1, want_shut_down=True)
+    assert asked.records == [
+        BrokerRegistrationChangeRecord(
+            broker_id=1,
+            broker_epoch=cluster.committed.brokers[1].epoch,
+            in_controlled_shutdown=1,
+        ),
+        PartitionChangeRecord(partition_id=0, topic_id=topic, isr=(2,), leader=2),
+    ]
+    assert not asked.response.should_shut_down
+    waits = cluster.heartbeat(1, want_shut_down=True)
+    assert not waits.response.should_shut_down  # the other does not know yet that it leads
+    cluster.heartbeat(2, current_metadata_offset=decided_at)
+    done = cluster.heartbeat(1, want_shut_down=True)
+    assert (done.response.should_shut_down, done.response.is_fenced) == (True, True)
+    assert cluster.register(1, life=2).response.error_code == 0  # and may be back at once
+
+
+def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
+    cluster = Cluster(brokers=2)
+    assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
+
+
+def test_v18_what_lives_in_a_failed_directory_is_led_by_others() -> None:
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
+    decision = cluster.heartbeat(1, offline_log_dirs=[directory(1)])
+    assert decision.records == [
+        PartitionChangeRecord(partition_id=0, topic_id=topic, isr=(2,), leader=2),
+        BrokerRegistrationChangeRecord(
+            broker_id=1,
+            broker_epoch=cluster.committed.brokers[1].epoch,
+            log_dirs=(directory(1, 2),),
+        ),
+    ]
+
+
+def test_unregistering_takes_a_broker_out_for_good() -> None:
+    from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
+    assert list(cluster.committed.brokers) == [2]
+    assert cluster.committed.partitions[topic, 0].isr == (2,)
+    again = cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=1))
+    assert again.response.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -1,0 +1,223 @@
+"""P6: a replica that is asked to read asks its leader how far, applies that far, and answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import (
+    Answered,
+    Asked,
+    LeaderChanged,
+    ReadOffset,
+    ReadOffsetAnswer,
+    Send,
+    Unanswered,
+)
+from kraftlog.raft.reads import Applied, ReadDone, Reads
+from tests.raft.solo import (
+    FETCH,
+    Solo,
+    committed_leader,
+    follower,
+    loyal,
+    observer,
+    of,
+    replies,
+    unattached,
+    voters_of,
+)
+
+LIMIT = 5000
+
+
+class Reader:
+    """Reads beside a core; a test plays the leader and the state machine."""
+
+    def __init__(self, solo: Solo, applied: int = 0) -> None:
+        self.solo = solo
+        self.reads = Reads(solo.core, applied)
+
+    def read(self, slot: str) -> list[Any]:
+        self.reads.read(slot, self.solo.now)
+        return self.reads.take_effects()
+
+    def tell(self, message: Any) -> list[Any]:
+        self.reads.handle(message, self.solo.now)
+        return self.reads.take_effects()
+
+    def answer(self, offset: int, error: int = 0, number: int = -1) -> list[Any]:
+        number = self.reads.in_flight if number < 0 else number
+        epoch = self.solo.core.election.epoch
+        return self.tell(Answered(2, number, ReadOffsetAnswer(error, 2, epoch, offset)))
+
+    def wait(self, ms: int) -> list[Any]:
+        self.solo.pass_unpolled(ms)
+        self.reads.poll(self.solo.now)
+        return self.reads.take_effects()
+
+    def in_ms(self) -> int:
+        deadline = self.reads.deadline()
+        assert deadline is not None
+        return deadline - self.solo.now.monotonic_ms
+
+
+def asked(effects: list[Any]) -> list[int]:
+    """Who is asked for an offset."""
+    assert all(isinstance(send.body, ReadOffset) for send in of(Send, effects))
+    return [send.peer for send in of(Send, effects)]
+
+
+def following_observer() -> Solo:
+    solo = observer()
+    solo.ask(solo.begin(2, 5))
+    return solo
+
+
+@pytest.mark.parametrize("make", [loyal, following_observer])
+def test_p6_a_read_is_answered_once_the_applied_offset_reaches_the_leaders(make: Any) -> None:
+    reader = Reader(make(), applied=4)
+    assert asked(reader.read("a")) == [2]
+    assert reader.answer(7) == []
+    assert reader.tell(Applied(6)) == []
+    assert reader.tell(Applied(9)) == [ReadDone("a", 0, 9)]
+    assert reader.reads.deadline() is None
+
+
+def test_p6_what_is_applied_already_is_answered_at_once() -> None:
+    reader = Reader(loyal(), applied=7)
+    reader.read("a")
+    assert reader.answer(7) == [ReadDone("a", 0, 7)]
+
+
+def test_p6_reads_that_wait_share_one_question_but_not_the_one_under_way() -> None:
+    """The leader may have answered that before they arrived."""
+    reader = Reader(loyal(), applied=8)
+    assert asked(reader.read("a")) == [2]
+    assert reader.read("b") == reader.read("c") == []
+    effects = reader.answer(5)
+    assert (of(ReadDone, effects), asked(effects)) == ([ReadDone("a", 0, 8)], [2])
+    assert reader.answer(8) == [ReadDone("b", 0, 8), ReadDone("c", 0, 8)]
+
+
+def test_p6_a_later_answer_does_not_wait_for_an_earlier_one() -> None:
+    """Leaders change: the later question may be answered with the same offset, never with less."""
+    reader = Reader(loyal(), applied=0)
+    reader.read("a")
+    reader.answer(5)
+    reader.read("b")
+    reader.answer(9)
+    assert reader.tell(Applied(5)) == [ReadDone("a", 0, 5)]
+    assert reader.tell(Applied(9)) == [ReadDone("b", 0, 9)]
+
+
+@pytest.mark.parametrize("stage", ["no leader", "asking", "behind another", "applying"])
+def test_p6_a_read_that_is_held_too_long_fails_with_a_timeout(stage: str) -> None:
+    reader = Reader(unattached() if stage == "no leader" else loyal())
+    if stage == "behind another":
+        reader.read("first")
+        reader.wait(1)
+    reader.read("a")
+    if stage == "applying":
+        reader.answer(7)
+    assert ReadDone("a", ErrorCode.REQUEST_TIMED_OUT, -1) not in reader.wait(LIMIT - 1)
+    assert reader.in_ms() == 1
+    assert ReadDone("a", ErrorCode.REQUEST_TIMED_OUT, -1) in reader.wait(1)
+
+
+def test_p6_without_a_leader_it_waits_for_one() -> None:
+    solo = unattached()
+    reader = Reader(solo)
+    assert reader.read("a") == []
+    (told,) = of(LeaderChanged, solo.ask(solo.begin(3, 5)))
+    assert asked(reader.tell(told)) == [3]
+
+
+@pytest.mark.parametrize("how", ["refused", "unanswered"])
+def test_p6_a_question_without_a_good_answer_is_asked_again_after_growing_pauses(how: str) -> None:
+    """Within the time that the read may wait."""
+    reader = Reader(loyal())
+    reader.read("a")
+    pauses: list[int] = []
+    for _ in range(4):
+        if how == "refused":
+            assert reader.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == []
+        else:
+            assert reader.tell(Unanswered(2, reader.reads.in_flight)) == []
+        assert reader.read(f"{len(pauses)}") == []
+        pauses.append(reader.in_ms())
+        assert asked(reader.wait(pauses[-1])) == [2]
+    assert pauses[-1] > 2 * pauses[0]
+    reader.tell(Applied(3))
+    assert len(of(ReadDone, reader.answer(3))) == 5
+
+
+def test_p6_when_the_leader_changes_what_it_was_asked_is_asked_of_the_next() -> None:
+    """And the last one's answer comes too late."""
+    solo = loyal()
+    reader = Reader(solo, applied=9)
+    reader.read("a")
+    late = reader.reads.in_flight
+    assert reader.read("b") == []
+    (told,) = of(LeaderChanged, solo.ask(solo.begin(3, 6)))
+    assert asked(reader.tell(told)) == [3]
+    assert reader.answer(4, number=late) == []
+    assert [done.slot for done in reader.answer(9)] == ["a", "b"]
+
+
+def test_p6_another_cluster_is_no_reason_to_ask_again() -> None:
+    reader = Reader(loyal())
+    reader.read("a")
+    effects = reader.answer(-1, ErrorCode.INCONSISTENT_CLUSTER_ID)
+    assert effects == [ReadDone("a", ErrorCode.INCONSISTENT_CLUSTER_ID, -1)]
+
+
+def local(reader: Reader, effects: list[Any]) -> list[Any]:
+    """A question to itself goes to the own core; its answer, once there is one, comes back."""
+    (send,) = of(Send, effects)
+    assert send.peer == reader.solo.core.me.id
+    return replies(reader.solo.step(Asked("own", send.body)))
+
+
+def test_p6_a_leader_reads_too_and_proves_first_that_it_leads() -> None:
+    """P5: for itself it does what it does for others."""
+    solo = committed_leader()
+    reader = Reader(solo, applied=11)
+    for peer in solo.core.others:
+        solo.ask(solo.fetch(peer), channel=peer)
+    held = local(reader, reader.read("a"))
+    assert not [body for body in held if isinstance(body, ReadOffsetAnswer)]
+    (body,) = replies(solo.ask(solo.fetch(2), channel=2))
+    assert reader.tell(Answered(1, reader.reads.in_flight, body)) == [ReadDone("a", 0, 11)]
+
+
+def test_p6_a_leader_that_loses_its_epoch_reads_at_the_next_one() -> None:
+    solo = committed_leader()
+    reader = Reader(solo, applied=11)
+    local(reader, reader.read("a"))
+    effects = solo.wait(FETCH * 3 // 2)
+    (body,) = [b for b in replies(effects) if isinstance(b, ReadOffsetAnswer)]
+    assert body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert reader.tell(Answered(1, reader.reads.in_flight, body)) == []
+    for told in of(LeaderChanged, effects):
+        assert reader.tell(told) == []
+    (told,) = of(LeaderChanged, solo.ask(solo.begin(3, 6)))
+    assert asked(reader.tell(told)) == [3]
+
+
+def test_p6_a_sole_voter_reads_without_a_message_to_anybody() -> None:
+    solo = unattached(voters=voters_of(1))
+    reader = Reader(solo, applied=solo.core.log.end)
+    (body,) = local(reader, reader.read("a"))
+    (done,) = reader.tell(Answered(1, reader.reads.in_flight, body))
+    assert (done.error, done.offset) == (0, solo.core.log.end)
+
+
+def test_p6_the_cluster_id_goes_along() -> None:
+    """Q30 too."""
+    for cluster_id in ("cluster", None):
+        reader = Reader(follower(cluster_id=cluster_id))
+        (send,) = of(Send, reader.read("a"))
+        assert send.body == ReadOffset(cluster_id)
