@@ -18,10 +18,9 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.metadata.preconfigured import preconfigured_records
-from kraftlog.node.node import NodeConfig
+from tests.node.talk import make_host
+
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -88,10 +87,7 @@ def virtual_cases() -> Iterator[Case]:
 
 
 def virtual_round(raw: bytes, turns: int = 20, a_turn: int = 100) -> float:
-    records = preconfigured_records(
-        cluster_id="bench", node_id=1, host="localhost", port=9092, topics={"demo": 1}
-    )
-    host = VirtualHost(NodeConfig(1, "bench"), records)
+    host = make_host(demo=1)
     connection = host.connect()
     host.ask(connection, REQUESTS["Produce v9, 170-byte batch"])
     start = time.perf_counter()

@@ -15,7 +15,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.types import LogName, Uuid
+    from kraftlog.types import Buffer, LogName, OffsetAndEpoch, Uuid
 
 # Durable points ----------------------------------------------------------------------------------
 
@@ -37,12 +37,129 @@ class OpenLog(Value):
     topic_id: Uuid
 
 
+class DeleteLog(Value):
+    """Remove a log, whether it is open yet or not."""
+
+    log: LogName
+
+
 class Reply(Value):
     """Answer a request."""
 
     slot: Any  # a Slot of the host's connection
     response: Any  # a message of the API's response class
     after: FlushedTo | None = None
+
+
+class AppendBatch(Value):
+    """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed."""
+
+    log: LogName
+    data: Buffer
+
+
+class TruncateLog(Value):
+    """Cut a log off at an offset."""
+
+    log: LogName
+    offset: int
+
+
+class MoveLogStart(Value):
+    """What is before the offset is not needed any more."""
+
+    log: LogName
+    offset: int
+
+
+class ReadLog(Value):
+    """Read whole batches from `offset` to before `limit`, a chunk: answered by LogRead."""
+
+    log: LogName
+    offset: int
+    limit: int
+
+
+class WriteElection(Value):
+    """Keep the election state of the metadata quorum, durably: answered by ElectionWritten."""
+
+    version: int
+    epoch: int
+    leader_id: int
+    voted: Any  # a ReplicaKey, or None
+
+
+class AnswerRecords(Value):
+    """Answer a fetch of the quorum with what the log holds, up to so many bytes."""
+
+    slot: Any
+    answer: Any  # a raft FetchAnswer
+    log: LogName
+    max_bytes: int
+
+
+class StoreSnapshot(Value):
+    """Write a snapshot of the metadata, durably: answered by SnapshotStored.
+
+    `pieces` yields its bytes, a slice of work at a time.
+    """
+
+    id: OffsetAndEpoch
+    pieces: Any
+
+
+class AnswerSnapshot(Value):
+    """Answer with a piece of a snapshot."""
+
+    slot: Any
+    answer: Any  # a raft SnapshotChunk
+
+
+class WriteSnapshotPart(Value):
+    """Put a piece of a snapshot that is being fetched at its place."""
+
+    id: OffsetAndEpoch
+    position: int
+    data: bytes
+
+
+class InstallSnapshot(Value):
+    """The fetched snapshot is whole: it takes the place of the log. Answered by SnapshotLoaded."""
+
+    id: OffsetAndEpoch
+    log: LogName
+
+
+class Ask(Value):
+    """Send a request to another node; answered by PeerAnswered or PeerSilent with this number.
+
+    Requests of one `line` to one peer share a connection; `fresh` asks for a new one.
+    """
+
+    line: str
+    peer: int
+    host: str
+    port: int
+    number: int
+    api_key: int
+    version: int
+    request: Any
+    timeout_ms: int
+    fresh: bool = False
+
+
+class Unreachable(Value):
+    """A request whose peer has no known address: answered by PeerSilent at once."""
+
+    line: str
+    peer: int
+    number: int
+
+
+class Stop(Value):
+    """This node can't go on: `why` is for people."""
+
+    why: str
 
 
 # What came of them -------------------------------------------------------------------------------
@@ -68,3 +185,53 @@ class LogFlushed(Value):
 
     log: LogName
     offset: int
+
+
+class LogRead(Value):
+    """What was read of a log: whole batches, the first of which holds `offset`."""
+
+    log: LogName
+    offset: int
+    data: Buffer
+
+
+class ElectionWritten(Value):
+    """The election state with this version is durable."""
+
+    version: int
+
+
+class SnapshotStored(Value):
+    """A snapshot of our own is durable."""
+
+    id: OffsetAndEpoch
+
+
+class SnapshotLoaded(Value):
+    """A fetched snapshot has taken the place of the log; `data` is the whole of it."""
+
+    id: OffsetAndEpoch
+    data: Buffer
+
+
+class PeerAnswered(Value):
+    """What a peer said to the request with this number."""
+
+    line: str
+    peer: int
+    number: int
+    response: Any
+
+
+class PeerSilent(Value):
+    """The request with this number will not be answered."""
+
+    line: str
+    peer: int
+    number: int
+
+
+class PeerVanished(Value):
+    """A peer's process is gone for certain: its connection ended and a new one was refused."""
+
+    peer: int

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.config.keys import BROKER_KEYS, CLIENT_METRICS_KEYS, GROUP_KEYS, TOPIC_KEYS, Key
+from kraftlog.config import checks
+from kraftlog.config.keys import (
+    BROKER,
+    BROKER_KEYS,
+    CLIENT_METRICS_KEYS,
+    GROUP,
+    GROUP_KEYS,
+    TOPIC,
+    TOPIC_KEYS,
+    Key,
+)
+from kraftlog.config.layers import Layers
 from kraftlog.config.properties import parse
 from kraftlog.config.values import complaint, parse_value, to_text
 from kraftlog.errors import ConfigError
@@ -120,6 +131,79 @@ def test_the_same_files_start_a_broker(jvm: Driver) -> None:
     texts = {case: started_with(case) for case in (*ACCEPTED, *REFUSED)}
     answers = ask(jvm, [["start", text] for text in texts.values()])
     assert {case for case, answer in zip(texts, answers, strict=True) if answer} == set(REFUSED)
+
+
+TOPICS: list[dict[str, str]] = [
+    {},
+    {"cleanup.policy": "compact,compact"},
+    {"cleanup.policy": ""},
+    {"retention.ms": "-1", "retention.bytes": "-5"},
+    {"retention.ms": "-2"},
+    {"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"},
+    {"min.compaction.lag.ms": "6", "max.compaction.lag.ms": "5"},
+    {"min.compaction.lag.ms": "101"},
+    {"max.compaction.lag.ms": "9"},
+    {"remote.storage.enable": "true"},
+    {"remote.storage.enable": "false"},
+    {"internal.segment.bytes": "50"},
+    {"segment.bytes": "50"},
+    {"no.such.key": "1"},
+    {"local.retention.ms": "10", "retention.ms": "5"},
+    {"follower.replication.throttled.replicas": "*"},
+]
+
+
+def test_the_same_topics_are_possible(jvm: Driver) -> None:
+    file = started_with(
+        "log.cleaner.min.compaction.lag.ms=10 ; log.cleaner.max.compaction.lag.ms=100"
+    )
+    layers = Layers(parse(file))
+    answers = ask(jvm, [["topic", values, file] for values in TOPICS])
+    for values, answer in zip(TOPICS, answers, strict=True):
+        assert (refusal(TOPIC, "t", values, layers) is None) == (answer is None), values
+
+
+def test_the_same_groups_are_possible(jvm: Driver) -> None:
+    """One by one: each key with numbers around its limits."""
+    file = started_with("group.consumer.max.heartbeat.interval.ms=20000")
+    layers = Layers(parse(file))
+    cases = [
+        {key.name: text}
+        for key in GROUP_KEYS
+        for text in ("1", "10", "4000", "5000", "15000", "16000", "20001", "45000", "60001", "x")
+    ]
+    answers = ask(jvm, [["group", values, file] for values in cases])
+    wrong = [
+        (values, answer)
+        for values, answer in zip(cases, answers, strict=True)
+        if (refusal(GROUP, "g", values, layers) is None) != (answer is None)
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+def test_the_same_keys_may_change(jvm: Driver, name: str) -> None:
+    """For one broker, and for all; by their own name, and for one listener."""
+    cases = []
+    for key in BROKER_KEYS:
+        if key.type != "class" and not key.required:
+            usual = {"int": "1", "long": "1"}.get(key.type, "x")
+            text = usual if key.default is None else key.default
+            cases.append({key.name: text})
+            cases.append({f"listener.name.a.{key.name}": text})
+    answers = ask(jvm, [["dynamic", values, name == "1"] for values in cases])
+    wrong = [
+        (values, answer)
+        for values, answer in zip(cases, answers, strict=True)
+        if (refusal(BROKER, name, values, Layers({})) is None) != (answer is None)
+    ]
+    assert wrong == []
+
+
+def refusal(kind: int, name: str, values: dict[str, str], layers: Layers) -> str | None:
+    one_by_one = [checks.check(kind, key, value) for key, value in values.items()]
+    wrong = next(filter(None, one_by_one), None)
+    return wrong or checks.check_together(kind, name, values, layers)
 
 
 FILES = [

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from kraftlog.config.broker import BrokerConfig
@@ -155,3 +158,19 @@ def test_the_format(text: str, pairs: dict[str, str]) -> None:
 def test_a_broken_escape() -> None:
     with pytest.raises(ConfigError, match="expected four hexadecimal digits"):
         parse("a=\\u12")
+
+
+def test_reading_a_file_imports_little() -> None:
+    """What a start pays for: the tables, and nothing slow of Python's own."""
+    text = started_with("log.dirs=/a")
+    reading = f"from kraftlog.config.reading import read_config; read_config({text!r}, {{}})"
+    imported = modules_after(reading) - modules_after("pass")
+    assert "kraftlog.config.broker_keys" in imported
+    slow = {"re", "difflib", "typing", "dataclasses", "enum", "logging", "json"}
+    assert not imported & {*slow, "kraftlog.config.resource_keys"}
+
+
+def modules_after(program: str) -> set[str]:
+    command = [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"]
+    shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return set(shown.split())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.context import ControllerConfig
@@ -24,6 +24,11 @@ from kraftlog.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from kraftlog.wire.schema import Message
 
 CLUSTER = "a-cluster"
@@ -32,34 +37,6 @@ SESSION_MS = 9000
 
 def numbered_id(number: int) -> bytes:
     return bytes([1]) + number.to_bytes(15, "big")
-
-
-class FewConfigs:
-    """Enough of configuration for the controller's own rules."""
-
-    _KEYS: ClassVar = {
-        "cleanup.policy": "delete",
-        "min.insync.replicas": "1",
-        "retention.ms": "604800000",
-        "unclean.leader.election.enable": "false",
-    }
-
-    def check(self, _: int, key: str, value: str) -> str | None:
-        if key not in self._KEYS:
-            return f"Unknown topic config name: {key}"
-        number = key in ("min.insync.replicas", "retention.ms")
-        if number and not value.lstrip("-").isdecimal():
-            return f"Invalid value {value} for configuration {key}: Not a number of type LONG"
-        return None
-
-    def is_list(self, _: int, key: str) -> bool:
-        return key == "cleanup.policy"
-
-    def default(self, _: int, key: str) -> str | None:
-        return self._KEYS.get(key)
-
-    def keys(self, _: int) -> tuple[str, ...]:
-        return tuple(self._KEYS)
 
 
 class Cluster:
@@ -73,7 +50,6 @@ class Cluster:
         self._ids = 0
         self.controller = Controller(
             ControllerConfig(node_id=1, cluster_id=CLUSTER, **config),
-            configs=FewConfigs(),
             chance=Random(0),
             new_id=self._new_id,
             static={},
@@ -129,7 +105,7 @@ class Cluster:
     def register(self, broker: int, life: int = 1, **changes: Any) -> Decision:
         return self.ask(ApiKey.BROKER_REGISTRATION, registration(broker, life, **changes))
 
-    def heartbeat(self, broker: int, **said: Any) -> Decision:
+    def heartbeat(self, broker: int, *, commit: bool = True, **said: Any) -> Decision:
         """By default of a broker that has caught up."""
         registered = self.state.brokers.get(broker)
         fields = {
@@ -140,7 +116,23 @@ class Cluster:
             "want_shut_down": False,
             **said,
         }
-        return self.ask(ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**fields))
+        return self.ask(ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**fields), commit=commit)
+
+    def configure(
+        self, resource_type: int, name: str, values: dict[str, str | None], **said: bool
+    ) -> Decision:
+        """Set what has a value, and take back what has none."""
+        configs = [
+            AlterableConfig(name=key, config_operation=int(value is None), value=value)
+            for key, value in values.items()
+        ]
+        resource = AlterConfigsResource(
+            resource_type=resource_type, resource_name=name, configs=configs
+        )
+        request = IncrementalAlterConfigsRequest(
+            resources=[resource], validate_only=said.get("validate_only", False)
+        )
+        return self.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, request)
 
     def create(
         self, name: str, *replicas: tuple[int, ...], configs: dict[str, str] | None = None

@@ -2,15 +2,43 @@
 
 from __future__ import annotations
 
+from kraftlog.config.keys import TOPIC
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord
+from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.controller.cluster import Cluster
+from tests.controller.test_features import register_controller
+from tests.controller.test_partitions import shrink
+from tests.controller.test_reassignment import reassign
 
 
 def eventful_cluster() -> Cluster:
     """Its log holds every kind of record that a controller writes."""
     cluster = Cluster(brokers=3, elr=True)
-    cluster.create("t", (1, 2), (2, 3), configs={"min.insync.replicas": "2"})
-    cluster.controller.broker_is_gone(1)
-    cluster.pass_time(0)
+    register_controller(cluster)
+    cluster.create("t", (1, 2, 3), (2, 3, 1), (1, 3, 2))
+    cluster.configure(TOPIC, "t", {"min.insync.replicas": "2"})
+    epoch = cluster.state.brokers[1].epoch
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    shrink(cluster, 2)
     cluster.heartbeat(2, cordoned_log_dirs=[])
+    for broker in (1, 2, 3):
+        cluster.controller.broker_is_gone(broker)
+        cluster.pass_time(0)
+    cluster.heartbeat(2)
+    reassign(cluster, (2, 1), index=1)
     cluster.heartbeat(2, want_shut_down=True)
+    cluster.heartbeat(1)
+    cluster.create("short-lived", (1,))
+    request_deletion = DeleteTopicsRequest(topic_names=["short-lived"], timeout_ms=0)
+    cluster.ask(ApiKey.DELETE_TOPICS, request_deletion)
+    cluster.ask(ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=3))
+    cluster.controller.resign()
+    cluster.log += [BeginTransactionRecord(name="n")]
+    cluster.commit()
+    cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now))
+    assert isinstance(cluster.log[-1], AbortTransactionRecord)
     return cluster

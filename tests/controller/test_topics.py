@@ -85,7 +85,7 @@ def test_v4_defaults_stand_where_the_request_says_minus_one() -> None:
         (new_topic("t", (9,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker"),
         (new_topic("t", (1, 1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),
         (new_topic("t", (1, 2), (1,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consistent"),
-        (new_topic("t", configs={"x": "1"}), ErrorCode.INVALID_CONFIG, "Unknown topic config"),
+        (new_topic("t", configs={"x": "1"}), ErrorCode.INVALID_CONFIG, "no such key"),
         (new_topic("t", partitions=10_001), ErrorCode.POLICY_VIOLATION, "Excessively large"),
     ],
 )

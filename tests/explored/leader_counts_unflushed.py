@@ -8,7 +8,7 @@ MUTANT = Mutant(
     rule="Q21: a leader counts its own log before it is durable",
     missed_by="what is committed is durable on a majority",
     module="kraftlog.raft.roles.leader",
-    original="core.me, log.flushed)",
-    replacement="core.me, log.end)",
+    original="core.me, log.flushed, mark)",
+    replacement="core.me, log.end, mark)",
     bound={"epochs": 1, "records": 0},
 )

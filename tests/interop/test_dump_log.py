@@ -8,6 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.logstate.voters import voters_by_id
+from kraftlog.raft.messages import ElectionState
+from kraftlog.runner.repair import Survivor
+from kraftlog.server.files import OsFiles
+from tests.runner.surviving import T0, write_directory
+from tests.runner.test_repair import ME, log_of
 from tests.storage.sample import write_sample
 
 if TYPE_CHECKING:
@@ -75,3 +81,20 @@ def test_a_wrong_index_is_complained_of(jvm: Driver, tmp_path: Path) -> None:
     index = next(iter(sorted(folder.glob("*.index"))))
     index.write_bytes(bytes.fromhex("00000005 00000000") + index.read_bytes()[8:])
     assert complaints(jvm.tool(DUMP, "--files", str(index)))
+
+
+def test_a_repaired_metadata_log_and_what_is_beside_it(jvm: Driver, tmp_path: Path) -> None:
+    """R1, Q14: new voters in a new epoch, behind what there was, as Kafka's readers expect it."""
+    data = str(tmp_path / "data")
+    write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
+    survivor = Survivor(OsFiles(), data)
+    survivor.repair(voters_by_id(3, 7), survivor.remains.point, T0)
+    survivor.close()
+    segment = f"{data}/__cluster_metadata-0/{0:020d}.log"
+    output = dumped(jvm, "--cluster-metadata-decoder", "--files", segment)
+    assert "partitionLeaderEpoch: 1008" in output
+    last = output[output.index("partitionLeaderEpoch: 1008") :]
+    assert '"leaderId":3' in last.replace(" ", "")
+    assert "KRaftVoters" in last
+    assert '"voterId":7' in last.replace(" ", "")
+    assert output.count("TOPIC_RECORD") == 2

@@ -6,16 +6,14 @@ import pytest
 
 from kraftlog.metadata.changes import PartitionChanged
 from kraftlog.metadata.image import Image, UnknownRecordError
-from kraftlog.metadata.preconfigured import preconfigured_records
 from kraftlog.wire.messages.control_records import SnapshotFooterRecord
 from kraftlog.wire.messages.metadata_records import PartitionRecord
+from tests.metadata.made import made_records
 
 
 def image_of(**topics: int) -> tuple[Image, list[PartitionRecord]]:
     image, partitions = Image(), []
-    for record in preconfigured_records(
-        cluster_id="c", node_id=1, host="h", port=9092, topics=topics
-    ):
+    for record in made_records(cluster_id="c", node_id=1, host="h", port=9092, topics=topics):
         image.replay(record)
         if isinstance(record, PartitionRecord):
             partitions.append(record)

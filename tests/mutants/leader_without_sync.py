@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="log.voter_set, core.me, log.flushed)",
-    replacement="log.voter_set, core.me, log.end)",
+    source="log.voters, core.me, log.flushed, mark)",
+    replacement="log.voters, core.me, log.end, mark)",
     scenario="quiet",
     seed=2,
 )

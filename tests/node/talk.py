@@ -5,33 +5,46 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.metadata.preconfigured import preconfigured_records
-from kraftlog.node.node import NodeConfig
 from kraftlog.simulator.host import VirtualHost
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, BROKER, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
     from kraftlog.wire.schema import Message
 
-CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
-
 
 def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
-    records = preconfigured_records(
-        cluster_id=CLUSTER_ID, node_id=1, host="127.0.0.1", port=9092, topics=topics or {"demo": 1}
-    )
-    return VirtualHost(NodeConfig(1, CLUSTER_ID), records, files)
+    """A node with these topics: name and number of partitions."""
+    host = VirtualHost(files)
+    create_topics(host, topics or {"demo": 1})
+    return host
+
+
+def create_topics(host: VirtualHost, topics: dict[str, int]) -> None:
+    wanted = [
+        CreatableTopic(
+            name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+        )
+        for name, count in topics.items()
+        if name not in host.node.image.topic_ids
+    ]
+    if wanted:
+        talker = Talker(host)
+        talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted))
+        host.settle()
+        ((_, answer),) = talker.take()
+        assert [topic.error_code for topic in answer.topics] == [0] * len(wanted)
 
 
 class Talker:
     """One connection. `ask` waits for nothing: what is not answered in this turn is None."""
 
-    def __init__(self, host: VirtualHost) -> None:
+    def __init__(self, host: VirtualHost, listener: int = BROKER) -> None:
         self.host = host
-        self.connection = host.connect()
+        self.connection = host.connect(listener)
         self.asked: list[tuple[int, int]] = []
 
     def frame(self, api_key: int, version: int, request: Message) -> bytes:

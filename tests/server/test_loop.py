@@ -10,6 +10,7 @@ import pytest
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, Server, read_clock, say
 from kraftlog.types import Now
+from kraftlog.wire.apis import BROKER
 from tests.node.talk import make_host
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     host = make_host()
-    made = Server(host.node, host.runner, Lane("test"), max_frame=1 << 20, max_connections=8)
+    made = Server(Lane("test"), max_frame=1 << 20, max_connections=8)
+    made.carry(host.node, host.runner)
     yield made
     made._hang_up()
     host.runner.close()
@@ -28,12 +30,12 @@ def server() -> Iterator[Server]:
 def test_a_listener_that_the_system_refuses_rests_for_a_while(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    port = server.listen("127.0.0.1", 0)
+    port = server.listen("127.0.0.1", 0, BROKER)
     [fd] = server.listeners
     deaf = socket.socket()  # nobody listens here: accepting fails, as without descriptors
     deaf.setblocking(False)
     now = read_clock()
-    server._accept(deaf, now)
+    server._accept(deaf, BROKER, now)
     deaf.close()
     assert "no connection can be taken: " in capfd.readouterr().err
     with socket.create_connection(("127.0.0.1", port)):
@@ -47,7 +49,7 @@ def test_a_listener_that_the_system_refuses_rests_for_a_while(
 
 def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> None:
     """What the system says of a dead connection is not always a ConnectionError in Python."""
-    port = server.listen("127.0.0.1", 0)
+    port = server.listen("127.0.0.1", 0, BROKER)
     with socket.create_connection(("127.0.0.1", port)):
         server.turn()
         [connection] = server.connections.values()

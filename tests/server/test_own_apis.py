@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-OWN = {ApiKey.DISCOVER_BROKERS, ApiKey.READ_OFFSET, ApiKey.REMOVE_PARTITIONS}
+#: Those that brokers serve; ReadOffset is for controllers' listeners alone.
+OWN = {ApiKey.DISCOVER_BROKERS, ApiKey.REMOVE_PARTITIONS}
 VALUES = [b"value %d" % n for n in range(100)]
 
 

@@ -6,23 +6,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.messages import Batch, ElectionState, Fetch
 from kraftlog.raft.messages import VoteAnswer as Answer
+from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator import strangers
+from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.goals import all_reached, begin, expect_to_stay
 from kraftlog.simulator.invariants import INVARIANTS, Invariant
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
+from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
 from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
 from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
+from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
 from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
 from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
 from kraftlog.simulator.invariants.leader_completeness import LeaderCompleteness
 from kraftlog.simulator.invariants.legal_roles import LegalRoles
 from kraftlog.simulator.invariants.log_matching import LogMatching
 from kraftlog.simulator.invariants.log_shape import LogShape
+from kraftlog.simulator.invariants.one_change import OneChange
 from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
@@ -220,6 +226,61 @@ def acknowledged_is_lost(scene: Scene) -> None:
     scene.find(ClientHistory).on_end()
 
 
+def two_members_at_once(scene: Scene) -> None:
+    log = scene.core(scene.leader).log
+    log.voters.append(log.end, log.voter_set.without(0).without(1))
+    scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
+
+
+def two_changes_at_once(scene: Scene) -> None:
+    log = scene.core(scene.leader).log
+    log.voters.append(log.end, log.voter_set.without(0))
+    log.voters.append(log.end + 1, log.voter_set.without(1))
+    scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
+
+
+def another_disk_by_the_same_name(scene: Scene) -> None:
+    log = scene.core(scene.leader).log
+    for offset, directory in ((log.end, b"a" * 16), (log.end + 1, b"b" * 16)):
+        log.voters.append(offset, log.voter_set.with_voter(Voter(ReplicaKey(0, directory))))
+    scene.world.oracle.committed_batches[-1] = Batch(log.end, log.end + 1, 1, 100)
+    scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
+
+
+def changed_too_early(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    assert isinstance(core.role, Leader)
+    core.role.epoch_start = core.log.high_watermark
+    core.log.voters.append(core.log.end, core.log.voter_set.without(0))
+    scene.find(OneChange).on_voters(scene.leader, core)
+
+
+def stays_a_voter(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.voters.append(1, core.log.voter_set.without(core.me.id))
+    scene.find(LegalRoles).on_voters(scene.follower, core)
+
+
+def leads_on_although_removed(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    core.log.voters.append(1, core.log.voter_set.without(core.me.id))
+    scene.find(LegalRoles).on_voters(scene.leader, core)
+
+
+def elected_by_a_stranger(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    one, other = [voter_id for voter_id in (0, 1, 2) if voter_id != scene.leader.id]
+    scene.leader.seen_role, core.granted = None, (one, other, 7)
+    scene.find(ElectedByVoters).granted.clear()
+    scene.find(ElectedByVoters).on_role(scene.leader, core)
+
+
+def change_is_not_in_the_log(scene: Scene) -> None:
+    change = Administrator.removing(scene.follower.key)
+    scene.world.made(change, scene.world.oracle.committed_end)
+    scene.world.full_check()
+
+
 BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (OneLeader, two_leaders),
     (EpochsGrow, epoch_shrinks),
@@ -243,6 +304,14 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (LogShape, core_is_wrong_about_its_log),
     (LegalRoles, role_does_not_fit),
     (LegalRoles, role_may_not_follow),
+    (LegalRoles, stays_a_voter),
+    (LegalRoles, leads_on_although_removed),
+    (OneChange, two_members_at_once),
+    (OneChange, two_changes_at_once),
+    (OneChange, another_disk_by_the_same_name),
+    (OneChange, changed_too_early),
+    (ElectedByVoters, elected_by_a_stranger),
+    (ChangesTold, change_is_not_in_the_log),
     (AppliedOnce, applied_twice),
     (AppliedOnce, applied_too_much),
     (StableLeader, leader_is_deposed),

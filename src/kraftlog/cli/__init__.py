@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 #: Commands and what they do; each is a module here with `run(arguments) -> exit code`.
 COMMANDS = {
     "start": "run a node",
+    "format": "prepare the directories of a node: storage format in short",
+    "storage": "format directories, say what they hold, make ids",
+    "quorum": "look after the metadata quorum: repair",
     "simulate": "play a quorum in virtual time, with faults",
 }
 

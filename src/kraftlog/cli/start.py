@@ -10,24 +10,37 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from kraftlog.config.broker import BrokerConfig
+
+#: What a node is that is started without a configuration: a cluster of its own.
+STANDALONE = """\
+process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:0
+controller.listener.names=CONTROLLER
+controller.quorum.voters={node_id}@{host}:0
+log.dirs={data}
+"""
+
 
 def _parser() -> argparse.ArgumentParser:
     import argparse
 
     parser = argparse.ArgumentParser(
         prog="kraftlog start",
-        description="Run a node: one broker with the topics that are named here.",
+        description="Run a node: with a server.properties, or else a cluster of its own.",
     )
-    parser.add_argument("--data", default="data", metavar="DIR", help="default: ./data")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen; default: 127.0.0.1")
-    parser.add_argument("--port", type=int, default=9092, help="default: 9092; 0: any free one")
-    parser.add_argument("--node-id", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("file", nargs="?", metavar="server.properties")
+    parser.add_argument("--data", metavar="DIR", help="where it keeps its data; default: ./data")
+    parser.add_argument("--host", help="where to listen; default: 127.0.0.1")
+    parser.add_argument("--port", type=int, help="default: 9092; 0: any free one")
+    parser.add_argument("--node-id", type=int, metavar="N", help="default: 1")
     parser.add_argument(
-        "--topic",
+        "--override",
         action="append",
         default=[],
-        metavar="NAME[:PARTITIONS]",
-        help="a topic to serve; may be given several times; default: demo with one partition",
+        metavar="KEY=VALUE",
+        help="a setting, before those of the file; may be given several times",
     )
     return parser
 
@@ -35,11 +48,12 @@ def _parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     from kraftlog.errors import KraftlogError
-    from kraftlog.server.start import Settings, serve
+    from kraftlog.server.start import serve
 
     try:
-        topics = dict([_topic(text) for text in options.topic or ["demo"]])
-        settings = Settings(options.data, options.host, options.port, options.node_id, topics)
+        settings, warnings = read_settings(options)
+        for line in warnings:
+            print(f"kraftlog: {line}", file=sys.stderr)
         serve(settings, ready=lambda text: print(text, flush=True))
     except (KraftlogError, ValueError, OSError) as error:
         print(f"kraftlog: {error}", file=sys.stderr)
@@ -47,16 +61,27 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _topic(text: str) -> tuple[str, int]:
-    name, _, count = text.partition(":")
-    if not name or len(name) > 249 or not set(name) <= _LEGAL or name in {".", ".."}:
-        raise ValueError(
-            f"--topic {text}: a topic's name is 1 to 249 letters, digits, dots, dashes and "
-            "underscores"
+def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
+    """The settings of a file, or of a cluster of one, and what is to be said about them."""
+    from kraftlog.config.properties import parse_overrides
+    from kraftlog.config.reading import read_config
+
+    overrides = parse_overrides(options.override)
+    if options.file is None:
+        text = STANDALONE.format(
+            node_id=1 if options.node_id is None else options.node_id,
+            host=options.host or "127.0.0.1",
+            port=9092 if options.port is None else options.port,
+            data=options.data or "data",
         )
-    if count and not (count.isdecimal() and 1 <= int(count) <= 10_000):
-        raise ValueError(f"--topic {text}: the number of partitions is between 1 and 10000")
-    return name, int(count or 1)
-
-
-_LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+        return read_config(text, overrides)
+    with open(options.file, encoding="utf-8") as file:
+        text = file.read()
+    for key, value in (("node.id", options.node_id), ("log.dirs", options.data)):
+        if value is not None:
+            overrides[key] = str(value)
+    if options.port is not None or options.host is not None:
+        raise ValueError(
+            "--host and --port are for a node without a file; use --override listeners="
+        )
+    return read_config(text, overrides)

@@ -157,6 +157,15 @@ class BrokerConfig:
         given = self._parsed("advertised.listeners")
         return [it for it in given if it.name not in self._controllers()]
 
+    @property
+    def advertised_controller_listeners(self) -> list[Listener]:
+        """Where other nodes reach this controller."""
+        given = (
+            self._parsed("advertised.listeners") if self.is_given("advertised.listeners") else []
+        )
+        told = {it.name: it for it in given}
+        return [told.get(it.name, it) for it in self.controller_listeners]
+
     def _parsed(self, key: str) -> list[Listener]:
         protocols = self.protocols
         return [parse_listener(text, key, protocols) for text in self[key]]

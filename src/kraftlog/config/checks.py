@@ -9,6 +9,7 @@ from kraftlog.config.keys import (
     LISTENER_PREFIX,
     TABLES,
     TOPIC,
+    base_name,
     find_broker_key,
 )
 from kraftlog.config.layers import Layers
@@ -62,7 +63,7 @@ def _find(resource_type: int, name: str) -> Key | None:
 
 
 def _fixed(key: Key) -> str | None:
-    if key.change == "" and not key.name.startswith(LISTENER_PREFIX):
+    if key.change in {"", "internal"} and not key.name.startswith(LISTENER_PREFIX):
         return f"{key.name} can't be changed while brokers run; set it in their files"
     return None
 
@@ -95,7 +96,7 @@ def _check_group(values: Mapping[str, str], layers: Layers) -> str | None:
     for name, text in values.items():
         kind, what = name.split(".", 1)
         for bound in ("min", "max"):
-            limit_name = f"group.{kind}.{bound}.{what}"
+            limit_name = f"group.{kind}.{bound}.{what.removeprefix('num.')}"
             if find_broker_key(limit_name) is None:
                 continue
             limit = layers.value(limit_name)
@@ -109,10 +110,17 @@ def _check_scope(values: Mapping[str, str], *, for_all: bool) -> str | None:
     """Some keys are for one broker, some for one listener of one broker."""
     for name in values:
         key = find_broker_key(name)
-        if key is None or key.change not in {"broker", "listener"}:
-            continue
-        if key.change == "listener" and not name.startswith(LISTENER_PREFIX):
+        is_listeners = name.startswith(LISTENER_PREFIX)
+        if key is not None and key.change == "listener" and not is_listeners:
             return f"{name}: expected to be set for a listener, as listener.name.<listener>.{name}"
-        if for_all:
+        is_for_one = key is not None and key.change in {"broker", "listener"}
+        is_for_one = is_for_one or (is_listeners and base_name(name) not in _OF_ANY_LISTENER)
+        if for_all and is_for_one:
             return f"{name}: expected to be set for one broker, not for all"
     return None
+
+
+#: Keys that may be set for a listener of all brokers at once.
+_OF_ANY_LISTENER = frozenset(
+    {"max.connection.creation.rate", "max.connections", "num.network.threads"}
+)

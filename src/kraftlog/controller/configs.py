@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from kraftlog.config.checks import check, check_together, default, is_list
+from kraftlog.config.describe import describe_topic
+from kraftlog.config.keys import CLIENT_METRICS, GROUP
+from kraftlog.config.layers import Layers
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
@@ -24,14 +28,9 @@ if TYPE_CHECKING:
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _WORDS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
-#: Other resources that have configurations; their keys are not looked into here.
-CLIENT_METRICS, GROUP = 16, 32
 _TYPES = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 LONGEST_VALUE = 32767
-
-#: Where a value comes from, as answers say it.
-FROM_TOPIC, FROM_ALL_BROKERS, FROM_FILE, FROM_DEFAULT = 1, 3, 4, 5
 
 
 def decide_incremental_alter_configs(
@@ -42,7 +41,7 @@ def decide_incremental_alter_configs(
     """Each resource by itself: all of its changes, or none."""
 
     def changed(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
-        return _incremental(state, resource, context)
+        return _incremental(state, resource)
 
     records, outcomes = _alter(state, request.resources, changed, context)
     responses = [
@@ -129,7 +128,7 @@ def _refuse_resource(state: State, resource_type: int, name: str) -> Refusal | N
 
 
 def _incremental(
-    state: State, resource: incremental_alter_configs.AlterConfigsResource, context: Context
+    state: State, resource: incremental_alter_configs.AlterConfigsResource
 ) -> _Values | Refusal:
     """What each key is to be, by the operations of a request."""
     now = state.config(resource.resource_type, resource.resource_name)
@@ -148,12 +147,12 @@ def _incremental(
             values[key] = config.value
         elif operation not in _WORDS:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operation {operation}.")
-        elif not context.configs.is_list(resource.resource_type, key):
+        elif not is_list(resource.resource_type, key):
             why = f"Can't {_WORDS[operation]} to key {key} because its type is not LIST."
             return Refusal(ErrorCode.INVALID_CONFIG, why)
         else:
-            default = context.configs.default(resource.resource_type, key) or ""
-            values[key] = _edited(now.get(key, default), operation, config.value)
+            before = now.get(key, default(resource.resource_type, key) or "")
+            values[key] = _edited(before, operation, config.value)
     return values
 
 
@@ -175,9 +174,8 @@ def _records(
     refusal = _refuse_min_isr(state, resource, values) if state.elr_enabled else None
     now = state.config(*resource)
     after = {**now, **values}
-    refusal = refusal or check_configs(
-        context, resource_type, {key: value for key, value in after.items() if value is not None}
-    )
+    stand = {key: value for key, value in after.items() if value is not None}
+    refusal = refusal or check_configs(state, resource, stand, context)
     if refusal is not None:
         return refusal
     records: list[Message] = [
@@ -210,38 +208,38 @@ def _refuse_min_isr(
 
 
 def check_configs(
-    context: Context, resource_type: int, values: Mapping[str, str]
+    state: State, resource: tuple[int, str], values: Mapping[str, str], context: Context
 ) -> Refusal | None:
     """Why a resource can't be configured so."""
+    wrong = None
     for key, value in values.items():
         if len(value) > LONGEST_VALUE:
-            why = (
+            wrong = (
                 "The configuration value cannot be added because it exceeds the maximum value "
                 f"size of {LONGEST_VALUE} bytes."
             )
-            return Refusal(ErrorCode.INVALID_CONFIG, why)
-        wrong = context.configs.check(resource_type, key, value)
-        if wrong is not None:
-            return Refusal(ErrorCode.INVALID_CONFIG, wrong)
-    return None
+        wrong = wrong or check(resource[0], key, value)
+    wrong = wrong or check_together(*resource, values, _layers(state, context))
+    return None if wrong is None else Refusal(ErrorCode.INVALID_CONFIG, wrong)
+
+
+def _layers(state: State, context: Context) -> Layers:
+    """What stands below a topic's own; brokers are taken to be configured as this node."""
+    return Layers(context.static, state.config(BROKER, ALL_BROKERS))
 
 
 def described_configs(
     state: State, topic: CreatableTopic, context: Context
 ) -> list[CreatableTopicConfigs]:
     """All that will stand for a new topic, and where it comes from."""
-    own = {config.name: config.value for config in topic.configs}
-    layers = (
-        (own, FROM_TOPIC),
-        (state.config(BROKER, ALL_BROKERS), FROM_ALL_BROKERS),
-        (context.static, FROM_FILE),
-    )
-    described = []
-    for key in context.configs.keys(TOPIC):
-        value, source = context.configs.default(TOPIC, key), FROM_DEFAULT
-        for values, where in layers:
-            if key in values:
-                value, source = values[key], where
-                break
-        described.append(CreatableTopicConfigs(name=key, value=value, config_source=source))
-    return described
+    own = {config.name: config.value or "" for config in topic.configs}
+    return [
+        CreatableTopicConfigs(
+            name=each.name,
+            value=each.value,
+            read_only=each.read_only,
+            config_source=each.config_source,
+            is_sensitive=each.is_sensitive,
+        )
+        for each in describe_topic(own, _layers(state, context))
+    ]

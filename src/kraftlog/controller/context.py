@@ -6,26 +6,10 @@ from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Protocol
 
     from kraftlog.controller.placement import Chance
     from kraftlog.controller.sessions import Sessions
     from kraftlog.types import Now, Uuid
-
-    class Configs(Protocol):
-        """What is known of configuration keys."""
-
-        def check(self, resource_type: int, key: str, value: str, /) -> str | None:
-            """What is wrong with a value, or with the key; None: nothing."""
-
-        def is_list(self, resource_type: int, key: str, /) -> bool:
-            """Whether values can be added to it and taken from it."""
-
-        def default(self, resource_type: int, key: str, /) -> str | None:
-            """What stands where nothing is set; None: nothing does, or the key is unknown."""
-
-        def keys(self, resource_type: int, /) -> tuple[str, ...]:
-            """All keys of a resource, sorted."""
 
 
 class ControllerConfig(Value):
@@ -36,7 +20,12 @@ class ControllerConfig(Value):
     #: A broker from which nothing was heard for so long is fenced.
     session_timeout_ms: int = 9000
     delete_topics: bool = True
-    #: In how many elections at most one look for better leaders may end.
+    #: Whether and how often leadership returns to preferred leaders, by itself.
+    rebalance_leaders: bool = True
+    rebalance_interval_ms: int = 300_000
+    #: How often leaderless partitions are looked at whose topics allow unclean elections.
+    unclean_interval_ms: int = 300_000
+    #: In how many elections at most one such look may end.
     elections_at_once: int = 1000
 
 
@@ -46,7 +35,6 @@ class Context:
     __slots__ = (
         "chance",
         "config",
-        "configs",
         "new_id",
         "next_offset",
         "now",
@@ -57,14 +45,12 @@ class Context:
     def __init__(
         self,
         config: ControllerConfig,
-        configs: Configs,
         static: Mapping[str, str],
         sessions: Sessions,
         chance: Chance,
         new_id: Callable[[], Uuid],
     ) -> None:
         self.config = config
-        self.configs = configs
         #: What the node's own configuration file sets.
         self.static = static
         self.sessions = sessions

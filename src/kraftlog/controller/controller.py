@@ -16,8 +16,10 @@ from __future__ import annotations
 from importlib import import_module
 
 from kraftlog.controller.activation import activation_records
+from kraftlog.controller.brokers import decide_fence_stale
 from kraftlog.controller.context import Context
 from kraftlog.controller.decision import Decision
+from kraftlog.controller.elections import decide_balance, decide_unclean_elections
 from kraftlog.controller.sessions import Sessions
 from kraftlog.controller.state import State
 from kraftlog.value import TYPE_CHECKING
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from kraftlog.controller.context import Configs, ControllerConfig
+    from kraftlog.controller.context import ControllerConfig
     from kraftlog.controller.placement import Chance
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
@@ -36,7 +38,13 @@ if TYPE_CHECKING:
 DECISIONS = {
     ApiKey.CREATE_TOPICS: ("topics", "decide_create_topics"),
     ApiKey.DELETE_TOPICS: ("topics", "decide_delete_topics"),
-    ApiKey.CREATE_PARTITIONS: ("topics", "decide_create_partitions"),
+    ApiKey.CREATE_PARTITIONS: ("partitions", "decide_create_partitions"),
+    ApiKey.REMOVE_PARTITIONS: ("partitions", "decide_remove_partitions"),
+    ApiKey.ELECT_LEADERS: ("elections", "decide_elect_leaders"),
+    ApiKey.ALTER_PARTITION: ("isr", "decide_alter_partition"),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: ("reassignment", "decide_alter_reassignments"),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: ("reassignment", "decide_list_reassignments"),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: ("directories", "decide_assign_replicas"),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: ("configs", "decide_incremental_alter_configs"),
     ApiKey.ALTER_CONFIGS: ("configs", "decide_alter_configs"),
     ApiKey.UPDATE_FEATURES: ("features", "decide_update_features"),
@@ -55,7 +63,6 @@ class Controller:
         self,
         config: ControllerConfig,
         *,
-        configs: Configs,
         chance: Chance,
         new_id: Callable[[], Uuid],
         static: Mapping[str, str],
@@ -65,7 +72,9 @@ class Controller:
         self.active = False
         #: The last offset that was proposed while this node leads.
         self._proposed_to = -1
-        self._context = Context(config, configs, static, self.sessions, chance, new_id)
+        #: What is done at intervals while active: when next, what, and how often.
+        self._routines: dict[str, tuple[int, Callable[[State, int], list[Message]], int]] = {}
+        self._context = Context(config, static, self.sessions, chance, new_id)
         self._decisions: dict[int, Callable[[State, Any, Context], Decision]] = {}
 
     # The log -------------------------------------------------------------------------------------
@@ -88,6 +97,13 @@ class Controller:
         self.active = True
         alive = [(b.id, b.epoch) for b in self.state.brokers.values() if not b.fenced]
         self.sessions.begin(alive, now.monotonic_ms)
+        config, at = self._context.config, now.monotonic_ms
+        self._routines = {}
+        if config.rebalance_leaders:
+            interval_ms = config.rebalance_interval_ms
+            self._routines["balance"] = (at + interval_ms, decide_balance, interval_ms)
+        interval_ms = config.unclean_interval_ms
+        self._routines["unclean"] = (at + interval_ms, decide_unclean_elections, interval_ms)
         return Decision(activation_records(self.state, bootstrap, self._context.static), None)
 
     def resign(self) -> None:
@@ -115,17 +131,28 @@ class Controller:
 
     def poll(self, now: Now, next_offset: int) -> Decision | None:
         """Something that is due by itself; to be asked again until nothing is."""
-        from kraftlog.controller.brokers import decide_fence_stale
-
         if not self.active:
             return None
         self._context.now = now
         self._context.next_offset = next_offset
-        return decide_fence_stale(self.state, self._context)
+        if self.sessions.stale(now.monotonic_ms) is not None:
+            return decide_fence_stale(self.state, self._context)
+        for name, (due, decide, interval_ms) in self._routines.items():
+            if due <= now.monotonic_ms:
+                self._routines[name] = (now.monotonic_ms + interval_ms, decide, interval_ms)
+                records = decide(self.state, self._context.config.elections_at_once)
+                if len(records) == self._context.config.elections_at_once:
+                    self._routines[name] = (now.monotonic_ms, decide, interval_ms)
+                return Decision(records, None)
+        return None
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""
-        return self.sessions.deadline() if self.active else None
+        if not self.active:
+            return None
+        dues = [due for due, _, _ in self._routines.values()]
+        session = self.sessions.deadline()
+        return min(dues if session is None else [session, *dues], default=None)
 
     def broker_is_gone(self, broker_id: int) -> None:
         """Its connection ended and a new one was refused: that is proof, and no session counts."""

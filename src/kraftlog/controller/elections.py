@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from kraftlog.controller.partition_change import Wanted, partition_change, without
+from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision
+from kraftlog.controller.partition_change import Election, Wanted, partition_change, without
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import NO_LEADER
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.elect_leaders import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from kraftlog.controller.context import Context
     from kraftlog.controller.index import Keys
     from kraftlog.controller.state import State
+    from kraftlog.metadata.values import PartitionKey
     from kraftlog.types import Uuid
+    from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
     from kraftlog.wire.schema import Message
 
 
@@ -59,6 +70,102 @@ def _take_out(
         partition = state.partitions[key]
         wanted = Wanted(isr=without(partition.isr, (broker_id,)), unclean=unclean)
         change = partition_change(state, partition, wanted, alive)
+        if change is not None:
+            changes.append(change)
+    return changes
+
+
+# ElectLeaders ------------------------------------------------------------------------------------
+
+#: Kinds of elections, as requests name them.
+PREFERRED, UNCLEAN = 0, 1
+_ELECTIONS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
+
+
+def decide_elect_leaders(
+    state: State,
+    request: ElectLeadersRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    """The partitions that are named, or all that are not led as they should be."""
+    election = request.election_type
+    if election not in _ELECTIONS:
+        refused = ElectLeadersResponse(
+            error_code=ErrorCode.INVALID_REQUEST, replica_election_results=()
+        )
+        return Decision([], refused)
+    if request.topic_partitions is None:
+        named = _to_be_led_otherwise(state, election)
+    else:
+        named = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    records: list[Message] = []
+    topics = []
+    for name, partitions in named:
+        results = [_elect(state, name, index, election, records) for index in partitions]
+        topics.append(ReplicaElectionResult(topic=name, partition_result=results))
+    if len(records) > RECORDS_IN_BATCH:
+        refused = ElectLeadersResponse(error_code=TOO_LARGE.code, replica_election_results=())
+        return Decision([], refused)
+    response = ElectLeadersResponse(error_code=ErrorCode.NONE, replica_election_results=topics)
+    return Decision(records, response)
+
+
+def _to_be_led_otherwise(state: State, election: int) -> list[tuple[str, Sequence[int]]]:
+    """Whoever asks for all is not told of those that need no election."""
+    keys = state.index.imbalanced if election == PREFERRED else state.index.leaderless
+    by_topic: dict[str, list[int]] = {}
+    for topic_id, index in sorted(keys):
+        by_topic.setdefault(state.topics[topic_id].name, []).append(index)
+    return list(by_topic.items())
+
+
+def _elect(
+    state: State, name: str, index: int, election: int, records: list[Message]
+) -> PartitionResult:
+    topic = state.topic_named(name)
+    partition = None if topic is None else state.partitions.get((topic.id, index))
+    if partition is None:
+        what = f"topic as {name}" if topic is None else f"partition as {name}-{index}"
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return PartitionResult(partition_id=index, error_code=code, error_message=f"No such {what}")
+    if election == PREFERRED:
+        needless = partition.leader == partition.replicas[0]
+        code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    else:
+        needless = partition.leader != NO_LEADER
+        code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    if needless:
+        code = ErrorCode.ELECTION_NOT_NEEDED
+    else:
+        change = partition_change(state, partition, Wanted(election=_ELECTIONS[election]))
+        if change is not None:
+            records.append(change)
+            code = ErrorCode.NONE
+    return PartitionResult(partition_id=index, error_code=code)
+
+
+# By itself ---------------------------------------------------------------------------------------
+
+
+def decide_balance(state: State, at_most: int) -> list[Message]:
+    """Leadership returns to preferred leaders that can lead again."""
+    wanted = Wanted(election=Election.PREFERRED)
+    return _change_some(state, state.index.imbalanced, wanted, at_most)
+
+
+def decide_unclean_elections(state: State, at_most: int) -> list[Message]:
+    """Partitions without a leader get one where their topic has rather less data than none."""
+    return _change_some(state, state.index.leaderless, Wanted(), at_most)
+
+
+def _change_some(
+    state: State, keys: Iterable[PartitionKey], wanted: Wanted, at_most: int
+) -> list[Message]:
+    changes: list[Message] = []
+    for key in sorted(keys):
+        if len(changes) == at_most:
+            break
+        change = partition_change(state, state.partitions[key], wanted)
         if change is not None:
             changes.append(change)
     return changes

@@ -44,11 +44,6 @@ class State(Image):
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._undoings: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
 
-    def maps(self) -> dict[str, dict[Any, Any]]:
-        held = super().maps()
-        del held["colliding"]
-        return held
-
     # Proposing -----------------------------------------------------------------------------------
 
     def proposed(self, records: Iterable[Message], last_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""CreateTopics, DeleteTopics, CreatePartitions, RemovePartitions."""
+"""CreateTopics and DeleteTopics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from kraftlog.metadata.snapshot import partition_record
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.messages import create_partitions as partitions_api
 from kraftlog.wire.messages import create_topics as topics_api
 from kraftlog.wire.messages import delete_topics as deletion_api
 from kraftlog.wire.messages.metadata_records import (
@@ -99,7 +98,7 @@ class _NewTopic:
 def _new_topic(
     state: State, topic: topics_api.CreatableTopic, created: dict[str, str], context: Context
 ) -> _NewTopic | Refusal:
-    refusal = _refuse_name(state, topic.name, created) or _refuse_configs(topic, context)
+    refusal = _refuse_name(state, topic.name, created) or _refuse_configs(state, topic, context)
     if refusal is not None:
         return refusal
     placement = _placement(state, topic, context)
@@ -113,7 +112,7 @@ def _new_topic(
         )
         for config in topic.configs
     ]
-    new = _new_partitions(state, topic_id, 0, placement, manual=bool(topic.assignments))
+    new = new_partitions(state, topic_id, 0, placement, manual=bool(topic.assignments))
     if isinstance(new, Refusal):
         return new
     result = topics_api.CreatableTopicResult(
@@ -160,13 +159,15 @@ def invalid_name(name: str) -> str | None:
     return None
 
 
-def _refuse_configs(topic: topics_api.CreatableTopic, context: Context) -> Refusal | None:
+def _refuse_configs(
+    state: State, topic: topics_api.CreatableTopic, context: Context
+) -> Refusal | None:
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
         why = f"Null value not supported for topic configs: {','.join(unset)}"
         return Refusal(ErrorCode.INVALID_CONFIG, why)
     values = {config.name: config.value or "" for config in topic.configs}
-    return check_configs(context, TOPIC, values)
+    return check_configs(state, (TOPIC, topic.name), values, context)
 
 
 # Where the partitions go -------------------------------------------------------------------------
@@ -246,7 +247,7 @@ def refuse_assignment(
     return None
 
 
-def _new_partitions(
+def new_partitions(
     state: State, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
 ) -> list[PartitionRecord] | Refusal:
     """Each led by its first replica that is alive, in sync with all that are."""
@@ -345,85 +346,3 @@ def _find(state: State, name: str | None, topic_id: Uuid) -> TopicImage | Refusa
 UNKNOWN_TOPIC = Refusal(
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
 )
-
-
-# More partitions ---------------------------------------------------------------------------------
-
-
-def decide_create_partitions(
-    state: State, request: partitions_api.CreatePartitionsRequest, context: Context
-) -> Decision:
-    """More partitions, never fewer (V11)."""
-    names = [topic.name for topic in request.topics]
-    records: list[Message] = []
-    results = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
-        made: list[PartitionRecord] | Refusal
-        if names.count(topic.name) > 1:
-            made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        else:
-            made = _more_partitions(state, topic, context)
-        refusal = made if isinstance(made, Refusal) else None
-        if not isinstance(made, Refusal):
-            if len(records) + len(made) > RECORDS_IN_BATCH:
-                refusal = TOO_LARGE
-            else:
-                records += made
-        results.append(
-            partitions_api.CreatePartitionsTopicResult(
-                name=topic.name,
-                error_code=refusal.code if refusal else ErrorCode.NONE,
-                error_message=refusal.message if refusal else None,
-            )
-        )
-    response = partitions_api.CreatePartitionsResponse(results=results)
-    return Decision([] if request.validate_only else records, response)
-
-
-def _more_partitions(
-    state: State, asked: partitions_api.CreatePartitionsTopic, context: Context
-) -> list[PartitionRecord] | Refusal:
-    topic = state.topic_named(asked.name)
-    if topic is None:
-        return UNKNOWN_TOPIC
-    has = topic.partition_count
-    more = asked.count - has
-    if more == 0:
-        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
-    if more < 0:
-        why = (
-            f"The topic {topic.name} currently has {has} partition(s); {asked.count} "
-            "would not be an increase."
-        )
-        return Refusal(ErrorCode.INVALID_PARTITIONS, why)
-    if more > RECORDS_IN_BATCH:
-        return TOO_LARGE
-    placement = _more_placed(state, topic, asked, context)
-    if isinstance(placement, Refusal):
-        return placement
-    manual = asked.assignments is not None
-    return _new_partitions(state, topic.id, has, placement, manual=manual)
-
-
-def _more_placed(
-    state: State,
-    topic: TopicImage,
-    asked: partitions_api.CreatePartitionsTopic,
-    context: Context,
-) -> Placement | Refusal:
-    more = asked.count - topic.partition_count
-    replicas = len(state.partitions[topic.id, 0].replicas)
-    if asked.assignments is None:
-        return place(state.brokers.values(), more, replicas, context.chance)
-    if len(asked.assignments) != more:
-        why = (
-            f"Attempted to add {more} additional partition(s), but only "
-            f"{len(asked.assignments)} assignment(s) were specified."
-        )
-        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    placement = [tuple(assignment.broker_ids) for assignment in asked.assignments]
-    for assigned in placement:
-        refusal = refuse_assignment(state, assigned, replicas)
-        if refusal is not None:
-            return refusal
-    return placement

@@ -61,8 +61,8 @@ class VoterSet(Value):
         voter = self.voter(key.id)
         if voter is None:
             return False
-        known = voter.key.directory_id
-        return NULL_UUID in {known, key.directory_id} or known == key.directory_id
+        known, theirs = voter.key.directory_id, key.directory_id
+        return known == theirs or known == NULL_UUID or theirs == NULL_UUID  # noqa: PLR1714 - often asked
 
     def with_voter(self, added: Voter) -> VoterSet:
         others = [voter for voter in self.voters if voter.key.id != added.key.id]
@@ -97,6 +97,19 @@ class VoterHistory:
     def latest_offset(self) -> int:
         """Where the set in force stands in the log; -1 if it came from elsewhere."""
         return self.entries[-1][0] if self.entries else -1
+
+    @property
+    def before_latest(self) -> VoterSet:
+        """The last set with other members than the one in force.
+
+        What is known before the first record of a log is configuration, and never was in force if
+        that record says otherwise.
+        """
+        members = self.latest.voters
+        for _, voters in reversed(self.entries):
+            if voters.voters != members:
+                return voters
+        return self.latest if self.entries and self.entries[0][0] == 0 else self.base
 
     def append(self, offset: int, voters: VoterSet) -> None:
         assert offset > self.latest_offset, "voter sets come in the order of the log"

@@ -82,12 +82,12 @@ class Image:
 
     def maps(self) -> dict[str, dict[Any, Any]]:
         """All of them by name: two images are the same when these are."""
-        return {name: held for name, held in vars(self).items() if isinstance(held, dict)}
+        return {name: getattr(self, name) for name in MAP_NAMES}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Image):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in vars(Image()))
+        return self.maps() == other.maps()
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
@@ -170,6 +170,8 @@ def _forget_transaction(image: Image) -> list[Message]:
         image.drop(image.held_back, number)
     return said
 
+
+MAP_NAMES = tuple(vars(Image()))
 
 _OF_TRANSACTIONS: dict[type[Message], Any] = {
     BeginTransactionRecord: _begin_transaction,

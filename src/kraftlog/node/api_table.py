@@ -31,9 +31,9 @@ class Served(Value):
     last: int
 
 
-def _whole(key: int) -> Served:
+def _whole(key: int, handled_by: str = "") -> Served:
     api = APIS[key]
-    return Served(key, api.module, api.first, api.last)
+    return Served(key, handled_by or api.module, api.first, api.last)
 
 
 SERVED = {
@@ -46,10 +46,30 @@ SERVED = {
         _whole(ApiKey.LIST_OFFSETS),
         _whole(ApiKey.METADATA),
         _whole(ApiKey.API_VERSIONS),
+        _whole(ApiKey.VOTE, "quorum"),
+        _whole(ApiKey.BEGIN_QUORUM_EPOCH, "quorum"),
+        _whole(ApiKey.END_QUORUM_EPOCH, "quorum"),
+        _whole(ApiKey.FETCH_SNAPSHOT, "quorum"),
+        _whole(ApiKey.CREATE_TOPICS, "cluster"),
+        _whole(ApiKey.DELETE_TOPICS, "cluster"),
+        _whole(ApiKey.CREATE_PARTITIONS, "cluster"),
+        _whole(ApiKey.INCREMENTAL_ALTER_CONFIGS, "cluster"),
+        _whole(ApiKey.ALTER_CONFIGS, "cluster"),
+        _whole(ApiKey.UPDATE_FEATURES, "cluster"),
+        _whole(ApiKey.UNREGISTER_BROKER, "cluster"),
+        _whole(ApiKey.BROKER_REGISTRATION, "cluster"),
+        _whole(ApiKey.BROKER_HEARTBEAT, "cluster"),
+        _whole(ApiKey.CONTROLLER_REGISTRATION, "cluster"),
+        _whole(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster"),
     )
 }
 
 _handlers: dict[int, Handler] = {}
+
+
+def served_on(listener: int) -> list[Served]:
+    """What is told on a listener of this kind (BROKER or CONTROLLER): Kafka's own APIs."""
+    return [s for s in SERVED.values() if APIS[s.key].listeners & listener]
 
 
 def handler(key: int) -> Handler:

@@ -3,19 +3,35 @@
 Two doors. Control traffic comes in by `handle` and leaves as effects. Requests come in by
 `request`; what they do to partitions goes on the flat list `turn`, which the host writes and
 empties once per turn of its loop, reporting back by `written` or `write_failed`.
+
+Its parts are cores: the quorum of the metadata (`quorum`), what governs the cluster while this
+node leads that quorum, and the partitions. What the cluster is, `image` says, and only replayed
+records change it.
 """
 
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
-from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog
+from kraftlog.effects import (
+    LogFailed,
+    LogFlushed,
+    LogOpened,
+    PeerAnswered,
+    PeerSilent,
+)
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.metadata.changes import PartitionChanged
+from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.errands import LINE as ERRANDS
+from kraftlog.node.errands import Errands
+from kraftlog.node.following import follow
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
@@ -24,6 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.node.config import NodeConfig, RecoveredMetadata
+    from kraftlog.node.governing import Governing
+    from kraftlog.node.membership import Membership
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -33,17 +52,12 @@ if TYPE_CHECKING:
 WAITING_UNTIDIED = 1024
 
 
-class NodeConfig(Value):
-    """Who this node is."""
-
-    node_id: int
-    cluster_id: str
-
-
 class Node:
     """The whole of a broker that decides. Its parts are the cores; this only connects them."""
 
-    def __init__(self, config: NodeConfig, logs: LogReader) -> None:
+    def __init__(
+        self, config: NodeConfig, logs: LogReader, metadata: RecoveredMetadata, now: Now
+    ) -> None:
         self.config = config
         self.logs = logs
         self.image = Image()
@@ -56,53 +70,144 @@ class Node:
         self._waiting: list[tuple[int, int, Any]] = []
         self._tidy_at = WAITING_UNTIDIED
         self._numbers = 0
+        me = ReplicaKey(config.node_id, config.directory_id)
+        core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
+        settings = config.settings
+        self.quorum = QuorumDriver(
+            core,
+            self,
+            self._effects.append,
+            applied=metadata.applied,
+            request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+        )
+        self.governing = self._make_governing() if settings.is_controller else None
+        self.errands = Errands(self.quorum, self.governing, self._effects.append)
+        self.membership = self._make_membership() if settings.is_broker else None
+        self.replay(metadata.snapshot, metadata.applied - 1)
+        self.quorum.start(now)
+
+    def _make_governing(self) -> Governing:
+        from kraftlog.controller.context import ControllerConfig
+        from kraftlog.controller.controller import Controller
+        from kraftlog.node.governing import Governing
+
+        config, settings = self.config, self.config.settings
+        controller = Controller(
+            ControllerConfig(
+                node_id=config.node_id,
+                cluster_id=config.cluster_id,
+                default_partitions=settings.num_partitions,
+                default_replication_factor=settings.default_replication_factor,
+                session_timeout_ms=settings.broker_session_timeout_ms,
+                delete_topics=settings.delete_topic_enable,
+            ),
+            chance=config.chance,
+            new_id=config.new_id,
+            static=settings.texts,
+        )
+        return Governing(controller, self.quorum)
+
+    def _make_membership(self) -> Membership:
+        from kraftlog.node.membership import Membership
+
+        config, settings = self.config, self.config.settings
+        return Membership(
+            broker_id=config.node_id,
+            cluster_id=config.cluster_id,
+            incarnation=config.new_id(),
+            directory_id=config.directory_id,
+            addresses=config.addresses,
+            rack=settings.broker_rack,
+            heartbeat_ms=settings.broker_heartbeat_interval_ms,
+            errands=self.errands,
+            applied=lambda: self.quorum.applied,
+        )
 
     # The control door ----------------------------------------------------------------------------
 
-    def replay(self, records: Iterable[Message]) -> None:
+    def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
+        records = list(records)
+        if self.governing is not None:
+            self.governing.replayed(records, last_offset)
         for record in records:
             for change in self.image.replay(record):
-                if isinstance(change, PartitionChanged) and change.after is not None:
-                    self._follow(change.after.key)
+                follow(self, change)
 
-    def _follow(self, key: tuple[Uuid, int]) -> None:
-        """Become what the image says this node is for a partition."""
-        image = self.image.partitions[key]
-        if image.leader != self.config.node_id or key in self.partitions:
-            return
-        topic = self.image.topics[image.topic_id].name
-        log = topic, image.index
-        partition = Partition(topic, image.topic_id, image.index, log)
-        self.partitions[key] = self.by_log[log] = partition
-        self._effects.append(OpenLog(log, image.topic_id))
+    def reload(self, records: Iterable[Message], last_offset: int) -> None:
+        """A snapshot has taken the place of everything that was replayed before."""
+        self.image = Image()
+        self.replay(records, last_offset)
 
-    def handle(self, message: Any, now: Now) -> None:  # noqa: ARG002 - the contract of every core
+    def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
+        """The quorum has another leader, or none (-1)."""
+        if self.governing is not None:
+            self.governing.end()
+        if self.membership is not None:
+            self.membership.soon()
+
+    def leads(self, epoch: int, now: Now) -> None:
+        """This node leads the quorum and has replayed all there was before: it governs now."""
+        if self.governing is not None:
+            self.governing.begin(epoch, now)
+        if self.membership is not None:
+            self.membership.soon()
+
+    def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         if isinstance(message, LogOpened):
-            partition = self.by_log[message.log]
-            image = self.image.partitions[partition.topic_id, partition.index]
-            partition.lead(image.leader_epoch, message.start, message.end)
+            partition = self.by_log.get(message.log)
+            if partition is not None:
+                partition.opened(message.start, message.end)
+                self._wake(partition)
         elif isinstance(message, LogFailed):
-            self.write_failed(self.by_log[message.log])
-        elif not isinstance(message, LogFlushed):
-            raise TypeError(f"a node knows no {type(message).__name__}")
+            partition = self.by_log.get(message.log)
+            if partition is not None:
+                self.write_failed(partition)
+        elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
+            response = message.response if isinstance(message, PeerAnswered) else None
+            self.errands.answered(message.number, response, now)
+        elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
+            self.quorum.handle(message, now)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients may come."""
+        return self.membership is None or not self.membership.is_fenced
+
+    def emit(self, effect: Any) -> None:
+        self._effects.append(effect)
+
+    @property
+    def has_effects(self) -> bool:
+        return bool(self._effects)
 
     def take_effects(self) -> list[Any]:
-        taken, self._effects = self._effects, []
+        taken = self._effects[:]
+        self._effects.clear()
         return taken
 
     def poll(self, now: Now) -> None:
         """Do what is due."""
+        self.quorum.poll(now)
+        if self.governing is not None:
+            self.governing.poll(now)
+        if self.membership is not None:
+            self.membership.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
-            heappop(self._waiting)[2].expire(self)
+            heappop(self._waiting)[2].expire(self, now)
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""
         waiting = self._waiting
         while waiting and waiting[0][2].done:
             heappop(waiting)
-        return waiting[0][0] if waiting else None
+        due = [waiting[0][0]] if waiting else []
+        for part in (self.quorum, self.governing, self.membership):
+            at = part.deadline() if part is not None else None
+            if at is not None:
+                due.append(at)
+        return min(due, default=None)
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
@@ -123,7 +228,7 @@ class Node:
         slot.client_id = head.client_id
         slot.version = head.version
         served = SERVED.get(head.api_key)
-        if served is None:
+        if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
         if not api.first <= head.version <= api.last:
@@ -172,8 +277,13 @@ class Node:
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
         """Nobody is told that what could not be written was. A full disk is no reason to go."""
-        for _, slot, told in partition.failed(stays_online=stays_online):
-            told.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        partition.failed(stays_online=stays_online)
+        self.drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def drop_waiting(self, partition: Partition, code: int) -> None:
+        """Who waits for this partition is told that it waits in vain."""
+        for _, slot, told in partition.take_waiting():
+            told.error_code = code
             told.base_offset = -1
             self._one_done(slot)
         self._wake(partition)

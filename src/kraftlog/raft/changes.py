@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kraftlog.raft.roles.leader import Leader
 
 VOTERS_SIZE = 200
+#: The timer of a leader that waits for somebody who can take over.
+LEAVE = "leave"
 
 
 def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...] | None) -> int:
@@ -97,6 +99,7 @@ def _change(core: RaftCore, leader: Leader, slot: Any, voters: VoterSet) -> int:
 
 def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
     """From now on these vote, here; and wherever else the record arrives."""
+    core.timers.pop(LEAVE, None)  # it may stay now
     leader.append(core, 1, VOTERS_SIZE, ("voters", voters), voters)
     leader.voters_changed(core)
 
@@ -120,9 +123,9 @@ def step(core: RaftCore, leader: Leader) -> None:
     else:
         others = [v for v in surplus if v != core.me.id]
         if others:
-            append_voters(core, leader, voters.without(others[0]))
+            append_voters(core, leader, voters.without(_first_to_go(core, leader, others)))
         else:
-            leader.hand_over(core)  # R5: whoever leads next removes this one
+            leader.leave_last(core)  # R5: whoever leads next removes this one
 
 
 def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int]) -> Voter | None:
@@ -138,6 +141,17 @@ def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int]) -> Voter
         if leader.progress.is_caught_up(keys[0], core.now, core.config.fetch_timeout_ms):
             found.append((-leader.progress.of(keys[0]).end_offset, target, keys[0]))
     return Voter(min(found, key=_rank)[2]) if found else None
+
+
+def _first_to_go(core: RaftCore, leader: Leader, surplus: list[int]) -> int:
+    """Somebody who is silent, if there is one: a majority of those that are left must be there."""
+
+    def rank(voter_id: int) -> tuple[bool, int]:
+        heard = leader.progress.of_voter(core.log.voter_set, voter_id)
+        lately = core.now.monotonic_ms - core.config.fetch_timeout_ms
+        return heard is not None and heard.fetched_at > lately, voter_id
+
+    return min(surplus, key=rank)
 
 
 def _rank(found: tuple[int, int, ReplicaKey]) -> tuple[int, int]:

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
 
-#: Roles that a replica keeps although it votes no more: a leader stays until its removal is
-#: committed, and until it has told its successors.
+#: Roles that a replica keeps although it may stand no more: a leader that was removed stays until
+#: it has told its successors.
 STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
@@ -242,6 +242,18 @@ class RaftCore:
         return self.log.voter_set.holds(self.me)
 
     @property
+    def may_stand(self) -> bool:
+        """Whether it votes, or did before a removal that is not known to be committed.
+
+        Its log may be the only one that holds this removal and what comes before: then nobody else
+        could be elected. It does not count itself (Ongaro's thesis, 4.2.2).
+        """
+        voters = self.log.voters
+        return self.is_voter or (
+            voters.latest_offset >= self.log.high_watermark and voters.before_latest.holds(self.me)
+        )
+
+    @property
     def others(self) -> list[int]:
         """The ids of the other voters."""
         return [voter_id for voter_id in self.log.voter_set.ids if voter_id != self.me.id]
@@ -257,9 +269,9 @@ class RaftCore:
 
     def settle_voters(self) -> None:
         """The voter set in force may have changed: become, or cease to be, an observer."""
-        if self.is_voter and self.role.name == quorum.OBSERVER:
+        if self.may_stand and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
-        elif not self.is_voter and self.role.name not in STAYS:
+        elif not self.may_stand and self.role.name not in STAYS:
             self.become(quorum.OBSERVER)
 
     # Messages ------------------------------------------------------------------------------------
@@ -347,7 +359,7 @@ class RaftCore:
         """
         self.now = now
         role = self.role
-        if not isinstance(role, Leader):
+        if not isinstance(role, Leader) or changes.LEAVE in self.timers:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if epoch not in {-1, self.election.epoch}:
             return ErrorCode.FENCED_LEADER_EPOCH

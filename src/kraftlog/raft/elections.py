@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def role_at_start(core: RaftCore) -> str:
     """What a replica is after a restart, by what it had promised (Q8)."""
     election = core.election
-    if not core.is_voter:
+    if not core.may_stand:
         if election.leader_id == core.me.id:
             core.election = election.replace(leader_id=-1)
         return quorum.OBSERVER
@@ -53,7 +53,7 @@ def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
 
 def become_in(core: RaftCore, election: ElectionState) -> None:
     """The role that an election state gives somebody who does not stand."""
-    if not core.is_voter:
+    if not core.may_stand:
         core.become(quorum.OBSERVER, election)
     elif election.leader_id >= 0:
         core.become(quorum.FOLLOWER, election)

@@ -33,7 +33,7 @@ def fetch_from(core: RaftCore, peer: int) -> None:
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )
-    unflushed = core.is_voter and log.flushed < log.end
+    unflushed = core.may_stand and log.flushed < log.end
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
@@ -85,8 +85,11 @@ def advance(core: RaftCore, high_watermark: int) -> None:
     log = core.log
     known = min(high_watermark, log.end)
     if known > log.high_watermark:
+        passed_voters = log.high_watermark <= log.voters.latest_offset < known
         log.high_watermark = known
         core.effect(Committed(known))
+        if passed_voters:
+            core.settle_voters()  # its own removal may be committed now
         cluster_id = log.voters.committed(known).cluster_id
         if core.cluster_id is None and cluster_id is not None:
             core.cluster_id = cluster_id

@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.logstate.voters import ReplicaKey, VoterHistory, VoterSet
     from kraftlog.raft.messages import Asked
     from kraftlog.types import Now
 
@@ -116,15 +116,26 @@ class ProgressTable:
             and now.monotonic_ms - progress.fetched_at < within_ms
         )
 
-    def majority_end(self, voters: VoterSet, me: ReplicaKey, my_end: int) -> int:
-        """The largest offset that a majority of the voters has reached; -1: unknown."""
-        ends = []
-        for voter_id in voters.ids:
+    def majority_end(self, history: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
+        """The largest offset that a majority of the voters has on disk; -1: unknown.
+
+        An observer acknowledges nothing: it fetches on before its disk is done. So a newcomer
+        counts only once it has fetched beyond the record that made it a voter, still uncommitted
+        as it lies behind the high watermark `mark`; from then on it knows.
+        """
+        voters, ends = history.latest, []
+        change = history.latest_offset
+        before = history.committed(mark) if change >= mark else None
+        for voter in voters.voters:
+            voter_id = voter.key.id
             if voter_id == me.id:
                 ends.append(my_end)
-            else:
-                progress = self.of_voter(voters, voter_id)
-                ends.append(progress.end_offset if progress else UNKNOWN)
+                continue
+            progress = self.of_voter(voters, voter_id)
+            end = progress.end_offset if progress else UNKNOWN
+            if before is not None and end <= change and before.voter(voter_id) is None:
+                end = UNKNOWN
+            ends.append(end)
         return sorted(ends, reverse=True)[voters.majority - 1]
 
     def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:

@@ -43,7 +43,9 @@ class Partition:
         "fetches",
         "high_watermark",
         "index",
+        "is_open",
         "leader_epoch",
+        "leads",
         "log",
         "online",
         "pending",
@@ -59,6 +61,9 @@ class Partition:
         self.index = index
         self.log = log
         self.leader_epoch = -1
+        self.leads = False
+        self.is_open = False
+        #: Whether requests are served: this broker leads, and the log can be written.
         self.online = False
         self.start = 0
         #: The next offset to assign, and the one up to which the host has written.
@@ -72,12 +77,23 @@ class Partition:
         #: Fetches that wait for the high watermark to move.
         self.fetches: dict[Any, None] = {}
 
-    def lead(self, leader_epoch: int, start: int, end: int) -> None:
-        """The log is open and this broker leads: from here on requests are served."""
-        self.leader_epoch = leader_epoch
+    def opened(self, start: int, end: int) -> None:
+        """The log is there, with these offsets."""
         self.start = start
         self.end = self.written_end = self.high_watermark = end
-        self.online = True
+        self.is_open = True
+        self.online = self.leads
+
+    def lead(self, leader_epoch: int) -> None:
+        """This broker leads; once the log is open, requests are served."""
+        self.leader_epoch = leader_epoch
+        self.leads = True
+        self.online = self.is_open
+
+    def resign(self, leader_epoch: int) -> None:
+        """Another leads in this epoch, or nobody."""
+        self.leader_epoch = leader_epoch
+        self.leads = self.online = False
 
     def append(self, header: BatchHeader, batch: memoryview, turn: list[Append]) -> int:
         """Take on a valid batch: give it its offsets, in place. Returns its base offset."""
@@ -99,11 +115,15 @@ class Partition:
         self.written_end = self.high_watermark = end
         return self._released(end)
 
-    def failed(self, *, stays_online: bool) -> list[tuple[int, Any, Any]]:
-        """A write failed: nothing assigned since the last good one is real. Gives all who wait."""
+    def failed(self, *, stays_online: bool) -> None:
+        """A write failed: nothing assigned since the last good one is real."""
         self.online = self.online and stays_online
+        self.is_open = self.is_open and stays_online
         self.pending = None
         self.end = self.written_end
+
+    def take_waiting(self) -> list[tuple[int, Any, Any]]:
+        """All who wait for a write."""
         waiting = list(self.acks)
         self.acks.clear()
         return waiting

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import LogFailed, LogFlushed, LogOpened, OpenLog, Reply
+from kraftlog.effects import DeleteLog, LogFailed, LogFlushed, LogOpened, OpenLog, Reply
 from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
+from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
 from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.ports.files import Files
     from kraftlog.ports.lane import Lane
+    from kraftlog.ports.peers import Peers
     from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.recovery import Opening
@@ -40,12 +43,18 @@ class Runner:
     """One node's hands. `say` gets a line for people."""
 
     def __init__(
-        self, files: Files, directory: LogDirectory, lane: Lane, say: Callable[[str], None]
+        self,
+        files: Files,
+        directory: LogDirectory,
+        lane: Lane,
+        peers: Peers,
+        say: Callable[[str], None],
     ) -> None:
         self.directory = directory
         self.logs = Logs(files, directory)
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
+        self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, self._tell)
         self._care = Care(files, directory, lane, self._flushes, say)
         self._node: Node | None = None
         self._said_offline = False
@@ -55,7 +64,9 @@ class Runner:
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
+            DeleteLog: self._delete,
             Reply: self._reply,
+            **self._quorum.carry_out,
         }
 
     @property
@@ -74,6 +85,7 @@ class Runner:
             for effect in effects:
                 self._carry_out[type(effect)](effect, now)
         self._go_on_opening(now)
+        self._quorum.go_on_reading(now)
         self._care.take(self.node, now)
         self._flushes.start(now)
         failure = self.directory.disk.failure
@@ -88,7 +100,7 @@ class Runner:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do even if nobody asks for anything."""
-        return bool(self._openings)
+        return bool(self._openings or self._quorum.reads)
 
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""
@@ -157,6 +169,15 @@ class Runner:
         self._say(str(error))
         self.node.handle(LogFailed(effect.log, str(error)), now)
 
+    def _delete(self, effect: DeleteLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+        name = effect.log
+        self._openings = deque([o for o in self._openings if o[0].log != name])
+        if name in self.directory.logs or name in self.directory.unopened:
+            try:
+                self.directory.delete(name)
+            except StorageError as error:
+                self._say(str(error))
+
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         if effect.after is None:
             effect.slot.answer(effect.response)
@@ -166,6 +187,11 @@ class Runner:
     def _flushed(self, log: LogName, offset: int, now: Now) -> None:
         self.node.handle(LogFlushed(log, offset), now)
 
+    def _tell(self, report: Any, now: Now) -> None:
+        self.node.handle(report, now)
+
     def _flush_failed(self, log: LogName, error: StorageError, now: Now) -> None:
+        if log == METADATA_LOG:
+            raise NodeStoppedError(str(error)) from error
         self._say(str(error))
         self.node.handle(LogFailed(log, str(error)), now)

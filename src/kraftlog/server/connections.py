@@ -15,6 +15,7 @@ from collections import deque
 from kraftlog.errors import ProtocolError
 from kraftlog.node.slots import Slot
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import BROKER
 
 if TYPE_CHECKING:
     import socket
@@ -65,6 +66,8 @@ class Connection:
         self.fd = sock.fileno()
         self.peer = peer
         self.max_frame = max_frame
+        #: Which APIs may be asked for here: those of brokers, of controllers, or both.
+        self.listener = BROKER
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
         self.failure: OSError | None = None

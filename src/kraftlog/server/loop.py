@@ -17,11 +17,13 @@ import time
 
 from kraftlog.errors import ProtocolError
 from kraftlog.server.connections import Arena, Connection
+from kraftlog.server.peers import Peers
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
@@ -47,18 +49,18 @@ def read_clock() -> Now:
 class Server:
     """Carries one node: its sockets, its clock, its turns."""
 
-    def __init__(
-        self, node: Node, runner: Runner, lane: Lane, *, max_frame: int, max_connections: int
-    ) -> None:
-        self.node = node
-        self.runner = runner
+    def __init__(self, lane: Lane, *, max_frame: int, max_connections: int) -> None:
+        self._node: Node | None = None
+        self._runner: Runner | None = None
         self.lane = lane
         self.max_frame = max_frame
         self.max_connections = max_connections
         self.arena = Arena()
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
-        self.listeners: dict[int, socket.socket] = {}
+        #: Listening sockets, and whom each is for (BROKER, CONTROLLER or both).
+        self.listeners: dict[int, tuple[socket.socket, int]] = {}
+        self.peers = Peers(self.epoll, self._tell)
         #: When newcomers are looked at again; None while they are.
         self.full_until_ms: int | None = None
         #: Connections with something to send; each knows this list, so it stays the same one.
@@ -68,18 +70,38 @@ class Server:
         self.delayed: list[int] = []
         self.epoll.register(lane.ready_fd, EPOLLIN)
 
-    def listen(self, host: str, port: int) -> int:
-        """Open a listening socket; the port it got."""
+    @property
+    def node(self) -> Node:
+        assert self._node is not None, "a server is given its node before it runs"
+        return self._node
+
+    @property
+    def runner(self) -> Runner:
+        assert self._runner is not None, "a server is given its runner before it runs"
+        return self._runner
+
+    def carry(self, node: Node, runner: Runner) -> None:
+        self._node, self._runner = node, runner
+
+    def _tell(self, report: Any, now: Now) -> None:
+        self.node.handle(report, now)
+
+    def listen(self, host: str, port: int, serves: int) -> int:
+        """Open a listening socket for brokers' or controllers' APIs; the port it got."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setblocking(False)
         sock.bind((host, port))
         sock.listen(1024)
-        self.listeners[sock.fileno()] = sock
+        self.listeners[sock.fileno()] = sock, serves
         self.epoll.register(sock.fileno(), EPOLLIN)
         bound: int = sock.getsockname()[1]
         return bound
+
+    def addresses(self) -> list[tuple[str, int, int]]:
+        """Host, port and kind of every listener."""
+        return [(*sock.getsockname()[:2], serves) for sock, serves in self.listeners.values()]
 
     def stop_on_signals(self) -> None:
         """SIGTERM and Ctrl-C end the loop after the turn they come in."""
@@ -101,8 +123,8 @@ class Server:
         """
         try:
             self.runner.finish_turn(read_clock())
-            while self.runner.has_work and not self.stopping:
-                self.runner.finish_turn(read_clock())
+            while not (self.stopping or self.node.is_ready):
+                self.turn()
             if not self.stopping:
                 on_ready()
             while not self.stopping:
@@ -122,17 +144,24 @@ class Server:
         if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
             self._welcome()
         self.node.poll(now)
+        self.peers.expire(now)
         self.runner.finish_turn(now)
         self.arena.used = 0
+        self.peers.send(now)
         self._send()
 
     def _wait(self) -> list[tuple[int, int]]:
         if self.delayed:
             delayed, self.delayed = self.delayed, []
             return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
-        if self.runner.has_work:
+        if self.runner.has_work or self.node.has_effects:
             return self.epoll.poll(0)
-        wishes = (self.node.deadline(), self.runner.deadline(), self.full_until_ms)
+        wishes = (
+            self.node.deadline(),
+            self.runner.deadline(),
+            self.peers.deadline(),
+            self.full_until_ms,
+        )
         deadline = min([at for at in wishes if at is not None])
         return self.epoll.poll(max(deadline - read_clock().monotonic_ms, 0) / 1000)
 
@@ -141,11 +170,13 @@ class Server:
         if connection is not None:
             self._serve(connection, event, now)
         elif fd in self.listeners:
-            self._accept(self.listeners[fd], now)
+            self._accept(*self.listeners[fd], now)
+        elif self.peers.owns(fd):
+            self.peers.event(fd, event, now)
         elif fd == self.lane.ready_fd:
             self.lane.deliver(now)
 
-    def _accept(self, listener: socket.socket, now: Now) -> None:
+    def _accept(self, listener: socket.socket, serves: int, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             if len(self.connections) >= self.max_connections:
                 self._turn_away(f"there are {self.max_connections} connections already", now)
@@ -161,6 +192,7 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection = Connection(sock, f"{address[0]}:{address[1]}", self.max_frame)
             connection.stirred = self.stirred
+            connection.listener = serves
             connection.events = EPOLLIN
             self.connections[connection.fd] = connection
             self.epoll.register(connection.fd, EPOLLIN)
@@ -232,8 +264,9 @@ class Server:
 
     def _hang_up(self) -> None:
         self.full_until_ms = None
-        for listener in self.listeners.values():
+        for listener, _ in self.listeners.values():
             listener.close()
+        self.peers.close()
         for connection in list(self.connections.values()):
             self._drop(connection)
         self.lane.close()

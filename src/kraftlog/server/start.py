@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
+from socket import gethostname
 
-from kraftlog.metadata.preconfigured import preconfigured_records
-from kraftlog.node.node import Node, NodeConfig
+from kraftlog.errors import ConfigError
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.config import NodeConfig
+from kraftlog.node.membership import BrokerAddress
+from kraftlog.node.node import Node
+from kraftlog.raft.config import RaftConfig
+from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import Server, say
+from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.meta import MetaProperties, load_or_make
 from kraftlog.types import uuid_text
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import BROKER, CONTROLLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Kafka's default for socket.request.max.bytes.
-MAX_FRAME = 104_857_600
+    from kraftlog.config.broker import BrokerConfig
+
 #: Open files of logs are at most so many, and a quarter of what the process may have open.
 MAX_OPEN_LOG_FILES = 512
 #: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
@@ -28,52 +35,109 @@ MAX_OPEN_LOG_FILES = 512
 OTHER_DESCRIPTORS = 32
 
 
-class Settings(Value):
-    data: str
-    host: str
-    port: int
-    node_id: int
-    topics: dict[str, int]
-
-
-def serve(settings: Settings, ready: Callable[[str], None]) -> None:
+def serve(settings: BrokerConfig, ready: Callable[[str], None]) -> None:
     """Run a node until it is told to stop; `ready` gets one line when clients may come."""
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     lane = Lane("flush")
+    path = settings.metadata_directory
     meta = load_or_make(
         files,
-        settings.data,
+        path,
         MetaProperties(
-            cluster_id=uuid_text(os.urandom(16)),  # noqa: TID251 - this is the host
-            node_id=settings.node_id,
-            directory_id=os.urandom(16),  # noqa: TID251 - this is the host
+            cluster_id=uuid_text(_new_id()), node_id=settings.node_id, directory_id=_new_id()
         ),
     )
-    directory = LogDirectory(files, settings.data, HandleCache(files, log_files))
-    runner = Runner(files, directory, lane, say)
-    node = Node(NodeConfig(settings.node_id, meta.cluster_id), runner.logs)
-    runner.carry(node)
+    directory = LogDirectory(files, path, HandleCache(files, log_files))
     server = Server(
-        node,
-        runner,
         lane,
-        max_frame=MAX_FRAME,
+        max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
-    port = server.listen(settings.host, settings.port)
+    runner = Runner(files, directory, lane, server.peers, say)
+    addresses = _listen(server, settings)
     server.stop_on_signals()
-    node.replay(
-        preconfigured_records(
-            cluster_id=meta.cluster_id,
-            node_id=settings.node_id,
-            host=settings.host,
-            port=port,
-            topics=settings.topics,
-        )
+    metadata = open_quorum(directory, _voters(settings), say)
+    config = NodeConfig(
+        cluster_id=meta.cluster_id,
+        directory_id=meta.directory_id,
+        settings=settings,
+        raft=raft_config(settings, seed=int.from_bytes(_new_id()[:8], "big")),
+        addresses=tuple(addresses),
+        new_id=_new_id,
+        chance=_Chance(),
     )
-    server.run(on_ready=lambda: ready(f"kraftlog ready on {settings.host}:{port}"))
+    node = Node(config, runner.logs, metadata, read_clock())
+    runner.carry(node)
+    server.carry(node, runner)
+    server.run(on_ready=lambda: ready(_ready_line(server)))
+
+
+def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
+    """Open all listeners; what others are told of those for clients and brokers."""
+    ports = {}
+    for listener in settings.listeners:
+        if listener.protocol != "PLAINTEXT":
+            raise ConfigError(
+                f"listeners: {listener.name} wants {listener.protocol}; only PLAINTEXT is spoken"
+            )
+        is_controllers = listener in settings.controller_listeners
+        serves = CONTROLLER if is_controllers else BROKER
+        ports[listener.name] = server.listen(listener.host, listener.port, serves)
+    return [
+        BrokerAddress(
+            name=listener.name,
+            host=listener.host or gethostname(),
+            port=listener.port or ports[listener.name],
+        )
+        for listener in settings.advertised_listeners
+    ]
+
+
+def _voters(settings: BrokerConfig) -> VoterSet:
+    """Those of the configuration. The log and its snapshots know better, if they know any."""
+    name = settings.controller_listener_names[0]
+    static = [
+        Voter(ReplicaKey(voter.id), (Endpoint(name, voter.host, voter.port),))
+        for voter in settings.voters
+    ]
+    return VoterSet(tuple(sorted(static, key=lambda voter: voter.key.id)))
+
+
+def _ready_line(server: Server) -> str:
+    where = [f"{host}:{port}" for host, port, serves in server.addresses() if serves == BROKER]
+    where = where or [f"{host}:{port}" for host, port, _ in server.addresses()]
+    return f"kraftlog ready on {where[0]}"
+
+
+def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
+    return RaftConfig(
+        election_timeout_ms=settings.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
+        election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
+        retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        seed=seed,
+    )
+
+
+class _Chance:
+    """Chance of the operating system, for whoever decides by lot."""
+
+    def getrandbits(self, bits: int) -> int:
+        size = (bits + 7) // 8
+        return int.from_bytes(os.urandom(size), "big") >> (8 * size - bits)  # noqa: TID251 - this is the host
+
+
+def _new_id() -> bytes:
+    """A UUID of version 4, as Kafka makes them; never one that begins with a dash in text."""
+    while True:
+        raw = bytearray(os.urandom(16))  # noqa: TID251 - this is the host
+        raw[6] = raw[6] & 0x0F | 0x40
+        raw[8] = raw[8] & 0x3F | 0x80
+        if not uuid_text(bytes(raw)).startswith("-"):
+            return bytes(raw)
 
 
 def _open_already() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.simulator.sound import may_forget
 from kraftlog.simulator.strangers import send_strange_requests
 from kraftlog.value import TYPE_CHECKING
 
@@ -233,20 +234,10 @@ def old_disk(world: World, chance: Chance, for_ms: int) -> None:
 
 
 def _come_back(world: World, victim: Replica, incarnation: int, kept: int, when: int) -> None:
-    """Not before the others agreed on a leader of a newer epoch that has committed: until then a
-    majority might rest on what this disk has forgotten, and no protocol survives that."""
+    """As soon as the quorum can bear it."""
     if victim.core is not None or victim.incarnation != incarnation:
         return  # healed meanwhile
-    others = [r for r in world.replicas.values() if r is not victim]
-    leader = world.agreed_leader()
-    if (
-        world.time < when
-        or leader is None
-        or leader.core is None
-        or any(other.core is None for other in others)
-        or leader.core.election.epoch <= victim.disk.election.epoch
-        or leader.core.log.high_watermark <= leader.core.role.epoch_start  # type: ignore[attr-defined]  # it leads
-    ):
+    if world.time < when or not may_forget(world, victim, kept):
         world.at(world.time + 50, _come_back, world, victim, incarnation, kept, when)
         return
     world.saw("disk wiped" if kept == 0 else "disk went back to an old copy")

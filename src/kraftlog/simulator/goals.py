@@ -79,6 +79,7 @@ def begin(world: World) -> Iterator[Goal]:
 def heal_and_serve(world: World) -> Iterator[Goal]:
     """Everything runs and is heard: the quorum commits, converges, answers, and is still."""
     faults.heal(world)
+    world.administrator.stop()
     ends = log_end(world)
     acknowledged = world.workload.acknowledged
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
@@ -88,6 +89,7 @@ def heal_and_serve(world: World) -> Iterator[Goal]:
         lambda: world.workload.acknowledged > acknowledged,
         HEALING_MS,
     )
+    yield nothing_changes(world).replace(within_ms=HEALING_MS)
     world.workload.slow_down()
     # What was lost on the way is noticed within these times, and may still move somebody.
     yield passing(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
@@ -99,6 +101,24 @@ def heal_and_serve(world: World) -> Iterator[Goal]:
     yield passing(world.setting.raft.fetch_timeout_ms * 3 // 2 + 500)
     world.workload.stop()
     yield Goal("all logs are the same", lambda: converged(world), 5000)
+
+
+def nothing_changes(world: World) -> Goal:
+    """Every change of the voters was made or rolled back, and all know how it ended."""
+
+    def met() -> bool:
+        leader = world.agreed_leader()
+        if leader is None or not world.administrator.is_idle:
+            return False
+        assert leader.core is not None
+        log = leader.core.log
+        newest = log.voters.committed(log.high_watermark)
+        return newest.targets is None and all(
+            replica.core is not None and replica.core.log.voter_set == newest
+            for replica in world.running
+        )
+
+    return Goal("no change of the voters is under way", met, PATIENCE_MS)
 
 
 def converged(world: World) -> bool:

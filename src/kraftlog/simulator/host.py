@@ -6,27 +6,34 @@ No sockets, no threads, no waiting: bytes go in, and what is answered comes out.
 from __future__ import annotations
 
 from collections import deque
+from random import Random
 
-from kraftlog.node.node import Node, NodeConfig
+from kraftlog.config.reading import read_config
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.config import NodeConfig
+from kraftlog.node.membership import BrokerAddress
+from kraftlog.node.node import Node
 from kraftlog.node.slots import Slot
+from kraftlog.raft.config import RaftConfig
+from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import BROKER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
-
-    from kraftlog.wire.schema import Message
 
 
 class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
-    def __init__(self) -> None:
+    def __init__(self, listener: int = BROKER) -> None:
         self.slots: deque[Slot] = deque()
+        self.listener = listener
 
     def ready(self, slot: Slot) -> None:
         for piece in slot.pieces or ():
@@ -73,11 +80,34 @@ class InlineLane:
         return had_jobs
 
 
+SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:9093
+"""
+CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
+#: So many turns are enough for anything that needs no time.
+MAX_TURNS = 1000
+
+
+class NoPeers:
+    """A network with nobody in it: no node of a cluster of one asks another."""
+
+    def ask(self, ask: Any) -> None:
+        raise AssertionError(f"there is nobody to be asked: {ask}")
+
+
 class VirtualHost:
-    """One node. `now` is whatever the caller says it is."""
+    """One node, a cluster of its own. `now` is whatever the caller says it is."""
 
     def __init__(
-        self, config: NodeConfig, records: Iterable[Message], files: MemoryFiles | None = None
+        self,
+        files: MemoryFiles | None = None,
+        settings: str = SETTINGS,
+        *,
+        settled: bool = True,
     ) -> None:
         self.files = files or MemoryFiles()
         if not self.files.exists("data"):
@@ -85,18 +115,42 @@ class VirtualHost:
         self.now = Now(0, 0)
         self.said: list[str] = []
         self._lane = InlineLane()
-        self.runner = Runner(
-            self.files, LogDirectory(self.files, "data"), self._lane, self.said.append
+        self._ids = 0
+        directory = LogDirectory(self.files, "data")
+        self.runner = Runner(self.files, directory, self._lane, NoPeers(), self.said.append)
+        me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
+        metadata = open_quorum(directory, VoterSet((me,)), self.said.append)
+        config = NodeConfig(
+            cluster_id=CLUSTER_ID,
+            directory_id=b"\x01" * 16,
+            settings=read_config(settings, {})[0],
+            raft=RaftConfig(),
+            addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
+            new_id=self._new_id,
+            chance=Random(1),
         )
-        self.node = Node(config, self.runner.logs)
+        self.node = Node(config, self.runner.logs, metadata, self.now)
         self.runner.carry(self.node)
-        self.node.replay(records)
-        self.turn()
-        while self.runner.has_work:
-            self.turn()
+        if settled:
+            self.settle()
+            assert self.node.is_ready, "a cluster of one is ready without waiting for anything"
 
-    def connect(self) -> VirtualConnection:
-        return VirtualConnection()
+    def _new_id(self) -> bytes:
+        self._ids += 1
+        return self._ids.to_bytes(8, "big") + bytes([0x80, *bytes(7)])
+
+    def settle(self) -> None:
+        """Turns until there is nothing to do but to wait."""
+        for _ in range(MAX_TURNS):
+            self.turn()
+            due = self.node.deadline()
+            idle = due is None or due > self.now.monotonic_ms
+            if idle and not (self.runner.has_work or self.node.has_effects):
+                return
+        raise AssertionError("the node does not come to rest")
+
+    def connect(self, listener: int = BROKER) -> VirtualConnection:
+        return VirtualConnection(listener)
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""
@@ -106,11 +160,19 @@ class VirtualHost:
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:
+        """Turns of a loop whose disk is quick, until nothing comes back from it."""
+        self.one_turn()
+        while self._lane.deliver(self.now):
+            self.one_turn()
+
+    def one_turn(self) -> None:
         """What the server's loop does once per turn."""
         self.node.poll(self.now)
         self.runner.finish_turn(self.now)
-        while self._lane.deliver(self.now):
-            self.runner.finish_turn(self.now)
+
+    def deliver(self) -> None:
+        """What came of the jobs in the lane."""
+        self._lane.deliver(self.now)
 
     def ask(self, connection: VirtualConnection, frame: bytes) -> bytes:
         self.send(connection, frame)

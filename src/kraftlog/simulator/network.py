@@ -53,16 +53,21 @@ class Network:
         self.world.said(source, asker, body)
         kind = type(body)
         if kind is VoteAnswer:
-            self._note_vote(slot, body)
+            self._note_vote(source, slot, body)
         elif kind is FetchAnswer and body.diverging is not None:
             self.world.saw("log diverges")
         self._carry(source.id, asker.id, self._answer, (slot, source.id, body))
 
-    def _note_vote(self, slot: Slot, answer: VoteAnswer) -> None:
-        asker = slot[0].core
-        if asker is not None and not answer.granted:
+    def _note_vote(self, source: Replica, slot: Slot, answer: VoteAnswer) -> None:
+        asker, asked = slot[0].core, source.core
+        if asker is None or asked is None:
+            return
+        if not answer.granted:
             is_real = asker.role.name == "candidate"
             self.world.saw("vote refused" if is_real else "pre-vote refused")
+        if not asked.log.voter_set.holds(asker.me):
+            loyal = not answer.granted and asked.role.hears_a_leader(asked)
+            self.world.saw(f"vote of a non-voter {'refused' if loyal else 'judged'}")
 
     def _carry(
         self, source: int, target: int, act: Callable[..., None], arguments: tuple[Any, ...]

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
 CLUSTER = "cluster"
 
 
+def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
+    """A wiped disk has another directory id."""
+    return ReplicaKey(replica_id, bytes(14) + bytes([wipes, replica_id + 1]))
+
+
 class Crash(Exception):  # noqa: N818 - a process ends between two of its actions; nothing is wrong
     """Unwinds the stack of a process that is killed in the middle of what it does."""
 
@@ -59,6 +64,9 @@ class Replica:
         #: Wiped disks; and with those that went back to an old copy.
         self.wipes = 0
         self.lives = 0
+        self.wiped_at = -1
+        #: Who votes, before the log says so: what an empty directory is formatted with, or told.
+        self.bootstrap = world.voters
         self.machine_up = True
         #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
         self.clock_base = 0
@@ -84,6 +92,8 @@ class Replica:
         self.seen_role: Any = None
         self.seen_election: Any = None
         self.seen_high_watermark = 0
+        self.seen_voters: Any = None
+        self.seen_set: Any = None
         self.applied = 0
 
     def __repr__(self) -> str:
@@ -91,8 +101,7 @@ class Replica:
 
     @property
     def key(self) -> ReplicaKey:
-        """A wiped disk has another directory id."""
-        return ReplicaKey(self.id, bytes(14) + bytes([self.wipes, self.id + 1]))
+        return directory_of(self.id, self.wipes)
 
     # Life ------------------------------------------------------------------------------------
 
@@ -106,7 +115,7 @@ class Replica:
         for batch in disk.batches:
             if batch.epoch > epochs.latest:
                 epochs.assign(batch.epoch, batch.base_offset)
-        history = VoterHistory(world.voters)
+        history = VoterHistory(self.bootstrap)
         for batch in disk.batches:
             if batch.voters is not None:
                 history.append(batch.base_offset, batch.voters)
@@ -143,7 +152,10 @@ class Replica:
         """While it is down: nothing is left, or an old copy with so many batches."""
         assert self.core is None, "a process does not survive its disk"
         self.lives += 1
-        self.wipes += kept == 0
+        if kept == 0:
+            self.wipes += 1
+            self.wiped_at = self.world.time
+            self.bootstrap = self.world.newest_voters()
         self.disk.roll_back(kept)
         old = self.disk.batches[-1].epoch if self.disk.batches else 0
         self.disk.election = ElectionState(old)
@@ -201,6 +213,14 @@ class Replica:
         core = self.core
         assert core is not None, "only a running process is asked"
         error = core.propose(slot, 1, 100, value, self.read_clock())
+        self.settle()
+        return error
+
+    def change(self, kind: str, slot: Any, what: Any) -> int:
+        """One of the core's changes of the voters, by its name; the code of a refusal."""
+        core = self.core
+        assert core is not None, "only a running process is asked"
+        error: int = getattr(core, kind)(slot, what, self.read_clock())
         self.settle()
         return error
 
@@ -373,7 +393,11 @@ class Replica:
         self.world.apply(self, effect.offset)
 
     def _proposed(self, effect: Proposed) -> None:
-        self.world.workload.proposed(effect.slot, effect.error, effect.offset)
+        slot = effect.slot
+        if isinstance(slot, int):
+            self.world.workload.proposed(slot, effect.error, effect.offset)
+        else:
+            slot.decided(effect.error, effect.offset)  # an administrator's
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self.world.note(self, "sees leader", effect)

@@ -30,6 +30,7 @@ from kraftlog.simulator.rare_scripts import (
 )
 from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
+from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
 
@@ -192,6 +193,7 @@ def mixture(world: World) -> Iterator[Goal]:
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
+    world.administrator.begin()
     faults.schedule(world, world.plan)
     yield passing(MIXTURE_MS)
     yield from heal_and_serve(world)
@@ -231,6 +233,7 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "late-farewell": (busy_setting, late_farewell),
     "parted-logs": (busy_setting, parted_logs),
     "quiet": (any_setting, quiet),
+    **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),
     "reads-anywhere": (any_setting, reads_anywhere),
 }

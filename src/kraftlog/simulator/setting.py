@@ -25,6 +25,10 @@ class Setting(Value):
     read_gap_ms: tuple[int, int] = (0, 0)
     request_timeout_ms: int = 3000
     batches_per_fetch: int = 1000
+    #: Whether the voters are known by their directories from the beginning, or by their ids.
+    dynamic: bool = False
+    #: How often an administrator changes the voters.
+    change_gap_ms: tuple[int, int] = (0, 0)
 
 
 #: Kafka's simulation uses these times.
@@ -40,15 +44,29 @@ KAFKA_TIMES = RaftConfig(
 # Drawn from a seed -------------------------------------------------------------------------------
 
 
-def kafka_setting(low: int, high: int, most_observers: int) -> Callable[[Chance], Setting]:
+def kafka_setting(
+    low: int, high: int, most_observers: int, *, fewest_observers: int = 0
+) -> Callable[[Chance], Setting]:
     """As many voters and observers as Kafka's property allows, in Kafka's times."""
 
     def draw(chance: Chance) -> Setting:
         return Setting(
             voters=chance.between(low, high),
-            observers=chance.between(0, most_observers),
+            observers=chance.between(fewest_observers, most_observers),
             raft=KAFKA_TIMES,
+            dynamic=chance.below(2) == 1,
         )
+
+    return draw
+
+
+def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Chance], Setting]:
+    """Just so many, in Kafka's times, known by their ids or by their directories."""
+
+    def draw(chance: Chance) -> Setting:
+        dynamic = chance.below(2) == 1
+        setting = Setting(voters=voters, observers=observers, raft=KAFKA_TIMES, dynamic=dynamic)
+        return setting.replace(**more)
 
     return draw
 
@@ -72,4 +90,6 @@ def any_setting(chance: Chance) -> Setting:
         read_gap_ms=chance.pick([(20, 100), (100, 800)]),
         request_timeout_ms=chance.pick([1000, 2000, 3000]),
         batches_per_fetch=chance.pick([1000, 1000, 3, 1]),
+        dynamic=chance.below(2) == 1,
+        change_gap_ms=chance.pick([(0, 0), (20, 300), (100, 1500), (500, 4000)]),
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from kraftlog.logstate.voters import voters_by_id
+from kraftlog.logstate.voters import Voter, VoterSet, voters_by_id
+from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
 from kraftlog.simulator.oracle import Oracle
-from kraftlog.simulator.replica import Crash, Replica
+from kraftlog.simulator.replica import Crash, Replica, directory_of
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
+    from kraftlog.simulator.administrator import Change
     from kraftlog.simulator.faults import Fault
     from kraftlog.simulator.setting import Setting
 
@@ -42,6 +44,14 @@ class Goal(Value):
 
 def passing(ms: int) -> Goal:
     return Goal("time passes", None, ms, required=False)
+
+
+def first_voters(setting: Setting) -> VoterSet:
+    """By their directories, as they were formatted, or by their ids alone."""
+    ids = range(setting.voters)
+    if setting.dynamic:
+        return VoterSet(tuple([Voter(directory_of(replica_id, 0)) for replica_id in ids]))
+    return voters_by_id(*ids)
 
 
 class World:
@@ -67,7 +77,8 @@ class World:
         self.sights: dict[str, int] = {}
         #: Changes whenever a goal might have been reached.
         self.progress = 0
-        self.voters = voters_by_id(*range(setting.voters))
+        #: Who votes in an empty log.
+        self.voters = first_voters(setting)
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
         self.pause_chance = self.chance("pauses")
@@ -75,6 +86,8 @@ class World:
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
+        #: What a process took for committed when it crashed before anybody could look.
+        self._claimed = 0
         #: Replicas that claim to lead, by what the newest step of each has shown.
         self.leaders: dict[int, int] = {}
         self.replicas = {
@@ -83,6 +96,7 @@ class World:
         }
         self.network = Network(self)
         self.workload = Workload(self)
+        self.administrator = Administrator(self)
         self.invariants = make_invariants(self)
         self._on = {
             hook: tuple([getattr(one, hook) for one in self.invariants if one.implements(hook)])
@@ -160,8 +174,20 @@ class World:
             for look in self._on["on_commit"]:
                 look(replica, core, high_watermark)
             replica.seen_high_watermark = high_watermark
+        if core.log.voters.entries is not replica.seen_voters:
+            self._see_voters(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
             self.full_check()
+
+    def _see_voters(self, replica: Replica, core: RaftCore) -> None:
+        """Another voter set may be in force."""
+        self.progress += 1
+        for look in self._on["on_voters"]:
+            look(replica, core)
+        before, entries = replica.seen_voters, core.log.voters.entries
+        if before is not None and len(entries) < len(before):
+            self.saw("voter change rolled back by truncation")
+        replica.seen_voters, replica.seen_set = entries, core.log.voter_set
 
     def _note_sights(self, replica: Replica, core: RaftCore) -> None:
         name = core.role.name
@@ -170,10 +196,16 @@ class World:
             self.elections += 1
             if self.elections > 1:
                 self.saw("leader change")
+                if core.log.voters.latest_offset >= max(core.log.high_watermark, 1):
+                    self.saw("leader change during a voter change")
         elif name == "resigned" and before == "leader":
-            self.saw("leader resigned")
+            self.saw("leader resigned" if core.is_voter else "leader removed itself")
             if not core.role.successors:  # type: ignore[attr-defined]  # it is Resigned
                 self.saw("zombie leader resigned")
+        elif before == "observer" and name != before:
+            self.saw("observer promoted")
+        elif name == "observer" and before not in {None, name}:
+            self.saw("voter became an observer")
 
     def full_check(self, *, final: bool = False) -> None:
         for look in self._on["on_full_check"]:
@@ -202,6 +234,12 @@ class World:
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:
             look(replica, batch)
+
+    def made(self, change: Change, end_offset: int) -> None:
+        """An administrator was told that a change is committed."""
+        self.saw(f"change made: {change.kind}")
+        for look in self._on["on_change"]:
+            look(change, end_offset)
 
     def truncated(self, replica: Replica, offset: int) -> None:
         self.saw("truncation")
@@ -238,6 +276,8 @@ class World:
         if not self._crash_chance.permille(rate):
             return
         self.saw("crash between two actions")
+        assert replica.core is not None
+        self._claimed = max(self._claimed, replica.core.log.high_watermark)
         for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
             replica.carry_out(effect)
         if self._crash_chance.below(2):
@@ -300,6 +340,15 @@ class World:
             if election.epoch != epoch or election.leader_id != leader.id:
                 return None
         return leader
+
+    @property
+    def known_to_be_committed(self) -> int:
+        return max(self.oracle.committed_end, self._claimed)
+
+    def newest_voters(self) -> VoterSet:
+        """The newest set that is committed."""
+        recorded = [b.voters for b in self.oracle.committed_batches if b.voters is not None]
+        return recorded[-1] if recorded else self.voters
 
     def high_watermarks(self) -> dict[int, int]:
         """Of the replicas that run."""

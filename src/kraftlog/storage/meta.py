@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import StorageError
+from kraftlog.config import properties
+from kraftlog.errors import ConfigError, StorageError
 from kraftlog.storage.disk import read_whole, write_atomically
 from kraftlog.types import uuid_from_text, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
@@ -30,9 +31,9 @@ def load_or_make(files: Files, directory: str, fresh: MetaProperties) -> MetaPro
     if not files.exists(path):
         if not files.exists(directory):
             files.make_directory(directory)
-        write_atomically(files, path, _text(fresh).encode())
+        write_atomically(files, path, encode(fresh))
         return fresh
-    found = parse(read_whole(files, path), path)
+    found = load(files, directory)
     if found.node_id != fresh.node_id:
         raise StorageError(
             f"{path} says node.id={found.node_id}, but this node is {fresh.node_id}: start it "
@@ -41,20 +42,25 @@ def load_or_make(files: Files, directory: str, fresh: MetaProperties) -> MetaPro
     return found
 
 
-def _text(meta: MetaProperties) -> str:
+def load(files: Files, directory: str) -> MetaProperties:
+    """What a formatted directory says of itself."""
+    path = f"{directory}/{NAME}"
+    return parse(read_whole(files, path), path)
+
+
+def encode(meta: MetaProperties) -> bytes:
     return (
         f"version={VERSION}\n"
         f"cluster.id={meta.cluster_id}\n"
         f"node.id={meta.node_id}\n"
         f"directory.id={uuid_text(meta.directory_id)}\n"
-    )
+    ).encode()
 
 
 def parse(raw: bytes, path: str) -> MetaProperties:
     """Read the file, or say what is wrong with it; it is never overwritten."""
     try:
-        lines = [line.strip() for line in raw.decode().splitlines()]
-        pairs = dict([line.split("=", 1) for line in lines if line and line[0] != "#"])
+        pairs = properties.parse(raw.decode())
         if pairs["version"] != VERSION:
             raise StorageError(f"{path}: version {pairs['version']}, only {VERSION} is known")
         return MetaProperties(
@@ -64,5 +70,5 @@ def parse(raw: bytes, path: str) -> MetaProperties:
         )
     except KeyError as missing:
         raise StorageError(f"{path}: no line for {missing.args[0]}") from None
-    except (ValueError, UnicodeDecodeError) as error:
+    except (ValueError, UnicodeDecodeError, ConfigError) as error:
         raise StorageError(f"{path} can't be read: {error}") from None

@@ -23,7 +23,8 @@ import org.apache.kafka.storage.internals.log.LogConfig;
  * ["value", kind, key, text] the value as a text, or an error
  * ["properties", text]       the pairs in a file
  * ["start", text]            null, or why no broker starts with this file
- * ["topic", pairs]           null, or why no topic can have these settings
+ * ["topic", pairs, text]     null, or why no topic can have these settings with that file
+ * ["group", pairs, text]     null, or why no group can
  * ["dynamic", pairs, one]    null, or why they can't be set for one broker (or for all)
  */
 public final class ConfigOracle {
@@ -58,7 +59,14 @@ public final class ConfigOracle {
                 new KafkaConfig(load(question.get(1).asText()), false);
                 return null;
             case "topic":
-                LogConfig.validate(pairs(question.get(1)));
+                KafkaConfig broker = new KafkaConfig(load(question.get(2).asText()), false);
+                LogConfig.validate(
+                    Map.of(), pairs(question.get(1)), broker.extractLogConfigMap(), false);
+                return null;
+            case "group":
+                KafkaConfig node = new KafkaConfig(load(question.get(2).asText()), false);
+                GroupConfig.validate(
+                    pairs(question.get(1)), node.groupCoordinatorConfig(), node.shareGroupConfig());
                 return null;
             case "dynamic":
                 Properties settings = new Properties();

@@ -7,7 +7,7 @@ entry, its own range: clients of every kind find their way from that.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.api_table import SERVED
+from kraftlog.node.api_table import SERVED, served_on
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -23,6 +23,6 @@ def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now)
     if request is None:
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
     else:
-        served, code = list(SERVED.values()), ErrorCode.NONE
+        served, code = served_on(slot.connection.listener), ErrorCode.NONE
     keys = [ApiVersion(api_key=s.key, min_version=s.first, max_version=s.last) for s in served]
     slot.answer(ApiVersionsResponse(error_code=code, api_keys=keys))

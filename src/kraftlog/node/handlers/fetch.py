@@ -7,7 +7,10 @@ accepts. Missing: followers, the last stable offset.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
+from kraftlog.node.quorum.requests import request_from_wire
+from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ MAX_BYTES = 57_671_680
 
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
+    if request.topics and request.topics[0].topic_id == METADATA_TOPIC_ID:
+        body = request_from_wire(ApiKey.FETCH, request)
+        node.quorum.asked(slot, body, slot.connection, now, body.max_bytes)
+        return
     fetch = Fetch(slot, request)
     fetch.look(node)
     if fetch.size >= request.min_bytes or fetch.failed or request.max_wait_ms <= 0:
@@ -131,7 +138,7 @@ class Fetch:
             self.partitions = watched
             self.answer()
 
-    def expire(self, node: Node) -> None:
+    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
         if not self.done:
             self.look(node)
             self.answer()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import Batch, LeaderChange
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import (
     KRAFT_VOTERS,
     LEADER_CHANGE,
@@ -17,15 +18,19 @@ from kraftlog.records.control import (
 from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
+from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import control_records as control
+from kraftlog.wire.record_frames import decode_metadata, encode_metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kraftlog.types import Buffer
+    from kraftlog.wire.schema import Message
 
+METADATA_LOG = METADATA_TOPIC, 0
 #: Kafka reads the record of a leader change as this version, whatever it says.
 LEADER_CHANGE_VERSION = 0
 VOTERS_VERSION = 0
@@ -46,6 +51,35 @@ def summaries(data: Buffer) -> Iterator[Batch]:
             voters=voters_in(piece) if attributes & CONTROL_BIT else None,
             payload=piece,
         )
+
+
+def records_batch(records: Sequence[tuple[Message, int]], timestamp_ms: int) -> bytearray:
+    """Metadata records, each with its version, as one batch; a core gives it its place."""
+    builder = BatchBuilder()
+    for record, version in records:
+        builder.append(timestamp_ms, None, encode_metadata(record, version))
+    return bytearray(builder.build())
+
+
+def records_in(data: Buffer) -> Iterator[Message]:
+    """The metadata records of whole batches; control records are the quorum's own."""
+    view = memoryview(data)
+    for position, fields in walk(view):
+        if fields[5] & CONTROL_BIT:
+            continue
+        for record in read_records(view[position : position + fields[1] + LENGTH_OVERHEAD]):
+            assert record.value is not None, f"record {record.offset} of the metadata is empty"
+            yield decode_metadata(record.value)[0]
+
+
+def snapshot_voters(data: Buffer) -> VoterSet | None:
+    """The voters that a snapshot was taken under."""
+    found = None
+    view = memoryview(data)
+    for position, fields in walk(view):
+        if fields[5] & CONTROL_BIT:
+            found = voters_in(view[position : position + fields[1] + LENGTH_OVERHEAD]) or found
+    return found
 
 
 def voters_in(batch: Buffer) -> VoterSet | None:

@@ -40,7 +40,8 @@ class Follower(Standing, Fetcher):
         if peer != core.election.leader_id:
             return
         survivors = [voter_id for voter_id in core.log.voter_set.ids if voter_id != peer]
-        rank = survivors.index(core.me.id)
+        # Last comes who is being removed.
+        rank = survivors.index(core.me.id) if core.is_voter else len(survivors)
         if rank == 0:
             core.become(quorum.PROSPECTIVE)
         else:

@@ -151,7 +151,8 @@ class Leader(Role):
     def advance(self, core: RaftCore) -> None:
         """Q21: commit what a majority holds durably, from the first record of the epoch on."""
         log = core.log
-        end = self.progress.majority_end(log.voter_set, core.me, log.flushed)
+        mark = log.high_watermark
+        end = self.progress.majority_end(log.voters, core.me, log.flushed, mark)
         if end <= self.epoch_start or end <= log.high_watermark:
             return
         fetching.advance(core, end)
@@ -367,6 +368,8 @@ class Leader(Role):
             self.answer_parked(core)
         elif name.startswith("tell "):
             self.tell(core, int(name[5:]))
+        elif name == changes.LEAVE:
+            self.hand_over(core)
         elif name == "majority":
             limit = core.config.fetch_timeout_ms * 3 // 2
             if core.now.monotonic_ms - self.majority_heard_at(core) >= limit:
@@ -390,6 +393,18 @@ class Leader(Role):
                 self.tell(core, peer)
         self.watch_majority(core)
         self.advance(core)
+
+    def leave_last(self, core: RaftCore) -> None:
+        """R5: hand over to somebody who holds the whole log, as nobody else might be elected.
+
+        Until somebody does, nothing more is proposed, but not for long (Ongaro's thesis, 3.10).
+        """
+        voters, end = core.log.voter_set, core.log.end
+        others = [self.progress.of_voter(voters, peer) for peer in core.others]
+        if any(progress is not None and progress.end_offset >= end for progress in others):
+            self.hand_over(core)
+        elif changes.LEAVE not in core.timers:
+            core.arm(changes.LEAVE, core.config.election_timeout_ms)
 
     def hand_over(self, core: RaftCore) -> None:
         """Stop leading in order, naming who should come next (Q17)."""

@@ -52,7 +52,7 @@ class Resigned(Role):
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "election":
-            if core.is_voter:
+            if core.may_stand:
                 core.become(quorum.PROSPECTIVE)
             else:  # it was removed, and nobody told it who leads now
                 core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
+from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
 from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
 from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
+from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
 from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
 from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
 from kraftlog.simulator.invariants.invariant import HOOKS, Invariant
@@ -15,6 +17,7 @@ from kraftlog.simulator.invariants.leader_completeness import LeaderCompleteness
 from kraftlog.simulator.invariants.legal_roles import LegalRoles
 from kraftlog.simulator.invariants.log_matching import LogMatching
 from kraftlog.simulator.invariants.log_shape import LogShape
+from kraftlog.simulator.invariants.one_change import OneChange
 from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
@@ -42,6 +45,9 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     LeaderCompleteness,
     LogShape,
     LegalRoles,
+    OneChange,
+    ElectedByVoters,
+    ChangesTold,
     AppliedOnce,
     StableLeader,
     ClientHistory,

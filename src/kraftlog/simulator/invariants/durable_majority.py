@@ -1,4 +1,4 @@
-"""I5: what is committed is durable on a majority of the voters.
+"""I5: what is committed is durable on a majority of the voters in force.
 
 Source: Q6, Q21; Kafka's MajorityReachedHighWatermark, the etcd specification in TLA+.
 """
@@ -9,6 +9,7 @@ from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraftlog.logstate.voters import VoterSet
     from kraftlog.raft.core import RaftCore
     from kraftlog.simulator.replica import Replica
 
@@ -21,11 +22,19 @@ class DurableMajority(Invariant):
             return
         position = replica.disk.position_before(high_watermark)
         chain = replica.disk.chains[position]
-        voters = core.log.voter_set
-        holders = []
-        for voter_id in voters.ids:
-            disk = self.world.replicas[voter_id].disk
-            if disk.durable > position and disk.chains[position] == chain:
-                holders.append(voter_id)
-        if len(holders) < voters.majority:
+        holders = [
+            other
+            for other in self.world.replicas.values()
+            if other.disk.durable > position and other.disk.chains[position] == chain
+        ]
+        # The set in force before this step, and those that came into force within it.
+        seen = len(replica.seen_voters or ())
+        in_force = [replica.seen_set] if replica.seen_set is not None else []
+        in_force += [voters for _, voters in core.log.voters.entries[seen:]]
+        if not any(rule(holders, voters) for voters in in_force or [core.log.voter_set]):
             self.fails(f"{high_watermark} is committed by {replica.id}, only {holders} hold it")
+
+
+def rule(holders: list[Replica], voters: VoterSet) -> bool:
+    """Whether they are a majority: by their directories, where these are known."""
+    return sum([voters.holds(holder.key) for holder in holders]) >= voters.majority

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
+    from kraftlog.simulator.administrator import Change
     from kraftlog.simulator.replica import Replica
     from kraftlog.simulator.world import World
 
@@ -35,6 +36,12 @@ class Invariant:
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         """The role or the election state is another; the replica's `seen_…` hold the old ones."""
+
+    def on_voters(self, replica: Replica, core: RaftCore) -> None:
+        """Records of voters came to the replica's log, or left it; `seen_set` was in force."""
+
+    def on_change(self, change: Change, end_offset: int) -> None:
+        """An administrator was told that a change is committed, before this offset."""
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
         """What the replica takes for committed grew (or shrank, which one of us forbids)."""

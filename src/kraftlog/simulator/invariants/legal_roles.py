@@ -44,12 +44,23 @@ def fits(role: str, state: ElectionState, me: ReplicaKey) -> bool:
 class LegalRoles(Invariant):
     name = "legal roles"
 
+    def on_voters(self, replica: Replica, core: RaftCore) -> None:
+        self._fits_voters(replica, core)
+
+    def _fits_voters(self, replica: Replica, core: RaftCore) -> None:
+        """A leader that is removed leads until that is committed, and then tells the others."""
+        name, log = core.role.name, core.log
+        if core.may_stand == (name == "observer") and name not in {"leader", "resigned"}:
+            voter = "may stand" if core.may_stand else "may not stand"
+            self.fails(f"replica {replica.id} is {name}, and {voter}")
+        if name == "leader" and not core.is_voter and log.voters.latest_offset < log.high_watermark:
+            self.fails(f"replica {replica.id} leads although its removal is committed")
+
     def on_role(self, replica: Replica, core: RaftCore) -> None:
         state, name, me = core.election, core.role.name, replica.id
         if not (fits(name, state, core.me)):
             self.fails(f"replica {me} is {name} with {state}")
-        if not (core.is_voter != (name == "observer") or name == "leader"):
-            self.fails(f"replica {me} is {name}, and {'a' if core.is_voter else 'no'} voter")
+        self._fits_voters(replica, core)
         seen = replica.seen_role
         if seen is None or replica.seen_election.epoch != state.epoch:
             return

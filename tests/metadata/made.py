@@ -1,11 +1,11 @@
-"""The records of a cluster of one node whose topics are named when it starts."""
+"""Records of a cluster of one node, with some topics."""
 
 from __future__ import annotations
 
 from hashlib import md5
+from typing import TYPE_CHECKING
 
 from kraftlog.types import NULL_UUID
-from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import (
     BrokerEndpoint,
     PartitionRecord,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PLAINTEXT = 0
 
 
-def preconfigured_records(
+def made_records(
     *, cluster_id: str, node_id: int, host: str, port: int, topics: Mapping[str, int]
 ) -> Iterator[Message]:
     """What a metadata log would hold: this broker, and so many partitions of each topic."""
@@ -54,5 +54,4 @@ def preconfigured_records(
 
 
 def _topic_id(cluster_id: str, name: str) -> Uuid:
-    """The same after every start: a topic that only the command line names has no other memory."""
     return md5(f"{cluster_id}/{name}".encode(), usedforsecurity=False).digest()

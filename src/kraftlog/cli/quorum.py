@@ -1,0 +1,96 @@
+"""`kraftlog quorum`: look after the metadata quorum."""
+
+from __future__ import annotations
+
+import sys
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.logstate.voters import VoterSet
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="kraftlog quorum", description="Look after the metadata quorum."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    repair = commands.add_parser(
+        "repair",
+        help="give new voters to what is left after a majority is lost for good",
+        description="Offline: write new voters at the end of the log of a node that is left, when "
+        "a majority of the voters is lost for good. Says what may be lost, and does nothing "
+        "unless that is accepted.",
+    )
+    repair.add_argument("--data", default="data", metavar="DIR", help="default: ./data")
+    repair.add_argument(
+        "--voters",
+        required=True,
+        metavar="ID@HOST:PORT[:DIRECTORY],...",
+        help="the new voters, this node among them",
+    )
+    repair.add_argument(
+        "--accept-loss",
+        metavar="OFFSET@EPOCH",
+        help="what was printed without this: where the log ends that is kept",
+    )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    from kraftlog.errors import KraftlogError
+
+    try:
+        return _repair(options.data, options.voters, options.accept_loss)
+    except (KraftlogError, OSError) as error:
+        print(f"kraftlog quorum repair: {error}", file=sys.stderr)
+        return 1
+
+
+def _repair(data: str, voters_text: str, accepted: str | None) -> int:
+    import time
+
+    from kraftlog.raft.repair import described, may_be_lost
+    from kraftlog.runner.repair import Survivor
+    from kraftlog.server.files import OsFiles
+
+    voters = _voters(voters_text)
+    survivor = Survivor(OsFiles(), data.rstrip("/") or "/")
+    try:
+        remains = survivor.remains
+        print(*survivor.recovery, *described(remains, voters), sep="\n")
+        if may_be_lost(remains) and accepted is None:
+            again = f"kraftlog quorum repair --data {data} --voters {voters_text}"
+            print(f"Nothing was changed. To go on:\n  {again} --accept-loss {remains.point}")
+            return 1
+        done = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
+        print(
+            f"Done: epoch {done.election.epoch}, voters at offset {done.batch.base_offset + 1}; "
+            f"start node {remains.me.id}."
+        )
+        return 0
+    finally:
+        survivor.close()
+
+
+def _voters(text: str) -> VoterSet:
+    """The voters as they are given; who comes without a directory is known by id alone."""
+    from kraftlog.config.endpoints import parse_dynamic_voter, parse_voter
+    from kraftlog.errors import ConfigError
+    from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+    from kraftlog.types import NULL_UUID
+
+    voters = []
+    for item in text.split(","):
+        given = parse_voter(item.strip()) or parse_dynamic_voter(item)
+        if given is None:
+            raise ConfigError(f"--voters: {item.strip()!r} is not ID@HOST:PORT[:DIRECTORY]")
+        key = ReplicaKey(given.id, given.directory_id or NULL_UUID)
+        voters.append(Voter(key, (Endpoint("CONTROLLER", given.host, given.port),)))
+    return VoterSet(tuple(sorted(voters, key=lambda voter: voter.key.id)))

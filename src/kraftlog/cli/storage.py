@@ -1,0 +1,319 @@
+"""`kraftlog storage`: the commands and flags of `kafka-storage`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kraftlog.errors import ConfigError, KraftlogError
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.config.endpoints import Voter
+    from kraftlog.types import Uuid
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        return _COMMANDS[options.command](options)
+    except (KraftlogError, OSError) as error:
+        print(f"kraftlog storage {options.command}: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="kraftlog storage", description="Prepare and look at the directories of a node."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    info = commands.add_parser("info", help="say what the directories of a node hold")
+    _add_config(info)
+    _add_format(commands.add_parser("format", help="prepare the directories of a node"))
+    mapping = commands.add_parser(
+        "version-mapping", help="with which levels of features a release of Kafka begins"
+    )
+    mapping.add_argument("-r", "--release-version", metavar="RELEASE", help="default: the latest")
+    needs = commands.add_parser("feature-dependencies", help="what a level of a feature needs")
+    needs.add_argument(
+        "-f", "--feature", action="append", required=True, metavar="FEATURE=LEVEL", dest="features"
+    )
+    commands.add_parser("random-uuid", help="make an id")
+    return parser
+
+
+def _add_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-c", "--config", required=True, metavar="FILE", help="server.properties")
+
+
+def _add_format(parser: argparse.ArgumentParser) -> None:
+    _add_config(parser)
+    parser.add_argument("-t", "--cluster-id", metavar="ID", help="default: a new one")
+    parser.add_argument(
+        "-g", "--ignore-formatted", action="store_true", help="leave out what is formatted already"
+    )
+    parser.add_argument("-r", "--release-version", metavar="RELEASE", help="default: the latest")
+    parser.add_argument(
+        "-f", "--feature", action="append", default=[], metavar="FEATURE=LEVEL", dest="features"
+    )
+    parser.add_argument("-S", "--add-scram", action="append", metavar="CREDENTIAL")
+    voters = parser.add_mutually_exclusive_group()
+    voters.add_argument(
+        "-s", "--standalone", action="store_true", help="this controller is the only voter"
+    )
+    voters.add_argument(
+        "-N", "--no-initial-controllers", action="store_true", help="it will join a quorum"
+    )
+    voters.add_argument(
+        "-I", "--initial-controllers", metavar="VOTERS", help="id@host:port:directory-id, …"
+    )
+
+
+# format ------------------------------------------------------------------------------------------
+
+
+def _format(options: argparse.Namespace) -> int:
+    from kraftlog.cli.config_file import load_config
+    from kraftlog.metadata.releases import METADATA_VERSIONS
+    from kraftlog.metadata.snapshot import METADATA_VERSION
+    from kraftlog.server.files import OsFiles
+    from kraftlog.server.loop import read_clock
+    from kraftlog.storage.format import (
+        Formatting,
+        check_formatted,
+        format_directory,
+        is_formatted,
+    )
+    from kraftlog.storage.meta import load
+
+    if options.add_scram:
+        raise ConfigError("--add-scram: there are no SCRAM credentials here yet")
+    config, _ = load_config(options.config)
+    files = OsFiles()
+    formatted = [path for path in config.directories if is_formatted(files, path)]
+    if formatted and not options.ignore_formatted:
+        raise ConfigError(
+            f"{formatted[0]} is formatted already; --ignore-formatted leaves it as it is and "
+            "formats the others"
+        )
+    known = load(files, formatted[0]).cluster_id if formatted else None
+    voters = _voters(options, config)
+    formatting = Formatting(
+        cluster_id=_cluster_id(options.cluster_id or known),
+        node_id=config.node_id,
+        features=_features(options, is_dynamic=_is_dynamic(options, config)),
+        metadata_directory=config.metadata_directory,
+        voters=voters,
+        listener=config.controller_listener_names[0].upper(),
+    )
+    for path in formatted:
+        check_formatted(files, path, formatting)
+    empty = [path for path in config.directories if path not in formatted]
+    if not empty:
+        print("All of the log directories are already formatted.")
+        return 0
+    release = METADATA_VERSIONS[formatting.features[METADATA_VERSION]]
+    for path in empty:
+        is_metadata = path == config.metadata_directory
+        directory_id = _directory_id(voters, config.node_id) if is_metadata else _new_id()
+        what = _description(config, voters) if is_metadata else "data directory"
+        print(f"Formatting {what} {path} with metadata.version {release}.")
+        format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
+    if options.cluster_id is None and known is None:
+        print(f"The cluster's id is {formatting.cluster_id}: give it to its other nodes.")
+    return 0
+
+
+def _is_dynamic(options: argparse.Namespace, config: BrokerConfig) -> bool:
+    """Whether the voters of the quorum may change: they are in no file."""
+    chosen = options.standalone or options.initial_controllers or options.no_initial_controllers
+    return not config.voters and bool(chosen)
+
+
+def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | None:
+    """The first voters of the quorum, if this directory is to know them."""
+    starts_quorum = options.standalone or options.initial_controllers
+    if config.voters and starts_quorum:
+        raise ConfigError(
+            "controller.quorum.voters names voters that never change; for --standalone and "
+            "--initial-controllers give controller.quorum.bootstrap.servers instead"
+        )
+    if options.standalone:
+        return [_only_voter(config)]
+    if options.initial_controllers:
+        return _initial_voters(options.initial_controllers)
+    if config.is_controller and not config.voters and not options.no_initial_controllers:
+        raise ConfigError(
+            "controller.quorum.voters is not set: say with --standalone, --initial-controllers or "
+            "--no-initial-controllers how the quorum begins"
+        )
+    return None
+
+
+def _only_voter(config: BrokerConfig) -> Voter:
+    from kraftlog.config.endpoints import META_ADDRESSES, Voter
+
+    if not config.is_controller:
+        raise ConfigError("--standalone: expected controller among process.roles")
+    listener = config.advertised_controller_listeners[0]
+    is_anywhere = listener.host in {"", *META_ADDRESSES}
+    host = "localhost" if is_anywhere else listener.host
+    return Voter(config.node_id, host, listener.port, _new_id())
+
+
+def _initial_voters(text: str) -> list[Voter]:
+    from kraftlog.config.endpoints import parse_dynamic_voter
+
+    voters: dict[int, Voter] = {}
+    for entry in text.split(","):
+        voter = parse_dynamic_voter(entry)
+        if voter is None:
+            raise ConfigError(
+                f"--initial-controllers {entry}: expected id@host:port:directory-id; kraftlog "
+                "storage random-uuid makes such ids"
+            )
+        if voter.id in voters:
+            raise ConfigError(f"--initial-controllers: {voter.id} stands there twice")
+        voters[voter.id] = voter
+    return [voters[number] for number in sorted(voters)]
+
+
+def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int]:
+    from kraftlog.controller.features import SUPPORTED
+    from kraftlog.metadata.releases import KRAFT_VERSION, chosen_levels, parse_feature
+
+    features = dict([parse_feature(text) for text in options.features])
+    kraft = features.pop(KRAFT_VERSION, int(is_dynamic))
+    if kraft != is_dynamic:
+        raise ConfigError(
+            f"--feature {KRAFT_VERSION}={kraft}: expected 1 for a quorum whose voters may change "
+            "(--standalone, --initial-controllers, --no-initial-controllers), 0 for one of "
+            "controller.quorum.voters"
+        )
+    return chosen_levels(options.release_version, features, SUPPORTED)
+
+
+def _cluster_id(text: str | None) -> str:
+    if text is None:
+        return uuid_text(_new_id())
+    if not text or not all(letter.isalnum() or letter in "-_." for letter in text):
+        raise ConfigError(f"--cluster-id {text}: expected letters, digits, - _ and . alone")
+    return text
+
+
+def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
+    """As the voters are told; anything new for a node that is none of them."""
+    for voter in voters or ():
+        if voter.id == node_id and voter.directory_id is not None:
+            return voter.directory_id
+    return _new_id()
+
+
+def _new_id() -> Uuid:
+    """Never one that begins with a dash: it would look like a flag."""
+    while True:
+        made = os.urandom(16)  # noqa: TID251 - a command is a host
+        if not uuid_text(made).startswith("-"):
+            return made
+
+
+def _description(config: BrokerConfig, voters: list[Voter] | None) -> str:
+    if voters is None:
+        return "metadata directory"
+    is_voter = any(voter.id == config.node_id for voter in voters)
+    return f"dynamic metadata {'voter ' if is_voter else ''}directory"
+
+
+# The other commands ------------------------------------------------------------------------------
+
+
+def _info(options: argparse.Namespace) -> int:
+    from kraftlog.cli.config_file import load_config
+    from kraftlog.server.files import OsFiles
+    from kraftlog.storage.meta import NAME, load
+
+    config, _ = load_config(options.config)
+    files = OsFiles()
+    problems, metas = [], []
+    there = [path for path in config.directories if os.path.isdir(path)]
+    for path in config.directories:
+        if path not in there:
+            what = "is not a directory" if os.path.exists(path) else "does not exist"
+            problems.append(f"{path} {what}")
+        elif not files.exists(f"{path}/{NAME}"):
+            problems.append(f"{path} is not formatted.")
+        else:
+            metas.append(load(files, path))
+    if len({meta.cluster_id for meta in metas}) > 1:
+        problems.append("Mismatched cluster IDs between storage directories.")
+    elif len({meta.node_id for meta in metas}) > 1:
+        problems.append("Mismatched node IDs between storage directories.")
+    if there:
+        print(f"Found log director{'ies' if len(there) > 1 else 'y'}:")
+        print(*[f"  {path}" for path in there], "", sep="\n")
+    for meta in metas[:1]:
+        directory_id = uuid_text(meta.directory_id)
+        print(
+            f"Found metadata: {{cluster.id={meta.cluster_id}, directory.id={directory_id}, "
+            f"node.id={meta.node_id}, version=1}}\n"
+        )
+    if problems:
+        print(f"Found problem{'s' if len(problems) > 1 else ''}:")
+        print(*[f"  {problem}" for problem in problems], "", sep="\n")
+    return 1 if problems else 0
+
+
+def _version_mapping(options: argparse.Namespace) -> int:
+    from kraftlog.metadata.releases import (
+        LATEST,
+        METADATA_VERSIONS,
+        default_levels,
+        release_level,
+    )
+    from kraftlog.metadata.snapshot import METADATA_VERSION
+
+    text = options.release_version
+    level = LATEST if text is None else release_level(text)
+    print(f"{METADATA_VERSION}={level} ({text or METADATA_VERSIONS[LATEST]})")
+    for name, number in default_levels(level).items():
+        print(f"{name}={number}")
+    return 0
+
+
+def _feature_dependencies(options: argparse.Namespace) -> int:
+    from kraftlog.metadata.releases import DEPENDENCIES, METADATA_VERSIONS, parse_feature
+    from kraftlog.metadata.snapshot import METADATA_VERSION
+
+    for name, level in [parse_feature(text) for text in options.features]:
+        told = f"{name}={level}"
+        if name == METADATA_VERSION:
+            told += f" ({METADATA_VERSIONS[level]})"
+        needed = DEPENDENCIES.get((name, level))
+        if needed is None:
+            print(f"{told} has no dependencies.")
+            continue
+        print(f"{told} requires:")
+        for other, least in needed.items():
+            print(f"    {other}={least} ({METADATA_VERSIONS[least]})")
+    return 0
+
+
+def _random_uuid(_: argparse.Namespace) -> int:
+    print(uuid_text(_new_id()))
+    return 0
+
+
+_COMMANDS = {
+    "info": _info,
+    "format": _format,
+    "version-mapping": _version_mapping,
+    "feature-dependencies": _feature_dependencies,
+    "random-uuid": _random_uuid,
+}

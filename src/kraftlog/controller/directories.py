@@ -1,0 +1,81 @@
+"""AssignReplicasToDirs: a broker says in which of its directories it has put its replicas."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Decision
+from kraftlog.controller.partition_change import Wanted, partition_change, without
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsResponse,
+    DirectoryResult,
+    PartitionResult,
+    TopicResult,
+)
+
+if TYPE_CHECKING:
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.metadata.values import BrokerImage
+    from kraftlog.types import Uuid
+    from kraftlog.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+    from kraftlog.wire.schema import Message
+
+
+def decide_assign_replicas(
+    state: State,
+    request: AssignReplicasToDirsRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    broker = state.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        code = ErrorCode.STALE_BROKER_EPOCH
+        return Decision([], AssignReplicasToDirsResponse(error_code=code, directories=()))
+    records: list[Message] = []
+    directories = []
+    for directory in request.directories:
+        topics = []
+        for topic in directory.topics:
+            results = [
+                PartitionResult(
+                    partition_index=each.partition_index,
+                    error_code=_assign(
+                        state, broker, directory.id, topic.topic_id, each.partition_index, records
+                    ),
+                )
+                for each in topic.partitions
+            ]
+            topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
+        directories.append(DirectoryResult(id=directory.id, topics=topics))
+    response = AssignReplicasToDirsResponse(error_code=ErrorCode.NONE, directories=directories)
+    return Decision(records, response)
+
+
+def _assign(
+    state: State,
+    broker: BrokerImage,
+    directory: Uuid,
+    topic_id: Uuid,
+    index: int,
+    records: list[Message],
+) -> int:
+    """A replica in a directory that is not online can neither lead nor be in sync (V18)."""
+    if topic_id not in state.topics:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = state.partitions.get((topic_id, index))
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    isr, online = partition.isr, broker.online(directory)
+    if not online:
+        isr = without(isr, (broker.id,))
+
+    def alive(other: int) -> bool:
+        return state.active(other) and (online or other != broker.id)
+
+    wanted = Wanted(isr=isr, directories=((broker.id, directory),))
+    change = partition_change(state, partition, wanted, alive)
+    if change is not None:
+        records.append(change)
+    return ErrorCode.NONE

@@ -1,0 +1,132 @@
+"""AlterPartition: a leader asks who is to be in sync; epochs decide whether it may (V1, V9)."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Decision
+from kraftlog.controller.partition_change import Wanted, partition_change
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.replay import SAME_LEADER, changed
+from kraftlog.metadata.values import RECOVERED, RECOVERING
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.alter_partition import (
+    AlterPartitionResponse,
+    PartitionResult,
+    TopicResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.types import Uuid
+    from kraftlog.wire.messages.alter_partition import AlterPartitionRequest, PartitionData
+    from kraftlog.wire.schema import Message
+
+#: A leader that does not say in which epoch a replica is.
+ANY_EPOCH = -1
+
+
+def decide_alter_partition(
+    state: State,
+    request: AlterPartitionRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    broker = state.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.broker_epoch:
+        refused = AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, topics=())
+        return Decision([], refused)
+    records: list[Message] = []
+    topics = []
+    for topic in request.topics:
+        results = [
+            _partition(state, request.broker_id, topic.topic_id, asked, records)
+            for asked in topic.partitions
+        ]
+        topics.append(TopicResult(topic_id=topic.topic_id, partitions=results))
+    return Decision(records, AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics))
+
+
+def _partition(
+    state: State, asker: int, topic_id: Uuid, asked: PartitionData, records: list[Message]
+) -> PartitionResult:
+    """The answer for one partition; its record, if there is one, goes behind the others."""
+    index = asked.partition_index
+    if topic_id not in state.topics:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
+    partition = state.partitions.get((topic_id, index))
+    if partition is None:
+        return _refused(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    replicas = _asked_isr(asked)
+    isr = tuple(broker for broker, _ in replicas)
+    code = _refuse(asker, partition, asked, isr)
+    if code != ErrorCode.NONE:
+        return _refused(index, code)
+    if not all(_eligible(state, broker, epoch) for broker, epoch in replicas):
+        return _refused(index, ErrorCode.INELIGIBLE_REPLICA)
+    wanted = Wanted(isr=isr, recovery=asked.leader_recovery_state)
+    record = partition_change(state, partition, wanted)
+    if record is not None:
+        records.append(record)
+        if record.leader not in (SAME_LEADER, asker):
+            # Its ISR completed a reassignment that takes the leadership from it.
+            return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
+        partition = changed(partition, record)
+    return PartitionResult(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        leader_recovery_state=partition.recovery,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _asked_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
+    """Brokers with the epochs in which the leader has seen them; before version 3 without."""
+    if asked.new_isr:
+        return [(broker, ANY_EPOCH) for broker in asked.new_isr]
+    return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
+
+
+def _refuse(
+    asker: int, partition: PartitionImage, asked: PartitionData, isr: tuple[int, ...]
+) -> int:
+    epochs = (asked.leader_epoch, asked.partition_epoch)
+    known = (partition.leader_epoch, partition.partition_epoch)
+    if epochs[0] > known[0] or epochs[1] > known[1]:
+        # It knows more than this node: then another is the controller by now.
+        return ErrorCode.NOT_CONTROLLER
+    if epochs[0] < known[0]:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if asker != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if epochs[1] < known[1]:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas) or asker not in isr:
+        return ErrorCode.INVALID_REQUEST
+    recovery = asked.leader_recovery_state
+    if recovery not in (RECOVERED, RECOVERING):
+        return ErrorCode.INVALID_REQUEST
+    if recovery == RECOVERING and (len(isr) > 1 or partition.recovery == RECOVERED):
+        return ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE
+
+
+def _eligible(state: State, broker_id: int, epoch: int) -> bool:
+    """Who is fenced, is leaving, or was started anew since the leader looked, is not in sync."""
+    broker = state.brokers.get(broker_id)
+    return broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)
+
+
+def _refused(index: int, code: int) -> PartitionResult:
+    return PartitionResult(
+        partition_index=index,
+        error_code=code,
+        leader_id=0,
+        leader_epoch=0,
+        isr=(),
+        partition_epoch=0,
+    )

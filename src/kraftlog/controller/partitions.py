@@ -1,0 +1,154 @@
+"""CreatePartitions, and RemovePartitions of our own: a topic grows and shrinks at its end (V11)."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
+from kraftlog.controller.placement import place
+from kraftlog.controller.topics import UNKNOWN_TOPIC, new_partitions, refuse_assignment
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import create_partitions as partitions_api
+from kraftlog.wire.messages import remove_partitions as removal_api
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+
+if TYPE_CHECKING:
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.controller.topics import Placement
+    from kraftlog.metadata.values import TopicImage
+    from kraftlog.wire.messages.metadata_records import PartitionRecord
+    from kraftlog.wire.schema import Message
+
+
+# More partitions ---------------------------------------------------------------------------------
+
+
+def decide_create_partitions(
+    state: State, request: partitions_api.CreatePartitionsRequest, context: Context
+) -> Decision:
+    """More partitions, never fewer (V11)."""
+    names = [topic.name for topic in request.topics]
+    records: list[Message] = []
+    results = []
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        made: list[PartitionRecord] | Refusal
+        if names.count(topic.name) > 1:
+            made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        else:
+            made = _more_partitions(state, topic, context)
+        refusal = made if isinstance(made, Refusal) else None
+        if not isinstance(made, Refusal):
+            if len(records) + len(made) > RECORDS_IN_BATCH:
+                refusal = TOO_LARGE
+            else:
+                records += made
+        results.append(
+            partitions_api.CreatePartitionsTopicResult(
+                name=topic.name,
+                error_code=refusal.code if refusal else ErrorCode.NONE,
+                error_message=refusal.message if refusal else None,
+            )
+        )
+    response = partitions_api.CreatePartitionsResponse(results=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _more_partitions(
+    state: State, asked: partitions_api.CreatePartitionsTopic, context: Context
+) -> list[PartitionRecord] | Refusal:
+    topic = state.topic_named(asked.name)
+    if topic is None:
+        return UNKNOWN_TOPIC
+    has = topic.partition_count
+    more = asked.count - has
+    if more == 0:
+        return Refusal(ErrorCode.INVALID_PARTITIONS, f"Topic already has {has} partition(s).")
+    if more < 0:
+        why = (
+            f"The topic {topic.name} currently has {has} partition(s); {asked.count} "
+            "would not be an increase."
+        )
+        return Refusal(ErrorCode.INVALID_PARTITIONS, why)
+    if more > RECORDS_IN_BATCH:
+        return TOO_LARGE
+    placement = _more_placed(state, topic, asked, context)
+    if isinstance(placement, Refusal):
+        return placement
+    manual = asked.assignments is not None
+    return new_partitions(state, topic.id, has, placement, manual=manual)
+
+
+def _more_placed(
+    state: State,
+    topic: TopicImage,
+    asked: partitions_api.CreatePartitionsTopic,
+    context: Context,
+) -> Placement | Refusal:
+    more = asked.count - topic.partition_count
+    replicas = len(state.partitions[topic.id, 0].replicas)
+    if asked.assignments is None:
+        return place(state.brokers.values(), more, replicas, context.chance)
+    if len(asked.assignments) != more:
+        why = (
+            f"Attempted to add {more} additional partition(s), but only "
+            f"{len(asked.assignments)} assignment(s) were specified."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    placement = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+    for assigned in placement:
+        refusal = refuse_assignment(state, assigned, replicas)
+        if refusal is not None:
+            return refusal
+    return placement
+
+
+# Fewer partitions --------------------------------------------------------------------------------
+
+
+def decide_remove_partitions(
+    state: State,
+    request: removal_api.RemovePartitionsRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    """The last partitions of a topic, never all of them: a gap would break its clients (V11)."""
+    names = [topic.name for topic in request.topics]
+    records: list[Message] = []
+    results = []
+    for topic in {topic.name: topic for topic in request.topics}.values():
+        removed: list[Message] | Refusal
+        if names.count(topic.name) > 1:
+            removed = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        else:
+            removed = _fewer_partitions(state, topic)
+        if not isinstance(removed, Refusal) and len(records) + len(removed) > RECORDS_IN_BATCH:
+            removed = TOO_LARGE
+        if isinstance(removed, Refusal):
+            result = removal_api.RemovePartitionsTopicResult(
+                name=topic.name, error_code=removed.code, error_message=removed.message
+            )
+        else:
+            records += removed
+            result = removal_api.RemovePartitionsTopicResult(name=topic.name)
+        results.append(result)
+    response = removal_api.RemovePartitionsResponse(results=results)
+    return Decision([] if request.validate_only else records, response)
+
+
+def _fewer_partitions(
+    state: State, asked: removal_api.RemovePartitionsTopic
+) -> list[Message] | Refusal:
+    topic = state.topic_named(asked.name)
+    if topic is None:
+        return UNKNOWN_TOPIC
+    gone = sorted(asked.partitions)
+    left = topic.partition_count - len(gone)
+    if not gone or gone != list(range(left, topic.partition_count)) or left < 1:
+        why = (
+            f"Only the last partitions of {topic.name} can be removed, and not all of its "
+            f"{topic.partition_count}: a gap in the numbers would break its clients."
+        )
+        return Refusal(ErrorCode.INVALID_PARTITIONS, why)
+    return [
+        PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
+        for index in reversed(gone)
+    ]

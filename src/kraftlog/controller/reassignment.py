@@ -1,0 +1,182 @@
+"""AlterPartitionReassignments and ListPartitionReassignments: partitions move to other brokers.
+
+A partition grows to the old replicas and the new ones; when all that are to stay are in sync, the
+others go (`partition_change` completes it, with the AlterPartition that made it complete). Which
+come and which go is in its record, so a reassignment outlives every controller (V10).
+"""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
+from kraftlog.controller.partition_change import Wanted, partition_change, without
+from kraftlog.controller.topics import refuse_assignment
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from kraftlog.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kraftlog.controller.context import Context
+    from kraftlog.controller.state import State
+    from kraftlog.metadata.values import PartitionImage, PartitionKey
+    from kraftlog.wire.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        ReassignablePartition,
+    )
+    from kraftlog.wire.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+    )
+    from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+    from kraftlog.wire.schema import Message
+
+
+def decide_alter_reassignments(
+    state: State,
+    request: AlterPartitionReassignmentsRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    may_change_factor = request.allow_replication_factor_change
+    records: list[Message] = []
+    topics = []
+    for topic in request.topics:
+        results = []
+        for asked in topic.partitions:
+            outcome = _alter(state, topic.name, asked, may_change_factor=may_change_factor)
+            refused = outcome if isinstance(outcome, Refusal) else None
+            if outcome is not None and not isinstance(outcome, Refusal):
+                records.append(outcome)
+            results.append(
+                ReassignablePartitionResponse(
+                    partition_index=asked.partition_index,
+                    error_code=refused.code if refused else ErrorCode.NONE,
+                    error_message=refused.message if refused else None,
+                )
+            )
+        topics.append(ReassignableTopicResponse(name=topic.name, partitions=results))
+    if len(records) > RECORDS_IN_BATCH:
+        return Decision([], _response(TOO_LARGE.code, TOO_LARGE.message, (), may_change_factor))
+    return Decision(records, _response(ErrorCode.NONE, None, topics, may_change_factor))
+
+
+def _response(
+    code: int,
+    message: str | None,
+    topics: Sequence[ReassignableTopicResponse],
+    may_change_factor: bool,
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        error_code=code,
+        error_message=message,
+        responses=topics,
+        allow_replication_factor_change=may_change_factor,
+    )
+
+
+def _alter(
+    state: State, name: str, asked: ReassignablePartition, *, may_change_factor: bool
+) -> PartitionChangeRecord | Refusal | None:
+    topic = state.topic_named(name)
+    if topic is None:
+        why = f"Unable to find a topic named {name}."
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+    partition = state.partitions.get((topic.id, asked.partition_index))
+    if partition is None:
+        why = f"Unable to find partition {name}:{asked.partition_index}."
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, why)
+    if asked.replicas is None:
+        return _cancel(state, partition)
+    target = tuple(asked.replicas)
+    refusal = refuse_assignment(state, target, None)
+    if refusal is not None:
+        return refusal
+    had = len(partition.replicas) - len(partition.adding)
+    if not may_change_factor and len(target) != had:
+        why = (
+            f"The replication factor is changed from {had} to {len(target)}, "
+            "which the request does not allow."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    return _reassign(state, partition, target)
+
+
+def _reassign(
+    state: State, partition: PartitionImage, target: tuple[int, ...]
+) -> PartitionChangeRecord | None:
+    """Also in the place of one that runs: what that one was adding in vain goes at once."""
+    settled = without(partition.replicas, partition.adding)
+    isr = tuple(broker for broker in partition.isr if broker in (*settled, *target))
+    if not isr:
+        # None but those has the data: they go last, like the old ones.
+        settled, isr = partition.replicas, partition.isr
+    removing = tuple(sorted(set(settled) - set(target)))
+    adding = tuple(sorted(set(target) - set(settled)))
+    wanted = Wanted(isr=isr, replicas=target + removing, adding=adding, removing=removing)
+    return partition_change(state, partition, wanted)
+
+
+def _cancel(state: State, partition: PartitionImage) -> PartitionChangeRecord | Refusal | None:
+    """Back to the replicas before it began."""
+    if not partition.reassigning:
+        why = "No partition reassignment is in progress."
+        return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, why)
+    replicas = without(partition.replicas, partition.adding)
+    isr = without(partition.isr, partition.adding)
+    may_lose = state.unclean_election(partition) and any(map(state.active, replicas))
+    if not isr and not may_lose:
+        # Only new replicas are in sync: going back means to lose what the old ones do not have.
+        name = state.topics[partition.topic_id].name
+        why = (
+            f"Unable to revert partition assignment for {name}:{partition.index} because it "
+            "would require an unclean leader election."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
+    wanted = Wanted(isr=isr, replicas=replicas, adding=(), removing=())
+    return partition_change(state, partition, wanted)
+
+
+# Listing -----------------------------------------------------------------------------------------
+
+
+def decide_list_reassignments(
+    state: State,
+    request: ListPartitionReassignmentsRequest,
+    context: Context,  # noqa: ARG001 - every decision is called alike
+) -> Decision:
+    """Those that run, of all topics or of the partitions that are named."""
+    keys: Iterable[PartitionKey]
+    if request.topics is None:
+        keys = sorted(state.index.reassigning)
+    else:
+        keys = [
+            (state.topic_ids[topic.name], index)
+            for topic in request.topics
+            if topic.name in state.topic_ids
+            for index in topic.partition_indexes
+        ]
+    by_topic: dict[str, list[OngoingPartitionReassignment]] = {}
+    for key in keys:
+        if key in state.index.reassigning:
+            running = by_topic.setdefault(state.topics[key[0]].name, [])
+            running.append(_ongoing(state.partitions[key]))
+    topics = [OngoingTopicReassignment(name=n, partitions=p) for n, p in by_topic.items()]
+    response = ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, topics=topics)
+    return Decision([], response)
+
+
+def _ongoing(partition: PartitionImage) -> OngoingPartitionReassignment:
+    return OngoingPartitionReassignment(
+        partition_index=partition.index,
+        replicas=partition.replicas,
+        adding_replicas=partition.adding,
+        removing_replicas=partition.removing,
+    )

@@ -1,0 +1,102 @@
+"""What Kafka's releases say of features: which level of each a release begins with, and what a
+level needs of another feature.
+
+These are facts about Kafka. Which levels this software keeps to is said by the controller.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ConfigError
+from kraftlog.metadata.snapshot import METADATA_VERSION
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: metadata.version -> the release that brought it. The last of a release stands for its name.
+_NAMES = (
+    "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
+    "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0",
+    "4.0-IV1", "4.0-IV2", "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0",
+)  # fmt: skip
+METADATA_VERSIONS = dict(enumerate(_NAMES, 7))
+LATEST = max(METADATA_VERSIONS)
+KRAFT_VERSION = "kraft.version"
+
+#: Feature -> level -> the metadata.version from which on a new cluster begins with it.
+FEATURES = {
+    KRAFT_VERSION: {0: 7, 1: 21},
+    "transaction.version": {0: 7, 1: 24, 2: 24},
+    "group.version": {0: 7, 1: 22},
+    "eligible.leader.replicas.version": {0: 7, 1: 26},
+    "share.version": {0: 7, 1: 28},
+    "streams.version": {0: 7, 1: 29},
+}
+#: (feature, level) -> what must be set at least beside it.
+DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
+
+
+def release_level(text: str) -> int:
+    """The metadata.version of `4.3` or `4.3-IV0`."""
+    short = ".".join(text.split(".")[:2])
+    for level in reversed(METADATA_VERSIONS):
+        name = METADATA_VERSIONS[level]
+        if text == name or name.startswith(f"{short}-IV"):
+            return level
+    known = ", ".join(METADATA_VERSIONS.values())
+    raise ConfigError(f"release {text} is not known; expected one of {known}")
+
+
+def default_levels(metadata_level: int) -> dict[str, int]:
+    """With which levels a new cluster of that metadata.version begins."""
+    return {
+        name: max(level for level, since in levels.items() if since <= metadata_level)
+        for name, levels in FEATURES.items()
+    }
+
+
+def parse_feature(text: str) -> tuple[str, int]:
+    """`feature=level`, of a feature and a level that Kafka knows."""
+    name, equals, level = text.partition("=")
+    if not equals or not level.isdecimal():
+        raise ConfigError(f"--feature {text}: expected feature=level")
+    known = METADATA_VERSIONS if name == METADATA_VERSION else FEATURES.get(name)
+    if known is None:
+        names = ", ".join([METADATA_VERSION, *FEATURES])
+        raise ConfigError(f"--feature {text}: expected one of {names}")
+    if int(level) not in known:
+        raise ConfigError(f"--feature {text}: expected a level from {min(known)} to {max(known)}")
+    return name, int(level)
+
+
+def chosen_levels(
+    release: str | None, features: Mapping[str, int], supported: Mapping[str, tuple[int, int]]
+) -> dict[str, int]:
+    """All levels of a new cluster but that of its quorum, `features` by choice.
+
+    What is not chosen is what the release begins with, as far as it is supported here.
+    """
+    chosen = dict(features)
+    if release is not None and METADATA_VERSION in chosen:
+        raise ConfigError(f"give --release-version or --feature {METADATA_VERSION}, not both")
+    level = chosen.pop(METADATA_VERSION, None)
+    if level is None:
+        level = LATEST if release is None else release_level(release)
+    levels = {METADATA_VERSION: level}
+    for name, usual in default_levels(level).items():
+        if name != KRAFT_VERSION:
+            levels[name] = chosen.get(name, min(usual, supported.get(name, (0, 0))[1]))
+    for name, wanted in levels.items():
+        lowest, highest = supported.get(name, (0, 0))
+        if not lowest <= wanted <= highest:
+            what = f"{lowest} to {highest}" if lowest < highest else str(lowest)
+            raise ConfigError(f"{name}={wanted}: this version keeps to {what}")
+    _check_dependencies(levels)
+    return levels
+
+
+def _check_dependencies(levels: Mapping[str, int]) -> None:
+    for (name, level), needed in DEPENDENCIES.items():
+        for other, least in needed.items():
+            if levels.get(name) == level and levels[other] < least:
+                raise ConfigError(f"{name}={level}: expected at least {other}={least} beside it")

@@ -1,0 +1,46 @@
+"""Who a node is, and what it finds of the metadata when it starts."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.controller.placement import Chance
+    from kraftlog.node.membership import BrokerAddress
+    from kraftlog.raft.config import RaftConfig
+    from kraftlog.raft.log import RaftLog
+    from kraftlog.raft.messages import ElectionState
+    from kraftlog.types import Uuid
+    from kraftlog.wire.schema import Message
+
+
+class NodeConfig(Value):
+    """Who the node is, by its directory and its settings; `addresses` are what others are told.
+
+    `new_id` makes ids that nobody has, `chance` is a seeded generator: both are the host's.
+    """
+
+    cluster_id: str
+    directory_id: Uuid
+    settings: BrokerConfig
+    raft: RaftConfig
+    addresses: tuple[BrokerAddress, ...]
+    new_id: Callable[[], Uuid]
+    chance: Chance
+
+    @property
+    def node_id(self) -> int:
+        return self.settings.node_id
+
+
+class RecoveredMetadata(Value):
+    """The metadata log as the quorum's core sees it, the election state, the records of the
+    newest snapshot, and where the log goes on behind them."""
+
+    log: RaftLog
+    election: ElectionState
+    snapshot: tuple[Message, ...] = ()
+    applied: int = 0

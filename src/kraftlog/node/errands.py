@@ -1,0 +1,65 @@
+"""Requests of this node itself to whoever governs the cluster: to its own controller if that is
+active, else to the leader of the quorum over the network."""
+
+from __future__ import annotations
+
+from kraftlog.effects import Ask
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.node.governing import Governing, Told
+    from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+#: The line on which they travel.
+LINE = "controller"
+TIMEOUT_MS = 30_000
+
+
+class Errands:
+    """`ask` calls back with the response, or with None: unknown, ask again."""
+
+    def __init__(
+        self, quorum: QuorumDriver, governing: Governing | None, emit: Callable[[Any], None]
+    ) -> None:
+        self._quorum = quorum
+        self._governing = governing
+        self._emit = emit
+        self._numbers = 0
+        self._waiting: dict[int, Told] = {}
+
+    def ask(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
+        governing = self._governing
+        if governing is not None and governing.is_active:
+            governing.decide(api_key, request, told, now)
+            return
+        leader = self._quorum.leader_id
+        voter = self._quorum.core.log.voter_set.voter(leader) if leader >= 0 else None
+        if voter is None or not voter.endpoints or leader == self._quorum.core.me.id:
+            told(None, now)
+            return
+        self._numbers += 1
+        self._waiting[self._numbers] = told
+        where = voter.endpoints[0]
+        self._emit(
+            Ask(
+                line=LINE,
+                peer=leader,
+                host=where.host,
+                port=where.port,
+                number=self._numbers,
+                api_key=api_key,
+                version=version,
+                request=request,
+                timeout_ms=TIMEOUT_MS,
+            )
+        )
+
+    def answered(self, number: int, response: Any, now: Now) -> None:
+        told = self._waiting.pop(number, None)
+        if told is not None:
+            told(response, now)

@@ -1,0 +1,59 @@
+"""What this broker does when the image changes: it opens, leads, leaves and deletes partitions."""
+
+from __future__ import annotations
+
+from kraftlog.effects import DeleteLog, OpenLog
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.changes import PartitionChanged
+from kraftlog.replication.partition import Partition
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.node.node import Node
+
+
+def follow(node: Node, change: Any) -> None:
+    """Become what the image says this node is."""
+    if isinstance(change, PartitionChanged):
+        if change.after is None:
+            assert change.before is not None, "a change is from something or to something"
+            _remove(node, change.before)
+        else:
+            _be(node, change.after)
+
+
+def _be(node: Node, image: PartitionImage) -> None:
+    me = node.config.node_id
+    partition = node.partitions.get(image.key)
+    if partition is None:
+        if me not in image.replicas:
+            return
+        topic = node.image.topics[image.topic_id].name
+        log = topic, image.index
+        partition = Partition(topic, image.topic_id, image.index, log)
+        node.partitions[image.key] = node.by_log[log] = partition
+        node.emit(OpenLog(log, image.topic_id))
+    elif me not in image.replicas:
+        _remove(node, image)
+        return
+    if image.leader == me:
+        partition.lead(image.leader_epoch)
+    elif partition.leader_epoch != image.leader_epoch:
+        node.drop_waiting(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        partition.resign(image.leader_epoch)
+
+
+def _remove(node: Node, image: PartitionImage) -> None:
+    """The partition is gone, or not kept here any more: so is its log."""
+    partition = node.partitions.pop(image.key, None)
+    if partition is None:
+        return
+    del node.by_log[partition.log]
+    if partition.pending is not None:
+        node.turn.remove(partition.pending)
+    partition.resign(partition.leader_epoch)
+    node.drop_waiting(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    node.emit(DeleteLog(partition.log))

@@ -1,0 +1,113 @@
+"""What governs the cluster while this node leads the metadata quorum: its `Controller`, and the
+way of a decision into the log.
+
+    request -> decision -> records proposed -> committed and replayed -> the answer leaves
+"""
+
+from __future__ import annotations
+
+from kraftlog.controller.activation import bootstrap_records
+from kraftlog.controller.decision import batches
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.versions import record_version
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from kraftlog.controller.controller import Controller
+    from kraftlog.controller.decision import Decision
+    from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+    #: Gets the response, or None when nobody can say what became of it.
+    Told = Callable[[Any, Now], None]
+
+#: Features that this version does not offer yet stay at the level of "not there".
+FEATURES_OFF = ("transaction.version", "group.version")
+
+
+class Governing:
+    """Follows the log on every controller; `is_active` on the one that decides."""
+
+    def __init__(self, controller: Controller, quorum: QuorumDriver) -> None:
+        self.controller = controller
+        self._quorum = quorum
+        #: The epoch in which this node decides; -1: it does not.
+        self.epoch = -1
+
+    @property
+    def is_active(self) -> bool:
+        return self.controller.active and self._quorum.is_leader
+
+    def replayed(self, records: Sequence[Message], last_offset: int) -> None:
+        self.controller.committed(records, last_offset)
+
+    def begin(self, epoch: int, now: Now) -> None:
+        """This node leads, and has replayed what came before.
+
+        Its own broker, if it has one, lives in this process: an earlier life of it is over, and
+        need not be waited for.
+        """
+        self.epoch = epoch
+        bootstrap = [
+            record
+            for record in bootstrap_records()
+            if record.name not in FEATURES_OFF  # type: ignore[attr-defined]  # they are all levels of features
+        ]
+        decision = self.controller.activate(bootstrap, now)
+        self.controller.broker_is_gone(self._quorum.core.me.id)
+        self._propose(decision, lambda _, __: None, now)
+
+    def end(self) -> None:
+        """Another leads, or may."""
+        if self.epoch >= 0:
+            self.epoch = -1
+            self.controller.resign()
+
+    def decide(self, api_key: int, request: Message, told: Told, now: Now) -> None:
+        """Decide now; `told` gets the answer once it is true."""
+        decision = self.controller.decide(api_key, request, now, self._quorum.core.log.end)
+        self._propose(decision, told, now)
+
+    def poll(self, now: Now) -> None:
+        """Do what is due by itself, until nothing is."""
+        while self.is_active:
+            decision = self.controller.poll(now, self._quorum.core.log.end)
+            if decision is None or not decision.records:
+                return
+            self._propose(decision, lambda _, __: None, now)
+
+    def deadline(self) -> int | None:
+        return self.controller.deadline() if self.is_active else None
+
+    def _propose(self, decision: Decision, told: Told, now: Now) -> None:
+        if not decision.records:
+            told(decision.response, now)
+            return
+        parts = list(batches(decision.records, "a large request"))
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            last_offset = self._quorum.core.log.end + len(part) - 1
+            error = self._quorum.propose(
+                [(record, record_version(record)) for record in part],
+                _teller(told, decision.response) if is_last else _nobody,
+                now,
+            )
+            if error:
+                told(None, now)
+                return
+            self.controller.proposed(part, last_offset)
+
+
+def _teller(told: Told, response: Any) -> Callable[[int, Now], None]:
+    def became(error: int, now: Now) -> None:
+        told(None if error != ErrorCode.NONE else response, now)
+
+    return became
+
+
+def _nobody(_: int, __: Now) -> None:
+    """Only the last part of what belongs together is answered."""

@@ -1,0 +1,97 @@
+"""Requests that change the cluster: topics, partitions, configs, features, brokers.
+
+They are decided by whoever governs; a broker that is asked passes them on and answers for it.
+
+On a controller's listener a node that does not govern says so at once: its askers know where to
+look. On a broker's the asker waits, for as long as it says, until somebody governs.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers.refusals import refusal
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import CONTROLLER
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+#: How soon a request is passed on again that found nobody.
+AGAIN_MS = 50
+PATIENCE_MS = 30_000
+
+
+def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
+    assert slot.api is not None
+    governs = node.governing is not None and node.governing.is_active
+    if slot.connection.listener == CONTROLLER and not governs:
+        slot.answer(refusal(slot.api.key, slot.version, request, ErrorCode.NOT_CONTROLLER))
+        return
+    patience = getattr(request, "timeout_ms", PATIENCE_MS)
+    PassedOn(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+
+
+class PassedOn:
+    """One request on its way to whoever governs."""
+
+    __slots__ = ("deadline_ms", "done", "node", "request", "slot")
+
+    def __init__(self, node: Node, slot: Slot, request: Message, deadline_ms: int) -> None:
+        self.node = node
+        self.slot = slot
+        self.request = request
+        self.deadline_ms = deadline_ms
+        self.done = False
+        slot.waiter = self
+
+    def go(self, now: Now) -> None:
+        slot = self.slot
+        assert slot.api is not None
+        self.node.errands.ask(slot.api.key, slot.version, self.request, self.told, now)
+
+    def told(self, response: Any, now: Now) -> None:
+        if self.done:
+            return
+        if response is not None and not _found_nobody(response):
+            self._answer(response)
+        elif now.monotonic_ms < self.deadline_ms:
+            self.done = False
+            self.node.wait(self, min(now.monotonic_ms + AGAIN_MS, self.deadline_ms))
+        else:
+            assert self.slot.api is not None
+            self._answer(
+                refusal(
+                    self.slot.api.key,
+                    self.slot.version,
+                    self.request,
+                    ErrorCode.REQUEST_TIMED_OUT,
+                )
+            )
+
+    def _answer(self, response: Any) -> None:
+        self.done = True
+        self.slot.answer(response)
+
+    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
+        if not self.done:
+            self.go(now)
+
+    def cancel(self) -> None:
+        """The asker is gone; what was decided stays decided."""
+        self.done = True
+
+
+def _found_nobody(response: Any) -> bool:
+    """Whether the node that was asked does not govern (any more)."""
+    if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
+        return True
+    for name in ("topics", "responses", "results"):
+        parts = getattr(response, name, None)
+        if parts:
+            return bool(getattr(parts[0], "error_code", 0) == ErrorCode.NOT_CONTROLLER)
+    return False

@@ -1,0 +1,19 @@
+"""Vote, BeginQuorumEpoch, EndQuorumEpoch, FetchSnapshot, ReadOffset: what replicas of the metadata
+quorum ask each other goes to its core (a Fetch of the metadata log does, too: see `fetch`)."""
+
+from __future__ import annotations
+
+from kraftlog.node.quorum.requests import request_from_wire
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+
+def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
+    assert slot.api is not None
+    body = request_from_wire(slot.api.key, request)
+    node.quorum.asked(slot, body, slot.connection, now)

@@ -1,0 +1,80 @@
+"""How each request that changes the cluster is told that all of it could not be done."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.wire.schema import Message
+
+
+def refusal(api_key: int, version: int, request: Message, code: int) -> Any:
+    """The response that gives this code for whatever was asked."""
+    response: Any = APIS[api_key].response()
+    fields = _FIELDS.get(api_key)
+    if fields is None:
+        return response(error_code=code)
+    return response(**fields(request, version, code))
+
+
+def _module(api_key: int) -> Any:
+    from importlib import import_module
+
+    return import_module(f"kraftlog.wire.messages.{APIS[api_key].module}")
+
+
+def _create_topics(request: Any, _: int, code: int) -> dict[str, Any]:
+    one = _module(ApiKey.CREATE_TOPICS).CreatableTopicResult
+    return {"topics": [one(name=topic.name, error_code=code) for topic in request.topics]}
+
+
+def _delete_topics(request: Any, version: int, code: int) -> dict[str, Any]:
+    one = _module(ApiKey.DELETE_TOPICS).DeletableTopicResult
+    if version < 6:  # these name topics, and no ids
+        return {"responses": [one(name=name, error_code=code) for name in request.topic_names]}
+    return {
+        "responses": [
+            one(name=topic.name, topic_id=topic.topic_id, error_code=code)
+            for topic in request.topics
+        ]
+    }
+
+
+def _create_partitions(request: Any, _: int, code: int) -> dict[str, Any]:
+    one = _module(ApiKey.CREATE_PARTITIONS).CreatePartitionsTopicResult
+    return {"results": [one(name=topic.name, error_code=code) for topic in request.topics]}
+
+
+def _configs(api_key: int) -> Callable[[Any, int, int], dict[str, Any]]:
+    def fields(request: Any, _: int, code: int) -> dict[str, Any]:
+        one = _module(api_key).AlterConfigsResourceResponse
+        return {
+            "responses": [
+                one(
+                    error_code=code,
+                    resource_type=resource.resource_type,
+                    resource_name=resource.resource_name,
+                )
+                for resource in request.resources
+            ]
+        }
+
+    return fields
+
+
+def _elect_leaders(_: Any, version: int, code: int) -> dict[str, Any]:
+    return {"error_code": code if version else 0, "replica_election_results": ()}
+
+
+_FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
+    ApiKey.CREATE_TOPICS: _create_topics,
+    ApiKey.DELETE_TOPICS: _delete_topics,
+    ApiKey.CREATE_PARTITIONS: _create_partitions,
+    ApiKey.ALTER_CONFIGS: _configs(ApiKey.ALTER_CONFIGS),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS),
+    ApiKey.ELECT_LEADERS: _elect_leaders,
+}

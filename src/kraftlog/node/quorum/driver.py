@@ -1,0 +1,391 @@
+"""The metadata quorum of a node: carries its `RaftCore`, and applies what is committed.
+
+The core decides; here its wishes become the node's effects. What must wait for the disk is held
+until the core knows its point to be durable, batches of records become bytes, peers get their
+addresses, and committed records are handed to the state machine in order, once each: from the
+tail that is kept in memory, or else read back from the log in chunks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog import effects
+from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
+from kraftlog.node.quorum.batches import (
+    METADATA_LOG,
+    control_batch,
+    records_batch,
+    records_in,
+    snapshot_voters,
+    summaries,
+)
+from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
+from kraftlog.raft import messages as raft
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.records.header import stamp
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any, Protocol
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+    class StateMachine(Protocol):
+        """What is built on the quorum: it sees every committed record once, in order."""
+
+        def replay(self, records: Iterable[Message], last_offset: int) -> None: ...
+
+        def reload(self, records: Iterable[Message], last_offset: int) -> None:
+            """Begin anew from these: a snapshot has taken the place of everything."""
+            ...
+
+        def led_by(self, leader_id: int, epoch: int) -> None:
+            """Who leads now, -1 if nobody is known to."""
+            ...
+
+        def leads(self, epoch: int, now: Now) -> None:
+            """This node leads, and everything of earlier leaders has been replayed."""
+            ...
+
+
+#: The line on which a core's requests travel.
+LINE = "quorum"
+
+
+class QuorumDriver:
+    """`applied` is where the state machine stands: it has seen everything before."""
+
+    def __init__(
+        self,
+        core: RaftCore,
+        machine: StateMachine,
+        emit: Callable[[Any], None],
+        *,
+        applied: int = 0,
+        request_timeout_ms: int = 2000,
+    ) -> None:
+        self.core = core
+        self.applied = applied
+        self._machine = machine
+        self._emit = emit
+        self._request_timeout_ms = request_timeout_ms
+        #: What waits for the disk, in order.
+        self._held: list[Any] = []
+        #: Batches that are written and not applied: (base offset, last offset, bytes).
+        self._tail: deque[tuple[int, int, bytes]] = deque()
+        #: Proposals that are committed and not applied: (offset, whom to tell).
+        self._committed: deque[tuple[int, Callable[[int, Now], None]]] = deque()
+        self._reading = False
+        self._numbers = 0
+        #: What was asked of peers, by its number, as the answer's form depends on it.
+        self._asked: dict[tuple[int, int], Any] = {}
+        #: The epoch in which the state machine was told that it leads.
+        self._leading = -1
+        self._carry_out: dict[type, Callable[[Any, Now], None]] = {
+            raft.PersistElection: self._persist,
+            raft.Append: self._append,
+            raft.Truncate: self._truncate,
+            raft.DropPrefix: self._drop_prefix,
+            raft.WriteSnapshot: self._write_snapshot,
+            raft.InstallSnapshot: self._install_snapshot,
+            raft.Send: self._send,
+            raft.Reply: self._reply,
+            raft.Committed: self._apply_committed,
+            raft.Proposed: self._proposed,
+            raft.LeaderChanged: self._leader_changed,
+            raft.ClusterIdKnown: _nothing,
+            raft.Stop: self._stop,
+        }
+        self._reports: dict[type, Callable[[Any, Now], None]] = {
+            effects.LogFlushed: self._flushed,
+            effects.LogRead: self._read,
+            effects.ElectionWritten: self._election_written,
+            effects.SnapshotStored: self._snapshot_stored,
+            effects.SnapshotLoaded: self._snapshot_loaded,
+            effects.PeerAnswered: self._peer_answered,
+            effects.PeerSilent: self._peer_silent,
+            effects.PeerVanished: self._peer_vanished,
+        }
+
+    def start(self, now: Now) -> None:
+        """Carry out what the core has wanted since it was made."""
+        self._settle(now)
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.core.role, Leader)
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads, as far as this node knows; -1: unknown."""
+        return self.core.me.id if self.is_leader else self.core.election.leader_id
+
+    @property
+    def epoch(self) -> int:
+        return self.core.election.epoch
+
+    # Doors ---------------------------------------------------------------------------------------
+
+    def handle(self, report: Any, now: Now) -> None:
+        """What came of an effect."""
+        self._reports[type(report)](report, now)
+        self._settle(now)
+
+    def asked(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
+        """A peer asks; `slot` is answered with a message of the wire."""
+        self._numbers += 1
+        self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
+        self._settle(now)
+
+    def poll(self, now: Now) -> None:
+        self.core.poll(now)
+        self._settle(now)
+
+    def deadline(self) -> int | None:
+        return self.core.deadline()
+
+    def propose(
+        self,
+        records: Sequence[tuple[Message, int]],
+        told: Callable[[int, Now], None],
+        now: Now,
+    ) -> int:
+        """Append records (with their versions) as one batch; the code of a refusal.
+
+        `told` gets the code of what became of them, once they are committed and applied here, or
+        once nobody can say.
+        """
+        batch = records_batch(records, now.wall_ms)
+        error = self.core.propose(told, len(records), len(batch), batch, now)
+        self._settle(now)
+        return error
+
+    def change(self, change: Callable[..., int], what: Any, told: Any, now: Now) -> int:
+        """One of the core's changes of the voters; the code of a refusal."""
+        error = change(told, what, now)
+        self._settle(now)
+        return error
+
+    def shut_down(self, now: Now) -> None:
+        self.core.shut_down(now)
+        self._settle(now)
+
+    # Effects of the core -------------------------------------------------------------------------
+
+    def _settle(self, now: Now) -> None:
+        """Carry out what the core wants, until it wants no more."""
+        while wanted := self.core.take_effects():
+            for effect in wanted:
+                self._carry_out[type(effect)](effect, now)
+        self._lead_if_caught_up(now)
+
+    def _persist(self, effect: raft.PersistElection, _: Now) -> None:
+        state = effect.state
+        self._emit(effects.WriteElection(effect.version, state.epoch, state.leader_id, state.voted))
+
+    def _append(self, effect: raft.Append, now: Now) -> None:
+        batch = effect.batch
+        payload = batch.payload
+        if isinstance(payload, bytearray):  # one of our own proposals
+            stamp(payload, 0, batch.base_offset, batch.epoch)
+            data = bytes(payload)
+        elif isinstance(payload, memoryview):
+            data = bytes(payload)
+        else:
+            data = control_batch(batch, now.wall_ms)
+        batch.payload = None  # the core has no use for it
+        self._tail.append((batch.base_offset, batch.last_offset, data))
+        self._emit(effects.AppendBatch(METADATA_LOG, data))
+
+    def _truncate(self, effect: raft.Truncate, _: Now) -> None:
+        while self._tail and self._tail[-1][1] >= effect.offset:
+            self._tail.pop()
+        self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
+
+    def _drop_prefix(self, effect: raft.DropPrefix, _: Now) -> None:
+        self._emit(effects.MoveLogStart(METADATA_LOG, effect.offset))
+
+    def _write_snapshot(self, effect: raft.WriteSnapshot, _: Now) -> None:
+        self._emit(effects.WriteSnapshotPart(effect.id, effect.position, effect.data))
+
+    def _install_snapshot(self, effect: raft.InstallSnapshot, _: Now) -> None:
+        self._emit(effects.InstallSnapshot(effect.id, METADATA_LOG))
+
+    def _stop(self, effect: raft.Stop, _: Now) -> None:
+        self._emit(effects.Stop(effect.why))
+
+    def _leader_changed(self, effect: raft.LeaderChanged, _: Now) -> None:
+        self._machine.led_by(effect.leader_id, effect.epoch)
+
+    # What is said --------------------------------------------------------------------------------
+
+    def _send(self, effect: raft.Send, _: Now) -> None:
+        if not self._is_durable(effect.after):
+            self._held.append(effect)
+            return
+        voter = self.core.log.voter_set.voter(effect.peer)
+        if voter is None or not voter.endpoints:
+            # Nobody knows where it is: the same as not to be reached.
+            self._emit(effects.Unreachable(LINE, effect.peer, effect.number))
+            return
+        where = voter.endpoints[0]
+        api_key, request = request_to_wire(effect.body)
+        self._asked[effect.peer, effect.number] = effect.body
+        self._emit(
+            effects.Ask(
+                line=LINE,
+                peer=effect.peer,
+                host=where.host,
+                port=where.port,
+                number=effect.number,
+                api_key=api_key,
+                version=VERSIONS[api_key],
+                request=request,
+                timeout_ms=self._request_timeout_ms,
+                fresh=effect.fresh,
+            )
+        )
+
+    def _reply(self, effect: raft.Reply, _: Now) -> None:
+        if not self._is_durable(effect.after):
+            self._held.append(effect)
+            return
+        slot, max_bytes = effect.slot
+        body = effect.body
+        if isinstance(body, raft.FetchAnswer) and body.limit > body.offset >= 0:
+            self._emit(effects.AnswerRecords(slot, body, METADATA_LOG, max_bytes))
+        elif isinstance(body, raft.SnapshotChunk) and not body.error:
+            self._emit(effects.AnswerSnapshot(slot, body))
+        else:
+            self._emit(effects.Reply(slot, answer_to_wire(body)))
+
+    def _is_durable(self, points: tuple[Any, ...]) -> bool:
+        core = self.core
+        for point in points:
+            if isinstance(point, raft.ElectionDurable):
+                if point.version > core.durable_version:
+                    return False
+            elif point.offset > core.log.flushed:
+                return False
+        return True
+
+    def _release(self, now: Now) -> None:
+        held, self._held = self._held, []
+        for effect in held:
+            self._carry_out[type(effect)](effect, now)
+
+    # Reports -------------------------------------------------------------------------------------
+
+    def _flushed(self, report: effects.LogFlushed, now: Now) -> None:
+        self.core.handle(raft.Flushed(report.offset), now)
+        self._release(now)
+
+    def _election_written(self, report: effects.ElectionWritten, now: Now) -> None:
+        self.core.handle(raft.ElectionPersisted(report.version), now)
+        self._release(now)
+
+    def _peer_answered(self, report: effects.PeerAnswered, now: Now) -> None:
+        asked = self._asked.pop((report.peer, report.number), None)
+        if asked is None:
+            return
+        body = answer_from_wire(report.response, asked)
+        if isinstance(body, raft.FetchAnswer) and not body.error:
+            body.batches = tuple(summaries(records_of(report.response)))
+        self.core.handle(raft.Answered(report.peer, report.number, body), now)
+
+    def _peer_silent(self, report: effects.PeerSilent, now: Now) -> None:
+        self._asked.pop((report.peer, report.number), None)
+        self.core.handle(raft.Unanswered(report.peer, report.number), now)
+
+    def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
+        self.core.handle(raft.PeerGone(report.peer), now)
+
+    # What is committed ---------------------------------------------------------------------------
+
+    def _apply_committed(self, _: raft.Committed, now: Now) -> None:
+        self._apply(now)
+
+    def _apply(self, now: Now) -> None:
+        """Hand over what is committed, up to where the log must be read for more."""
+        committed = self.core.log.high_watermark
+        while self.applied < committed:
+            if not self._tail or self._tail[0][0] > self.applied:
+                self._read_on(committed)
+                return
+            base, last, data = self._tail[0]
+            if last >= committed:
+                return
+            self._tail.popleft()
+            if last >= self.applied:
+                assert base == self.applied, f"records from {self.applied} to {base} are missing"
+                self._machine.replay(records_in(data), last)
+                self.applied = last + 1
+        self._tell_applied(now)
+
+    def _read_on(self, limit: int) -> None:
+        if not self._reading:
+            if self._tail:
+                limit = min(limit, self._tail[0][0])
+            self._reading = True
+            self._emit(effects.ReadLog(METADATA_LOG, self.applied, limit))
+
+    def _read(self, report: effects.LogRead, now: Now) -> None:
+        self._reading = False
+        if report.offset != self.applied:
+            return  # a snapshot was installed meanwhile
+        for batch in summaries(report.data):
+            self._machine.replay(records_in(batch.payload), batch.last_offset)
+            self.applied = batch.last_offset + 1
+        assert self.applied > report.offset, f"no records at {report.offset} in the metadata log"
+        self._apply(now)
+
+    def _proposed(self, effect: raft.Proposed, now: Now) -> None:
+        told = effect.slot
+        if effect.error:
+            told(effect.error, now)
+        else:
+            self._committed.append((effect.offset, told))
+            self._tell_applied(now)
+
+    def _tell_applied(self, now: Now) -> None:
+        waiting = self._committed
+        while waiting and waiting[0][0] <= self.applied:
+            waiting.popleft()[1](0, now)
+
+    def _lead_if_caught_up(self, now: Now) -> None:
+        """Once it has replayed up to the start of its own epoch (I14)."""
+        role = self.core.role
+        if (
+            isinstance(role, Leader)
+            and self.applied > role.epoch_start
+            and self._leading != self.epoch
+        ):
+            self._leading = self.epoch
+            self._machine.leads(self.epoch, now)
+            self._settle(now)
+
+    # Snapshots -----------------------------------------------------------------------------------
+
+    def _snapshot_stored(self, report: effects.SnapshotStored, now: Now) -> None:
+        self.core.handle(raft.SnapshotTaken(report.id), now)
+
+    def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
+        self._tail.clear()
+        self.applied = report.id.offset
+        self._machine.reload(records_in(report.data), report.id.offset - 1)
+        voters = snapshot_voters(report.data) or self.core.log.voter_set
+        self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
+
+
+def records_of(response: Any) -> Any:
+    """The bytes in the answer to a fetch of the one partition."""
+    topics = response.responses
+    return (topics[0].partitions[0].records or b"") if topics else b""
+
+
+def _nothing(_: Any, __: Now) -> None:
+    """A wish that needs nothing to be done."""

@@ -1,0 +1,13 @@
+"""`Peers`: how a host carries requests to other nodes."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Peers(Protocol):
+        def ask(self, ask: Any, /) -> None:
+            """Send the request of an Ask; PeerAnswered or PeerSilent follows, in a later turn."""
+            ...

@@ -1,0 +1,229 @@
+"""The metadata log carried out: what a quorum wants written, read, flushed and asked.
+
+A disk that fails here ends the node: nobody could say what it has promised (see `Stop`).
+"""
+
+from __future__ import annotations
+
+from kraftlog import effects
+from kraftlog.errors import StorageError
+from kraftlog.logstate.voters import VoterHistory
+from kraftlog.node.config import RecoveredMetadata
+from kraftlog.node.quorum.answers import answer_to_wire
+from kraftlog.node.quorum.batches import METADATA_LOG, records_in, snapshot_voters, summaries
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import ElectionState
+from kraftlog.storage import election, recovery
+from kraftlog.storage.batches import describe
+from kraftlog.storage.config import LogConfig
+from kraftlog.storage.metadata_snapshots import MetadataSnapshots
+from kraftlog.types import METADATA_TOPIC_ID, OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.lane import Lane
+    from kraftlog.ports.peers import Peers
+    from kraftlog.runner.flushes import Flushes
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
+    from kraftlog.types import Now
+
+#: The metadata log is bounded by snapshots, not by age or size.
+METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1)
+#: How much is read in a step when committed records are replayed from the log.
+READ_BYTES = 1 << 20
+
+
+class NodeStoppedError(StorageError):
+    """The node can't go on, and says why."""
+
+
+def open_quorum(
+    directory: LogDirectory, voters: VoterSet, say: Callable[[str], None]
+) -> RecoveredMetadata:
+    """Open the metadata log, making durable whatever is in it; `voters`: those of the settings."""
+    files, folder = directory.disk.files, directory.folder(METADATA_LOG)
+    if not files.exists(folder):
+        directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+    elif METADATA_LOG in directory.unopened:
+        log, report = recovery.run(directory.open_log(METADATA_LOG, METADATA))
+        if report.is_noteworthy:
+            say(report.line())
+    log = directory.logs[METADATA_LOG]
+    snapshots = MetadataSnapshots(files, folder)
+    snapshots.look_around()
+    newest = snapshots.latest
+    if newest is not None and newest.offset > log.end_offset:
+        # It was fetched, and the log was not put aside for it before the end.
+        log.truncate_fully_and_start_at(newest.offset)
+    log.flush()
+    content = None if newest is None else snapshots.read(newest)
+    stored = election.load(files, folder)
+    state = ElectionState()
+    if stored is not None:
+        state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
+    base = (snapshot_voters(content) if content is not None else None) or voters
+    applied = newest.offset if newest is not None else log.start_offset
+    return RecoveredMetadata(
+        log=_as_the_core_sees(log, base, newest),
+        election=state,
+        snapshot=tuple(records_in(content)) if content is not None else (),
+        applied=applied,
+    )
+
+
+def _as_the_core_sees(log: Log, base: VoterSet, snapshot: OffsetAndEpoch | None) -> RaftLog:
+    history = VoterHistory(base)
+    position = max(log.start_offset, snapshot.offset if snapshot is not None else 0)
+    while position < log.end_offset:
+        data = read_batches(log, position, log.end_offset)
+        for batch in summaries(data):
+            if batch.voters is not None and batch.last_offset >= position:
+                history.append(batch.base_offset, batch.voters)
+            position = batch.last_offset + 1
+    start = log.start_offset
+    seen = RaftLog(history, start=start, end=log.end_offset, epochs=log.epochs.copy())
+    if snapshot is not None and snapshot.offset > 0:
+        seen.snapshot = snapshot
+        seen.start = snapshot.offset
+        seen.high_watermark = snapshot.offset
+        if seen.epochs.latest < 0:
+            seen.epochs.assign(snapshot.epoch, snapshot.offset)
+    return seen
+
+
+def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:
+    """Whole batches from the one that holds `offset`; none where there are none."""
+    place = log.locate(offset, max_bytes, limit)
+    return b"" if place is None else log.read(place)
+
+
+class QuorumHands:
+    """Carries out the effects of a `QuorumDriver`; reports go to `tell`."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: LogDirectory,
+        lane: Lane,
+        flushes: Flushes,
+        peers: Peers,
+        tell: Callable[[Any, Now], None],
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._folder = directory.folder(METADATA_LOG)
+        self._lane = lane
+        self._flushes = flushes
+        self._tell = tell
+        self._snapshots = MetadataSnapshots(files, self._folder)
+        #: Reads of committed records, done a chunk a turn.
+        self.reads: list[effects.ReadLog] = []
+        self.carry_out: dict[type, Callable[[Any, Now], None]] = {
+            effects.AppendBatch: self._append,
+            effects.TruncateLog: self._truncate,
+            effects.MoveLogStart: self._move_start,
+            effects.ReadLog: self._read_later,
+            effects.WriteElection: self._write_election,
+            effects.AnswerRecords: self._answer_records,
+            effects.AnswerSnapshot: self._answer_snapshot,
+            effects.StoreSnapshot: self._store_snapshot,
+            effects.WriteSnapshotPart: self._write_part,
+            effects.InstallSnapshot: self._install,
+            effects.Ask: lambda effect, _: peers.ask(effect),
+            effects.Unreachable: self._unreachable,
+            effects.Stop: self._stop,
+        }
+
+    @property
+    def _log(self) -> Log:
+        return self._directory.logs[METADATA_LOG]
+
+    # The log -------------------------------------------------------------------------------------
+
+    def _append(self, effect: effects.AppendBatch, now: Now) -> None:
+        buffers = [effect.data]
+        self._log.append(buffers, describe(buffers), now.wall_ms)
+        self._flushes.ask(METADATA_LOG)
+
+    def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
+        self._log.truncate_to(effect.offset)
+        self._flushes.ask(METADATA_LOG)
+
+    def _move_start(self, effect: effects.MoveLogStart, _: Now) -> None:
+        self._log.move_start(effect.offset)
+
+    def _read_later(self, effect: effects.ReadLog, _: Now) -> None:
+        self.reads.append(effect)
+
+    def go_on_reading(self, now: Now) -> None:
+        """One chunk of what has to be replayed."""
+        if self.reads:
+            wanted = self.reads.pop(0)
+            data = read_batches(self._log, wanted.offset, wanted.limit)
+            self._tell(effects.LogRead(wanted.log, wanted.offset, data), now)
+
+    def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
+        stored = election.StoredElection(effect.leader_id, effect.epoch, effect.voted)
+
+        def written(_: Any, error: BaseException | None, now: Now) -> None:
+            if error is not None:
+                raise NodeStoppedError(f"{self._folder}: writing the election state: {error}")
+            self._tell(effects.ElectionWritten(effect.version), now)
+
+        self._lane.submit(lambda: election.store(self._files, self._folder, stored), written)
+
+    def _answer_records(self, effect: effects.AnswerRecords, _: Now) -> None:
+        answer = effect.answer
+        data = read_batches(self._log, answer.offset, answer.limit, max(effect.max_bytes, 1))
+        effect.slot.answer(answer_to_wire(answer, data))
+
+    # Snapshots -----------------------------------------------------------------------------------
+
+    def _answer_snapshot(self, effect: effects.AnswerSnapshot, _: Now) -> None:
+        from kraftlog.errors import ErrorCode
+
+        answer = effect.answer
+        try:
+            size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)
+        except FileNotFoundError:
+            answer.error = ErrorCode.SNAPSHOT_NOT_FOUND
+            size, data = 0, b""
+        if answer.position > size:
+            answer.error = ErrorCode.POSITION_OUT_OF_RANGE
+        answer.size = size
+        effect.slot.answer(answer_to_wire(answer, data))
+
+    def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
+        pieces = list(effect.pieces)
+
+        def stored(_: Any, error: BaseException | None, now: Now) -> None:
+            if error is not None:
+                raise NodeStoppedError(f"{self._folder}: writing a snapshot: {error}")
+            self._tell(effects.SnapshotStored(effect.id), now)
+            self._snapshots.keep_only(effect.id)
+
+        self._lane.submit(lambda: self._snapshots.store(effect.id, pieces), stored)
+
+    def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
+        self._snapshots.write_part(effect.id, effect.position, effect.data)
+
+    def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
+        self._snapshots.finish(effect.id)
+        self._log.truncate_fully_and_start_at(effect.id.offset)
+        self._snapshots.keep_only(effect.id)
+        data = self._snapshots.read(effect.id)
+        self._tell(effects.SnapshotLoaded(effect.id, data), now)
+
+    # Peers ---------------------------------------------------------------------------------------
+
+    def _unreachable(self, effect: effects.Unreachable, now: Now) -> None:
+        self._tell(effects.PeerSilent(effect.line, effect.peer, effect.number), now)
+
+    def _stop(self, effect: effects.Stop, _: Now) -> None:
+        raise NodeStoppedError(effect.why)

@@ -1,0 +1,104 @@
+"""Repairing a quorum that has lost its majority: what is read from a directory, and written."""
+
+from __future__ import annotations
+
+from kraftlog.errors import StorageError
+from kraftlog.logstate.voters import ReplicaKey, voters_by_id
+from kraftlog.node.quorum.batches import control_batch
+from kraftlog.raft.messages import ElectionState
+from kraftlog.raft.repair import RepairRefusedError, plan, remains_of
+from kraftlog.runner.recovered import newest_snapshot, recovered_log
+from kraftlog.storage import election, meta
+from kraftlog.storage.batches import describe
+from kraftlog.storage.config import LogConfig
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.disk import read_whole
+from kraftlog.storage.recovery import run
+from kraftlog.types import METADATA_TOPIC
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.ports.files import Files
+    from kraftlog.raft.repair import Plan, Remains
+    from kraftlog.storage.log import Log
+
+NAME = (METADATA_TOPIC, 0)
+CONFIG = LogConfig(retention_ms=-1, contiguous=True)
+
+
+class Survivor:
+    """The directory of a node that does not run, held while it is looked at and repaired.
+
+    Opening it does what a start of the node would do: a torn end of the log is cut off.
+    """
+
+    def __init__(self, files: Files, path: str) -> None:
+        self.files = files
+        self._properties = meta.parse(
+            read_whole(files, f"{path}/{meta.NAME}"), f"{path}/{meta.NAME}"
+        )
+        try:
+            self._directory = LogDirectory(files, path)
+        except BlockingIOError:
+            raise RepairRefusedError(
+                f"{path} is in use: stop the node first, and leave it stopped"
+            ) from None
+        try:
+            self._log, self.recovery = self._open(path)
+            self.stored = election.load(files, self._log.folder)
+            self.remains = self._look()
+        except BaseException:
+            self._directory.release()
+            raise
+
+    def _open(self, path: str) -> tuple[Log, list[str]]:
+        if NAME not in self._directory.names():
+            raise RepairRefusedError(f"{path} holds no {NAME[0]}-{NAME[1]}: no voter was here")
+        log, report = run(self._directory.open_log(NAME, CONFIG))
+        return log, [report.line()] if report.is_noteworthy else []
+
+    def _look(self) -> Remains:
+        stored = self.stored or election.StoredElection()
+        snapshot = newest_snapshot(self.files, self._log.folder)
+        if snapshot is not None and snapshot.offset > self._log.end_offset:
+            raise RepairRefusedError(
+                f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
+                f"at {snapshot.offset}: it can't be recovered without another replica"
+            )
+        log = recovered_log(self._log, self._directory.high_watermarks.get(NAME, 0))
+        return remains_of(
+            ReplicaKey(self._properties.node_id, self._properties.directory_id),
+            self._properties.cluster_id,
+            ElectionState(stored.epoch, stored.leader_id, stored.voted),
+            log,
+            voters_by_id(*stored.voter_ids),
+        )
+
+    def repair(self, voters: VoterSet, accepted: str | None, now_ms: int) -> Plan:
+        """Write the new voters at the end of the log, durably; refused as `plan` says.
+
+        First the election state: with it alone, after a crash, the node has passed over epochs and
+        nothing more, and can be repaired again. Then one batch, which is there or is not.
+        """
+        drafted = plan(self.remains, voters, accepted, 0)
+        raw = control_batch(drafted.batch, now_ms)
+        chosen = drafted.replace(batch=drafted.batch.replace(size_bytes=len(raw)))
+        state, log = chosen.election, self._log
+        stored = election.StoredElection(
+            epoch=state.epoch,
+            voted=state.voted,
+            cluster_id=self._properties.cluster_id,
+            applied_offset=self.stored.applied_offset if self.stored else 0,
+            voter_ids=chosen.voters.ids,
+        )
+        election.store(self.files, log.folder, stored)
+        log.append([raw], describe([raw]), now_ms)
+        log.flush()
+        if log.end_offset != chosen.batch.last_offset + 1:
+            raise StorageError(f"{log.folder}: the log ends at {log.end_offset}")
+        return chosen
+
+    def close(self) -> None:
+        """As a node that stops in order leaves it."""
+        self._directory.close()

@@ -1,0 +1,254 @@
+"""Connections to other nodes: requests out, answers in, told to the node as reports.
+
+A line to a peer is one connection, opened when the first request is sent. A request without an
+answer in time ends its connection, as nobody could say to which request a late answer belongs. A
+connection that ends is tried again at once, once: when that is refused, the peer's process is gone.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+
+from kraftlog.effects import PeerAnswered, PeerSilent, PeerVanished
+from kraftlog.errors import ProtocolError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.primitives import Malformed, skip_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.effects import Ask
+    from kraftlog.types import Now
+
+READ_SIZE = 256 << 10
+MAX_FRAME = 100 << 20
+CLIENT_ID = "kraftlog"
+
+_LENGTH_AND_CORRELATION = struct.Struct(">ii")
+_BUSY = {0, 11, 115}  # no error, EAGAIN, EINPROGRESS
+
+
+class Line:
+    """One connection and what was asked on it."""
+
+    def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
+        self.name = name
+        self.peer = peer
+        self.address = address
+        self.sock: socket.socket | None = None
+        self.fd = -1
+        self.is_connected = False
+        #: This connection is only to see whether the peer is still there.
+        self.is_probe = False
+        self.out = bytearray()
+        self.received = bytearray()
+        #: What waits for an answer by its correlation id: (number, API, version, deadline).
+        self.asked: dict[int, tuple[int, int, int, int]] = {}
+
+
+class Peers:
+    """All lines of a node. `tell` gets the reports; `now_ms` reads the monotonic clock."""
+
+    def __init__(self, epoll: select.epoll, tell: Callable[[Any, Now], None]) -> None:
+        self._epoll = epoll
+        self._tell = tell
+        self._lines: dict[tuple[str, int], Line] = {}
+        self._by_fd: dict[int, Line] = {}
+        self._correlation = 0
+        #: What was asked in this turn: sent, and deadlines counted, when the turn ends.
+        self._new: list[Ask] = []
+
+    def ask(self, ask: Ask) -> None:
+        self._new.append(ask)
+
+    def owns(self, fd: int) -> bool:
+        return fd in self._by_fd
+
+    def deadline(self) -> int | None:
+        """When the first answer is overdue."""
+        return min(
+            [a[3] for line in self._lines.values() for a in line.asked.values()], default=None
+        )
+
+    def close(self) -> None:
+        for line in list(self._by_fd.values()):
+            self._disconnect(line)
+
+    # Turns ---------------------------------------------------------------------------------------
+
+    def send(self, now: Now) -> None:
+        """At the end of a turn: what was asked leaves."""
+        asks, self._new = self._new, []
+        for ask in asks:
+            line = self._line(ask)
+            if ask.fresh and line.asked:
+                self._lost(line, now, probe=False)
+            self._enqueue(line, ask, now)
+            if line.sock is None:
+                self._connect(line, now)
+            else:
+                self._flush(line, now)
+
+    def expire(self, now: Now) -> None:
+        """End the connections of those whose answers are overdue."""
+        for line in list(self._lines.values()):
+            if any(asked[3] <= now.monotonic_ms for asked in line.asked.values()):
+                self._lost(line, now, probe=False)
+
+    def event(self, fd: int, event: int, now: Now) -> None:
+        line = self._by_fd[fd]
+        if not line.is_connected:
+            self._connected(line, now)
+        elif event & select.EPOLLIN:
+            self._receive(line, now)
+        elif event & (select.EPOLLERR | select.EPOLLHUP):
+            self._lost(line, now)
+        elif event & select.EPOLLOUT:
+            self._flush(line, now)
+
+    # Asking --------------------------------------------------------------------------------------
+
+    def _line(self, ask: Ask) -> Line:
+        key = ask.line, ask.peer
+        line = self._lines.get(key)
+        address = ask.host, ask.port
+        if line is None:
+            line = self._lines[key] = Line(ask.line, ask.peer, address)
+        elif line.address != address:
+            self._disconnect(line)
+            line.address = address
+        return line
+
+    def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
+        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        line.is_probe = False
+        line.asked[self._correlation] = (
+            ask.number,
+            ask.api_key,
+            ask.version,
+            now.monotonic_ms + ask.timeout_ms,
+        )
+        pieces = request_frame(
+            APIS[ask.api_key], ask.version, self._correlation, CLIENT_ID, ask.request
+        )
+        line.out += b"".join(pieces)
+
+    def _connect(self, line: Line, now: Now) -> None:
+        host, port = line.address
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.sock, line.fd, line.is_connected = sock, sock.fileno(), False
+        try:
+            error = sock.connect_ex((host, port))
+        except OSError:  # a name that can't be resolved
+            error = 1
+        self._by_fd[line.fd] = line
+        self._epoll.register(line.fd, select.EPOLLIN | select.EPOLLOUT)
+        if error not in _BUSY:
+            self._refused(line, now)
+
+    def _connected(self, line: Line, now: Now) -> None:
+        assert line.sock is not None
+        if line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._refused(line, now)
+            return
+        line.is_connected = True
+        if line.is_probe and not line.asked:
+            self._disconnect(line)
+            return
+        self._flush(line, now)
+
+    def _flush(self, line: Line, now: Now) -> None:
+        assert line.sock is not None
+        if not line.is_connected:
+            return
+        try:
+            if line.out:
+                del line.out[: line.sock.send(line.out)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._lost(line, now)
+            return
+        wanted = select.EPOLLIN | (select.EPOLLOUT if line.out else 0)
+        self._epoll.modify(line.fd, wanted)
+
+    # Being answered ------------------------------------------------------------------------------
+
+    def _receive(self, line: Line, now: Now) -> None:
+        assert line.sock is not None
+        try:
+            data = line.sock.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost(line, now)
+            return
+        line.received += data
+        try:
+            while len(line.received) >= _LENGTH_AND_CORRELATION.size:
+                size, correlation = _LENGTH_AND_CORRELATION.unpack_from(line.received)
+                if not 4 <= size <= MAX_FRAME:
+                    raise ProtocolError(f"an answer of {size} bytes")
+                if len(line.received) < 4 + size:
+                    return
+                frame = bytes(line.received[8 : 4 + size])
+                del line.received[: 4 + size]
+                self._answered(line, correlation, frame, now)
+        except (ProtocolError, IndexError, Malformed):
+            self._lost(line, now, probe=False)
+
+    def _answered(self, line: Line, correlation: int, frame: bytes, now: Now) -> None:
+        asked = line.asked.pop(correlation, None)
+        if asked is None:
+            raise ProtocolError(f"an answer to {correlation}, which was not asked")
+        number, api_key, version, _ = asked
+        api = APIS[api_key]
+        try:
+            start = 0
+            if api.response_header_version(version) == 1:
+                start = skip_tags(frame, 1, len(frame), frame[0]) if frame[0] else 1
+            response = decode(api.response(), version, frame, start)
+        except (ProtocolError, IndexError, Malformed):
+            line.asked[correlation] = asked
+            raise
+        self._tell(PeerAnswered(line.name, line.peer, number, response), now)
+
+    # Connections that end ------------------------------------------------------------------------
+
+    def _refused(self, line: Line, now: Now) -> None:
+        was_there = line.is_probe
+        self._lost(line, now, probe=False)
+        if was_there:
+            self._tell(PeerVanished(line.peer), now)
+
+    def _lost(self, line: Line, now: Now, *, probe: bool = True) -> None:
+        """The connection is over; what was asked is not answered."""
+        was_connected = line.is_connected
+        self._disconnect(line)
+        asked, line.asked = line.asked, {}
+        if was_connected and probe:
+            line.is_probe = True
+            self._connect(line, now)
+        for number, *_ in asked.values():
+            self._tell(PeerSilent(line.name, line.peer, number), now)
+
+    def _disconnect(self, line: Line) -> None:
+        if line.sock is not None:
+            self._by_fd.pop(line.fd, None)
+            self._epoll.unregister(line.fd)
+            line.sock.close()
+        line.sock, line.fd, line.is_connected = None, -1, False
+        line.is_probe = False
+        line.out.clear()
+        line.received.clear()

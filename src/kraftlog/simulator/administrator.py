@@ -1,0 +1,221 @@
+"""The administrator: asks whoever leads to change the voters, and asks again until it is told what
+came of it, as a real one would."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.simulator.sound import is_sound, lost_voters
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+#: Refusals after which it asks again: another leads, or the time has not come yet.
+AGAIN = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}
+ASKS_AGAIN_AFTER_MS = 100
+#: How long it cares about a change that it has made up.
+PATIENCE_MS = 10_000
+
+
+class Change(Value):
+    """`kind` is what the core calls it, `what` a voter, a key or targets."""
+
+    kind: str
+    what: Any
+
+    def __str__(self) -> str:
+        what = self.what
+        if self.kind == "reassign":
+            return "stop moving" if what is None else f"move to {' '.join(map(str, what))}"
+        who = what.key.id if isinstance(what, Voter) else what.id
+        return f"{self.kind.partition('_')[0]} voter {who}"
+
+
+class Request:
+    """A change, asked for until it is answered. `error` is None until then; NONE: committed."""
+
+    def __init__(self, administrator: Administrator, change: Change) -> None:
+        self.administrator = administrator
+        self.change = change
+        self.attempts = 0
+        self.error: int | None = None
+        self.gave_up = False
+
+    def __repr__(self) -> str:
+        return f"request to {self.change}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.error is not None or self.gave_up
+
+    @property
+    def is_made(self) -> bool:
+        return self.error == ErrorCode.NONE
+
+
+class Attempt:
+    """Takes the place of a slot: one time that a request was put to a replica."""
+
+    def __init__(self, request: Request, number: int) -> None:
+        self.request = request
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"attempt {self.number} of the {self.request!r}"
+
+    def decided(self, error: int, end_offset: int) -> None:
+        self.request.administrator.decided(self, error, end_offset)
+
+
+class Administrator:
+    """Reaches any process that runs, as clients do."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.requests: list[Request] = []
+        self._chance = world.chance("administrator")
+        self._works = False
+        self._updates = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return all(request.is_over for request in self.requests)
+
+    @property
+    def wants_to_move(self) -> bool:
+        return any(r.change.kind == "reassign" and not r.is_over for r in self.requests)
+
+    # Changes of chance -----------------------------------------------------------------------
+
+    def begin(self) -> None:
+        self._works = self.world.setting.change_gap_ms[1] > 0
+        if self._works:
+            self._pause()
+
+    def stop(self) -> None:
+        """Nothing new; what was asked for is still asked for again."""
+        self._works = False
+
+    def _pause(self) -> None:
+        gap = self._chance.between(*self.world.setting.change_gap_ms)
+        self.world.at(self.world.time + gap, self._work)
+
+    def _work(self) -> None:
+        if not self._works:
+            return
+        self._pause()
+        leader = self.world.leader()
+        # Now and then it is impatient, or there are two of its kind.
+        if leader is not None and (self.is_idle or self._chance.below(4) == 0):
+            self.ask(self._some_change(leader), PATIENCE_MS)
+
+    def _some_change(self, leader: Replica) -> Change:
+        assert leader.core is not None
+        world, chance = self.world, self._chance
+        voters = leader.core.log.voter_set
+        outside = [r for r in world.replicas.values() if not voters.holds(r.key)]
+        kind = chance.below(8)
+        lost = lost_voters(world, voters)
+        if lost and chance.below(2):
+            return self.removing(lost[0].key)
+        if kind < 2 and outside:
+            return self.adding(chance.pick(outside))
+        if kind < 4:
+            return self.removing(chance.pick(voters.voters).key)
+        if kind < 5:
+            return self.updating(world.replicas[chance.pick(voters.ids)])
+        if kind < 6 and voters.targets is not None:
+            return Change("reassign", None)
+        there = list(world.replicas)
+        return Change("reassign", tuple(chance.some(there, 1 + chance.below(min(len(there), 5)))))
+
+    # One change ------------------------------------------------------------------------------
+
+    @staticmethod
+    def adding(replica: Replica) -> Change:
+        return Change("add_voter", Voter(replica.key))
+
+    @staticmethod
+    def removing(key: ReplicaKey) -> Change:
+        return Change("remove_voter", key)
+
+    def updating(self, replica: Replica) -> Change:
+        """The voter has another address; and a directory, if that was not known yet."""
+        self._updates += 1
+        endpoint = Endpoint("CONTROLLER", f"host{replica.id}", self._updates)
+        return Change("update_voter", Voter(replica.key, (endpoint,)))
+
+    def ask(self, change: Change, patience_ms: int = 60_000) -> Request:
+        """After `patience_ms` it stops asking, and never learns what came of it."""
+        request = Request(self, change)
+        self.requests.append(request)
+        self.world.note(None, "asks to", str(change))
+        self.world.at(self.world.time + patience_ms, self._give_up, request)
+        self._ask(request, 0)
+        return request
+
+    def _ask(self, request: Request, after: int) -> None:
+        """Unless it was answered, or asked again, since attempt `after`."""
+        world = self.world
+        if request.is_over or request.attempts != after:
+            return
+        request.attempts += 1
+        attempt = Attempt(request, request.attempts)
+        world.at(world.time + world.setting.request_timeout_ms, self._ask, request, attempt.number)
+        if world.leaders:
+            self._put(world.replicas[self._chance.pick(list(world.leaders))], attempt)
+        else:
+            self._ask_soon(attempt)
+
+    def _ask_soon(self, attempt: Attempt) -> None:
+        wait = ASKS_AGAIN_AFTER_MS + self._chance.below(ASKS_AGAIN_AFTER_MS)
+        self.world.at(self.world.time + wait, self._ask, attempt.request, attempt.number)
+
+    def _put(self, replica: Replica, attempt: Attempt) -> None:
+        request, core = attempt.request, replica.core
+        if replica.paused:
+            replica.waiting.append((self._put, (replica, attempt)))
+        elif core is None or request.is_over:
+            pass  # nobody answers, or nobody asks any more
+        elif not is_sound(self.world, core.log.voter_set, request.change):
+            self._ask_soon(attempt)
+        else:
+            self.put(replica, attempt)
+
+    def put(self, replica: Replica, attempt: Attempt) -> int:
+        """One attempt at one replica, sound or not; the code of a refusal."""
+        request = attempt.request
+        error = replica.change(request.change.kind, attempt, request.change.what)
+        if not error:
+            return error
+        self.world.note(replica, "refuses", error)
+        if error in AGAIN:
+            self._ask_soon(attempt)
+        else:
+            self._over(request, error)
+        return error
+
+    def decided(self, attempt: Attempt, error: int, end_offset: int) -> None:
+        """An attempt that was accepted is committed, or it can't be said to be."""
+        request = attempt.request
+        if error:
+            self.world.saw("voter change of unknown outcome")
+            self._ask_soon(attempt)
+            return
+        self.world.made(request.change, end_offset)
+        if not request.is_over:
+            self._over(request, error)
+
+    def _over(self, request: Request, error: int) -> None:
+        request.error = error
+        self.world.progress += 1
+        self.world.note(None, "is told", f"{request.change}: {error}")
+
+    def _give_up(self, request: Request) -> None:
+        if not request.is_over:
+            request.gave_up = True
+            self.world.progress += 1

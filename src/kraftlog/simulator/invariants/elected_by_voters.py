@@ -1,0 +1,45 @@
+"""I17: who leads was elected by voters of its own log, each by its own directory.
+
+Source: R8, Q12, KIP-853; a voter that comes back with an empty disk is not the voter it was.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import VoteAnswer
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.logstate.voters import ReplicaKey
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class ElectedByVoters(Invariant):
+    name = "elected by voters"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        #: Who has granted a vote, by epoch and candidate.
+        self.granted: dict[tuple[int, int], set[ReplicaKey]] = {}
+
+    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+        if type(body) is VoteAnswer and body.granted:
+            self.granted.setdefault((body.epoch, to.id), set()).add(replica.key)
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        seen = replica.seen_role
+        if core.role.name != "leader" or (seen is not None and seen.name == "leader"):
+            return
+        # Its first record may be a record of voters, which are the same.
+        voters, epoch = core.log.voter_set, core.election.epoch
+        known = {*self.granted.get((epoch, replica.id), ()), core.me}
+        electors = {key.id for key in known if voters.holds(key)} & set(core.granted)
+        if len(electors) < voters.majority:
+            self.fails(
+                f"replica {replica.id} leads epoch {epoch} by the votes of {core.granted}; "
+                f"voters of its log that gave it theirs: {sorted(electors)} of {voters.ids}"
+            )

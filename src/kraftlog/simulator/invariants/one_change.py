@@ -1,0 +1,66 @@
+"""I11: one change of the voters at a time, of one member, after a record of the leader's epoch.
+
+Source: R3; Ongaro's correction of 2015; Kafka's VoterSet, the KRaft specification in TLA+.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.logstate.voters import Voter, VoterSet
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+
+
+class OneChange(Invariant):
+    name = "one change"
+
+    def on_voters(self, replica: Replica, core: RaftCore) -> None:
+        voters, committed = core.log.voters, self.world.known_to_be_committed
+        entries = [(-1, voters.base), *voters.entries]
+        changes = 0
+        for (_, before), (offset, now) in pairwise(entries):
+            if before.voters == now.voters:
+                continue  # other targets, or the cluster's id
+            members = members_changed(before, now)
+            # A replica that was told today's voters finds the old ones in the log.
+            if members > 1 and offset > 0:
+                self.fails(f"replica {replica.id}: {members} members changed at {offset}")
+            changes += offset >= committed
+        if changes > 1:
+            self.fails(
+                f"replica {replica.id} has {changes} changes behind the committed {committed}: "
+                f"{[(offset, those.ids) for offset, those in voters.entries]}"
+            )
+        self._own_epoch(replica, core)
+
+    def _own_epoch(self, replica: Replica, core: RaftCore) -> None:
+        role, log = core.role, core.log
+        if not isinstance(role, Leader) or log.voters.latest_offset <= role.epoch_start:
+            return
+        entries = [(-1, log.voters.base), *log.voters.entries]
+        changed = len(entries) > 1 and entries[-1][1].voters != entries[-2][1].voters
+        if changed and log.high_watermark <= role.epoch_start:
+            self.fails(
+                f"leader {replica.id} changed the voters before it had committed a record of epoch "
+                f"{core.election.epoch}"
+            )
+
+
+def members_changed(before: VoterSet, now: VoterSet) -> int:
+    """Who came, who left, and of whom another directory or address is known."""
+    ids = {*before.ids, *now.ids}
+    return sum([_differs(before.voter(one), now.voter(one)) for one in ids])
+
+
+def _differs(before: Voter | None, now: Voter | None) -> int:
+    """2 when one id stands for another replica: one left and one came."""
+    if before == now:
+        return 0
+    same = before is None or now is None or before.key == now.key
+    return 1 if same or (before is not None and not any(before.key.directory_id)) else 2

@@ -1,0 +1,149 @@
+"""Formatting: what a directory holds before a node has run on it, as Kafka's tool leaves it.
+
+`bootstrap.checkpoint` has the records with which the first controller begins. A quorum that may
+change has its first voters in a snapshot that ends at offset 0 of the metadata log.
+`meta.properties` comes last: a directory without it has not been formatted.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import StorageError
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.control import build_control_batch
+from kraftlog.storage.disk import write_atomically
+from kraftlog.storage.meta import NAME, MetaProperties, encode, load
+from kraftlog.types import METADATA_TOPIC
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages import control_records as control
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
+from kraftlog.wire.record_frames import ControlType, encode_control, encode_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kraftlog.config.endpoints import Voter
+    from kraftlog.ports.files import Files
+    from kraftlog.types import Uuid
+    from kraftlog.wire.schema import Message
+
+BOOTSTRAP = "bootstrap.checkpoint"
+METADATA_FOLDER = f"{METADATA_TOPIC}-0"
+FIRST_SNAPSHOT = f"{0:020d}-{0:010d}.checkpoint"
+#: The version of the quorum's protocol in which voters may change.
+KRAFT_VERSION = 1
+_FIRST_FEATURE = "metadata.version"
+
+
+class Formatting(Value):
+    """What every directory of a node is to begin with."""
+
+    cluster_id: str
+    node_id: int
+    #: feature -> level
+    features: Mapping[str, int]
+    metadata_directory: str
+    #: the first voters, None for a quorum that finds them elsewhere
+    voters: Sequence[Voter] | None
+    #: the name of the listener that voters are reached by
+    listener: str
+
+
+def is_formatted(files: Files, directory: str) -> bool:
+    return files.exists(f"{directory}/{NAME}")
+
+
+def check_formatted(files: Files, directory: str, formatting: Formatting) -> None:
+    """What is formatted already must be of the same node and cluster."""
+    found = load(files, directory)
+    if (found.cluster_id, found.node_id) != (formatting.cluster_id, formatting.node_id):
+        raise StorageError(
+            f"{directory}/{NAME} says cluster.id={found.cluster_id} and node.id={found.node_id}; "
+            f"expected {formatting.cluster_id} and {formatting.node_id}"
+        )
+
+
+def format_directory(
+    files: Files, directory: str, directory_id: Uuid, formatting: Formatting, now_ms: int
+) -> None:
+    """Write what a directory begins with."""
+    _make_folders(files, directory)
+    bootstrap = bootstrap_checkpoint(formatting.features, now_ms)
+    write_atomically(files, f"{directory}/{BOOTSTRAP}", bootstrap)
+    if directory == formatting.metadata_directory and formatting.voters is not None:
+        folder = f"{directory}/{METADATA_FOLDER}"
+        _make_folders(files, folder)
+        snapshot = first_snapshot(formatting.voters, formatting.listener, now_ms)
+        write_atomically(files, f"{folder}/{FIRST_SNAPSHOT}", snapshot)
+    meta = MetaProperties(formatting.cluster_id, formatting.node_id, directory_id)
+    write_atomically(files, f"{directory}/{NAME}", encode(meta))
+
+
+def _make_folders(files: Files, path: str) -> None:
+    parent, _, _ = path.rstrip("/").rpartition("/")
+    if parent and not files.exists(parent):
+        _make_folders(files, parent)
+    if not files.exists(path):
+        files.make_directory(path)
+        files.sync_directory(parent or ("/" if path.startswith("/") else "."))
+
+
+def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
+    """The levels above nought; that of the metadata first, as it says how to read the others."""
+    names = sorted(features, key=lambda name: (name != _FIRST_FEATURE, name))
+    builder = BatchBuilder(base_offset=1, leader_epoch=0)
+    for name in names:
+        if features[name]:
+            record = FeatureLevelRecord(name=name, feature_level=features[name])
+            builder.append(now_ms, None, encode_metadata(record, 0))
+    head = control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
+    return b"".join(
+        (
+            _control_batch([(ControlType.SNAPSHOT_HEADER, head)], 0, now_ms),
+            builder.build(),
+            _footer(builder.next_offset, now_ms),
+        )
+    )
+
+
+def first_snapshot(voters: Iterable[Voter], listener: str, now_ms: int) -> bytes:
+    records: list[tuple[int, Message]] = [
+        (
+            ControlType.SNAPSHOT_HEADER,
+            control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=now_ms),
+        ),
+        (
+            ControlType.KRAFT_VERSION,
+            control.KRaftVersionRecord(version=0, k_raft_version=KRAFT_VERSION),
+        ),
+        (
+            ControlType.KRAFT_VOTERS,
+            control.VotersRecord(version=0, voters=[_voter(it, listener) for it in voters]),
+        ),
+    ]
+    return _control_batch(records, 0, now_ms) + _footer(len(records), now_ms)
+
+
+def _voter(voter: Voter, listener: str) -> control.VotersRecordVoter:
+    assert voter.directory_id is not None
+    return control.VotersRecordVoter(
+        voter_id=voter.id,
+        voter_directory_id=voter.directory_id,
+        endpoints=[control.Endpoint(name=listener, host=voter.host, port=voter.port)],
+        k_raft_version_feature=control.KRaftVersionFeature(
+            min_supported_version=0, max_supported_version=KRAFT_VERSION
+        ),
+    )
+
+
+def _footer(offset: int, now_ms: int) -> bytes:
+    footer = control.SnapshotFooterRecord(version=0)
+    return _control_batch([(ControlType.SNAPSHOT_FOOTER, footer)], offset, now_ms)
+
+
+def _control_batch(records: Iterable[tuple[int, Message]], base_offset: int, now_ms: int) -> bytes:
+    return build_control_batch(
+        [(kind, encode_control(kind, record)[1]) for kind, record in records],
+        base_offset=base_offset,
+        leader_epoch=0,
+        timestamp_ms=now_ms,
+    )

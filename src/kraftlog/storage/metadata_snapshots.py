@@ -1,0 +1,106 @@
+"""Snapshots of the metadata log: Kafka's `<end offset>-<epoch>.checkpoint` beside the segments.
+
+A file under that name is whole: it is written under another and renamed once it is durable.
+"""
+
+from __future__ import annotations
+
+from kraftlog.storage.disk import read_whole, unlink_if_there, write_all
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.ports.files import Files
+
+ENDING = ".checkpoint"
+#: What is being written, or fetched from a leader.
+UNFINISHED = ".part"
+DELETED = ".deleted"
+
+
+def name_of(snapshot: OffsetAndEpoch) -> str:
+    return f"{snapshot.offset:020d}-{snapshot.epoch:010d}{ENDING}"
+
+
+def parse_name(name: str) -> OffsetAndEpoch | None:
+    stem = name.removesuffix(ENDING)
+    offset, dash, epoch = stem.partition("-")
+    if stem == name or not dash or not (offset.isdecimal() and epoch.isdecimal()):
+        return None
+    return OffsetAndEpoch(int(offset), int(epoch))
+
+
+class MetadataSnapshots:
+    """Those of one folder. `latest` is the newest whole one."""
+
+    def __init__(self, files: Files, folder: str) -> None:
+        self.files = files
+        self.folder = folder
+        self.latest: OffsetAndEpoch | None = None
+
+    def look_around(self) -> None:
+        """Find the newest, and remove what was never finished."""
+        for name in self.files.list(self.folder):
+            if name.endswith((ENDING + UNFINISHED, ENDING + DELETED)):
+                unlink_if_there(self.files, f"{self.folder}/{name}")
+                continue
+            found = parse_name(name)
+            if found is not None and (self.latest is None or found.offset >= self.latest.offset):
+                self.latest = found
+
+    def path(self, snapshot: OffsetAndEpoch) -> str:
+        return f"{self.folder}/{name_of(snapshot)}"
+
+    def exists(self, snapshot: OffsetAndEpoch) -> bool:
+        return self.files.exists(self.path(snapshot))
+
+    def read(self, snapshot: OffsetAndEpoch) -> bytes:
+        return read_whole(self.files, self.path(snapshot))
+
+    def piece(self, snapshot: OffsetAndEpoch, position: int, size: int) -> tuple[int, bytes]:
+        """The size of the whole, and what lies there."""
+        fd = self.files.open(self.path(snapshot), write=False)
+        try:
+            return self.files.size(fd), self.files.pread(fd, size, position)
+        finally:
+            self.files.close(fd)
+
+    def write_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
+        """Put a fetched piece at its place; the first one begins the file anew."""
+        path = self.path(snapshot) + UNFINISHED
+        if not position:
+            unlink_if_there(self.files, path)
+        fd = self.files.open(path, create=True)
+        try:
+            write_all(self.files, fd, [data], position, len(data))
+        finally:
+            self.files.close(fd)
+
+    def finish(self, snapshot: OffsetAndEpoch) -> None:
+        """What was written is whole: make it durable under its name. Blocks."""
+        path = self.path(snapshot)
+        fd = self.files.open(path + UNFINISHED)
+        try:
+            self.files.sync(fd)
+        finally:
+            self.files.close(fd)
+        self.files.rename(path + UNFINISHED, path)
+        self.files.sync_directory(self.folder)
+
+    def store(self, snapshot: OffsetAndEpoch, pieces: Iterable[bytes]) -> None:
+        """Write a whole snapshot durably. Blocks."""
+        position = 0
+        for piece in pieces:
+            self.write_part(snapshot, position, piece)
+            position += len(piece)
+        self.finish(snapshot)
+
+    def keep_only(self, newest: OffsetAndEpoch) -> None:
+        """Remove the snapshots before `newest`."""
+        self.latest = newest
+        for name in self.files.list(self.folder):
+            found = parse_name(name)
+            if found is not None and found.offset < newest.offset:
+                unlink_if_there(self.files, f"{self.folder}/{name}")

@@ -1,0 +1,102 @@
+"""`kraftlog quorum repair`: what it says, what it refuses, what it leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.raft.messages import ElectionState
+from kraftlog.runner.repair import Survivor
+from kraftlog.server.files import OsFiles
+from tests.runner.surviving import write_directory
+from tests.runner.test_repair import ME, log_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = str(tmp_path / "data")
+    write_directory(OsFiles(), path, ME, log_of("a", "b"), ElectionState(8, 1), committed=3)
+    return path
+
+
+def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["quorum", "repair", "--data", data, "--voters", "3@new.example:9093"]
+    assert main(words) == 1
+    shown = capsys.readouterr().out
+    assert "whatever voters 1, 2 had committed behind offset 4 (epoch 7)" in shown
+    assert "1 records from offset 3 on" in shown
+    assert "Nothing was changed" in shown
+    again = shown.splitlines()[-1].split()
+    assert again[:2] == ["kraftlog", "quorum"]
+    assert again[-2:] == ["--accept-loss", "4@7"]
+    assert main(again[1:]) == 0
+    assert "Done: epoch 1008, voters at offset 5; start node 3." in capsys.readouterr().out
+    survivor = Survivor(OsFiles(), data)
+    (voter,) = survivor.remains.voters.voters
+    survivor.close()
+    assert (voter.key, voter.endpoints[0].host, voter.endpoints[0].port) == (
+        ME,
+        "new.example",
+        9093,
+    )
+
+
+@pytest.mark.parametrize(
+    ("voters", "more", "said"),
+    [
+        ("3", [], "--voters: '3' is not ID@HOST:PORT"),
+        ("3@h:9093:short", [], "is not ID@HOST:PORT"),
+        ("1@h:9093", ["--accept-loss", "4@7"], "nothing of the log would be kept"),
+        ("3@h:9093", ["--accept-loss", "3@7"], "says 3@7: it has to say 4@7"),
+        ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "says 4"),
+    ],
+)
+def test_what_it_refuses(
+    data: str, capsys: pytest.CaptureFixture[str], voters: str, more: list[str], said: str
+) -> None:
+    assert main(["quorum", "repair", "--data", data, "--voters", voters, *more]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_new_nodes_are_told_how_to_come(data: str, capsys: pytest.CaptureFixture[str]) -> None:
+    voters = "3@h:9093, 7@i:9093"
+    assert main(["quorum", "repair", "--data", data, "--voters", voters]) == 1
+    shown = capsys.readouterr().out
+    assert "Nodes 7 must be there to elect: with empty directories" in shown
+
+
+def test_a_directory_that_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["quorum", "repair", "--data", str(tmp_path / "none"), "--voters", "3@h:9093"]
+    assert main(words) == 1
+    assert "none/meta.properties" in capsys.readouterr().err
+
+
+def test_a_node_that_runs_is_left_alone(data: str) -> None:
+    """Another process holds the directory."""
+    held = OsFiles().lock(f"{data}/.lock")
+    words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--accept-loss", "4@7"]
+    refused = subprocess.run(
+        [sys.executable, "-m", "kraftlog", *words], capture_output=True, text=True, check=False
+    )
+    OsFiles.close(held)
+    assert refused.returncode == 1
+    assert "is in use: stop the node first" in refused.stderr
+
+
+def test_help_and_missing_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, code in ((["--help"], 0), ([], 2), (["repair"], 2)):
+        with pytest.raises(SystemExit) as ended:
+            main(["quorum", *words])
+        assert ended.value.code == code
+    assert "repair" in capsys.readouterr().out

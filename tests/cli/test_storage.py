@@ -1,0 +1,289 @@
+"""`kraftlog format` and `kraftlog storage`: what they write, and what they refuse."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.cli.config_file import load_config
+from kraftlog.errors import ConfigError
+from kraftlog.records.control import decode_control_key
+from kraftlog.records.header import CONTROL_BIT
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.meta import load
+from kraftlog.types import uuid_from_text
+from kraftlog.wire.messages import control_records as control
+from kraftlog.wire.record_frames import decode_control, decode_metadata
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kraftlog.wire.schema import Message
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=3
+controller.listener.names=CONTROLLER
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.quorum.bootstrap.servers=127.0.0.1:9093
+log.dirs={folder}/data
+"""
+SNAPSHOT = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+FIRST, SECOND = "JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A"
+VOTERS = f"4@h2:9094:{SECOND},3@h:9093:{FIRST}"
+STATIC = "controller.quorum.bootstrap.servers= ; controller.quorum.voters=3@127.0.0.1:9093"
+
+
+def properties(folder: Path, changes: str = "") -> str:
+    """A file with changes, as `key=value ; key=value`."""
+    path = folder / "server.properties"
+    path.write_text(PROPERTIES.format(folder=folder) + changes.replace(" ; ", "\n"))
+    return str(path)
+
+
+def messages(path: str) -> list[Message]:
+    """Every record of a checkpoint."""
+    with open(path, "rb") as file:
+        data = file.read()
+    found = []
+    for position, fields in walk(data):
+        for record in read_records(data, position):
+            assert record.value is not None
+            if fields[5] & CONTROL_BIT:
+                assert decode_control_key(record.key) >= 3
+                assert record.key is not None
+                found.append(decode_control(record.key, record.value)[1])
+            else:
+                found.append(decode_metadata(record.value)[0])
+    return found
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(["storage", *words])
+    shown = capsys.readouterr()
+    return code, shown.out + shown.err
+
+
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
+def test_the_only_voter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = properties(tmp_path)
+    assert main(["format", "-c", path, "-t", "abc", "--standalone"]) == 0
+    data = tmp_path / "data"
+    assert capsys.readouterr().out == (
+        f"Formatting dynamic metadata voter directory {data} with metadata.version 4.3-IV0.\n"
+    )
+    assert files_in(data) == [SNAPSHOT, "bootstrap.checkpoint", "meta.properties"]
+    meta = load(OsFiles(), str(data))
+    assert (meta.cluster_id, meta.node_id) == ("abc", 3)
+    header, version, voters, footer = messages(str(data / SNAPSHOT))
+    assert isinstance(header, control.SnapshotHeaderRecord)
+    assert version == control.KRaftVersionRecord(version=0, k_raft_version=1)
+    assert isinstance(voters, control.VotersRecord)
+    [voter] = voters.voters
+    assert (voter.voter_id, voter.voter_directory_id) == (3, meta.directory_id)
+    [end] = voter.endpoints
+    assert (end.name, end.host, end.port) == ("CONTROLLER", "127.0.0.1", 9093)
+    assert isinstance(footer, control.SnapshotFooterRecord)
+
+
+def features(folder: Path) -> dict[str, int]:
+    records = messages(str(folder / "data" / "bootstrap.checkpoint"))[1:-1]
+    return {record.name: record.feature_level for record in records}  # type: ignore[attr-defined]  # all are FeatureLevelRecords
+
+
+def test_features(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = properties(tmp_path)
+    assert said(capsys, "format", "-c", path, "-s", "-f", "group.version=0")[0] == 0
+    assert list(features(tmp_path).items()) == [
+        ("metadata.version", 30),
+        ("eligible.leader.replicas.version", 1),
+        ("transaction.version", 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "what", "has_snapshot", "directory_id"),
+    [
+        (["-I", VOTERS], "dynamic metadata voter directory", True, FIRST),
+        (["-I", f"4@h2:9094:{SECOND}"], "dynamic metadata directory", True, None),
+        (["-N"], "metadata directory", False, None),
+    ],
+)
+def test_how_a_quorum_begins(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    what: str,
+    has_snapshot: bool,
+    directory_id: str | None,
+) -> None:
+    code, shown = said(capsys, "format", "-c", properties(tmp_path), "-t", "abc", *flags)
+    assert code == 0, shown
+    assert shown.startswith(f"Formatting {what} ")
+    data = tmp_path / "data"
+    assert (data / SNAPSHOT).exists() == has_snapshot
+    if directory_id is not None:
+        assert load(OsFiles(), str(data)).directory_id == uuid_from_text(directory_id)
+        voters = messages(str(data / SNAPSHOT))[2]
+        assert isinstance(voters, control.VotersRecord)
+        assert [voter.voter_id for voter in voters.voters] == [3, 4]
+
+
+@pytest.mark.parametrize("flags", [[], ["-N"]])
+def test_voters_that_never_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]
+) -> None:
+    code, _ = said(capsys, "format", "-c", properties(tmp_path, STATIC), "-t", "abc", *flags)
+    assert code == 0
+    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
+
+
+def test_a_broker_needs_no_voters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = properties(tmp_path, "process.roles=broker ; listeners=PLAINTEXT://127.0.0.1:9092")
+    assert said(capsys, "format", "-c", path)[0] == 0
+
+
+def test_two_directories(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each has an id of its own; a later run formats what is missing, and nothing else."""
+    path = properties(tmp_path, f"metadata.log.dir={tmp_path}/deep/meta")
+    assert said(capsys, "format", "-c", path, "-s")[0] == 0
+    first, second = (load(OsFiles(), f"{tmp_path}/{name}") for name in ("data", "deep/meta"))
+    assert first.cluster_id == second.cluster_id
+    assert first.directory_id != second.directory_id
+    assert files_in(tmp_path / "data") == ["bootstrap.checkpoint", "meta.properties"]
+    assert (tmp_path / "deep" / "meta" / SNAPSHOT).exists()
+    for name in files_in(tmp_path / "data"):
+        os.remove(tmp_path / "data" / name)
+    code, shown = said(capsys, "format", "-c", path, "-s", "-g")
+    assert (code, shown) == (
+        0,
+        f"Formatting data directory {tmp_path}/data with metadata.version 4.3-IV0.\n",
+    )
+    assert load(OsFiles(), f"{tmp_path}/data").cluster_id == first.cluster_id
+    assert load(OsFiles(), f"{tmp_path}/deep/meta") == second
+    code, shown = said(capsys, "format", "-c", path, "-s", "-g")
+    assert (code, shown) == (0, "All of the log directories are already formatted.\n")
+    assert "is formatted already" in said(capsys, "format", "-c", path, "-s")[1]
+    code, shown = said(capsys, "format", "-c", path, "-s", "-g", "-t", "other")
+    assert code == 1
+    assert f"meta.properties says cluster.id={first.cluster_id} and node.id=3" in shown
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags", "why"),
+    [
+        ("", [], "say with --standalone, --initial-controllers or --no-initial-controllers"),
+        (STATIC, ["-s"], "controller.quorum.voters names voters that never change"),
+        (STATIC, ["-I", VOTERS], "controller.quorum.voters names voters that never change"),
+        (STATIC, ["-f", "kraft.version=1"], "--feature kraft.version=1: expected 1 for a quorum"),
+        ("", ["-s", "-f", "kraft.version=0"], "--feature kraft.version=0: expected 1 for a quorum"),
+        ("process.roles=broker ; listeners=PLAINTEXT://:9092", ["-s"],
+         "--standalone: expected controller among process.roles"),
+        ("", ["-I", "junk"], "--initial-controllers junk: expected id@host:port:directory-id"),
+        ("", ["-I", f"{VOTERS},3@x:1:{FIRST}"], "--initial-controllers: 3 stands there twice"),
+        ("", ["-s", "-f", "x"], "--feature x: expected feature=level"),
+        ("", ["-s", "-f", "nope=1"], "--feature nope=1: expected one of metadata.version, kraft"),
+        ("", ["-s", "-f", "group.version=9"], "expected a level from 0 to 1"),
+        ("", ["-s", "-f", "share.version=1"], "share.version=1: this version keeps to 0"),
+        ("", ["-s", "-r", "4.0"], "metadata.version=25: this version keeps to 30"),
+        ("", ["-s", "-r", "9.9"], "release 9.9 is not known; expected one of 3.3-IV3"),
+        ("", ["-s", "-r", "4.3", "-f", "metadata.version=30"], "give --release-version or"),
+        ("", ["-s", "-S", "SCRAM-SHA-256=[name=a,password=b]"], "--add-scram: there are no"),
+        ("", ["-s", "-t", "a b"], "--cluster-id a b: expected letters, digits"),
+        ("node.id=x", ["-s"], "node.id=x: expected a whole number"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    changes: str,
+    flags: list[str],
+    why: str,
+) -> None:
+    """In one line, and nothing is written."""
+    code, shown = said(capsys, "format", "-c", properties(tmp_path, changes), *flags)
+    assert code == 1
+    assert shown.startswith("kraftlog storage format: ")
+    assert why in shown
+    assert shown.count("\n") == 1
+    assert files_in(tmp_path) == ["server.properties"]
+
+
+def test_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
+    data, meta = tmp_path / "data", tmp_path / "meta"
+    problems = f"Found problems:\n  {data} does not exist\n  {meta} does not exist\n\n"
+    assert said(capsys, "info", "-c", path) == (1, problems)
+    data.mkdir()
+    meta.write_text("")
+    assert said(capsys, "info", "-c", path) == (
+        1,
+        (
+            f"Found log directory:\n  {data}\n\n"
+            f"Found problems:\n  {data} is not formatted.\n  {meta} is not a directory\n\n"
+        ),
+    )
+    meta.unlink()
+    assert said(capsys, "format", "-c", path, "-t", "abc", "-I", VOTERS)[0] == 0
+    directory_id = FIRST
+    code, shown = said(capsys, "info", "-c", path)
+    assert code == 0
+    assert shown.startswith(f"Found log directories:\n  {data}\n  {meta}\n\nFound metadata: {{")
+    (data / "meta.properties").write_bytes((meta / "meta.properties").read_bytes())
+    told = f"cluster.id=abc, directory.id={directory_id}, node.id=3, version=1"
+    assert f"Found metadata: {{{told}}}\n\n" in said(capsys, "info", "-c", path)[1]
+    text = (data / "meta.properties").read_text()
+    (data / "meta.properties").write_text(text.replace("node.id=3", "node.id=4"))
+    assert "Mismatched node IDs" in said(capsys, "info", "-c", path)[1]
+    (data / "meta.properties").write_text(text.replace("abc", "abd"))
+    assert "Mismatched cluster IDs" in said(capsys, "info", "-c", path)[1]
+
+
+def test_releases(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "version-mapping", "-r", "4.0") == (
+        0,
+        (
+            "metadata.version=25 (4.0)\nkraft.version=1\ntransaction.version=2\ngroup.version=1\n"
+            "eligible.leader.replicas.version=0\nshare.version=0\nstreams.version=0\n"
+        ),
+    )
+    assert said(capsys, "version-mapping")[1].startswith("metadata.version=30 (4.3-IV0)\n")
+    assert said(capsys, "version-mapping", "-r", "4.4")[0] == 1
+    flags = ["-f", "metadata.version=25", "-f", "eligible.leader.replicas.version=1"]
+    assert said(capsys, "feature-dependencies", *flags) == (
+        0,
+        (
+            "metadata.version=25 (4.0-IV3) has no dependencies.\n"
+            "eligible.leader.replicas.version=1 requires:\n    metadata.version=23 (4.0-IV1)\n"
+        ),
+    )
+
+
+def test_ids(capsys: pytest.CaptureFixture[str]) -> None:
+    code, shown = said(capsys, "random-uuid")
+    assert code == 0
+    assert len(uuid_from_text(shown.strip())) == 16
+
+
+def test_a_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "server.properties"
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigError, match="is no text in UTF-8"):
+        load_config(str(path))
+    code, shown = said(capsys, "info", "-c", f"{path}.missing")
+    assert (code, "No such file or directory" in shown) == (1, True)
+
+
+def test_overrides(tmp_path: Path) -> None:
+    config, warnings = load_config(properties(tmp_path), ["node.id=8", "num.network.threads=2"])
+    assert config.node_id == 8
+    assert warnings[-1].endswith("without effect here: controller.quorum.bootstrap.servers, "
+                                 "num.network.threads")  # fmt: skip

@@ -1,0 +1,213 @@
+"""V2: who leads. From the ISR, from eligible replicas where it is empty, unclean by config."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.replay import TOPIC
+from kraftlog.metadata.values import RECOVERING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from tests.controller.cluster import Cluster
+
+PREFERRED, UNCLEAN = 0, 1
+
+
+def lose(cluster: Cluster, *brokers: int) -> None:
+    for broker in brokers:
+        cluster.controller.broker_is_gone(broker)
+        cluster.pass_time(0)
+
+
+def elect(cluster: Cluster, kind: int, *partitions: int) -> tuple[list[int], list[object]]:
+    """The codes of these partitions of topic t, and the records."""
+    named = [TopicPartitions(topic="t", partitions=partitions)]
+    request = ElectLeadersRequest(election_type=kind, topic_partitions=named)
+    decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
+    (topic,) = decision.response.replica_election_results
+    return [each.error_code for each in topic.partition_result], list(decision.records)
+
+
+def after_a_break() -> tuple[Cluster, bytes]:
+    """Broker 1 was away: 2 leads what 1 should, and 1 is in sync again."""
+    from tests.controller.test_isr import alter
+
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2), (2, 1))
+    lose(cluster, 1)
+    cluster.heartbeat(1)
+    now = cluster.state.partitions[topic, 0]
+    alter(
+        cluster,
+        (2, 1),
+        asker=2,
+        leader_epoch=now.leader_epoch,
+        partition_epoch=now.partition_epoch,
+    )
+    return cluster, topic
+
+
+def test_v2_leadership_returns_to_the_preferred_replica_when_asked() -> None:
+    cluster, topic = after_a_break()
+    codes, records = elect(cluster, PREFERRED, 0, 1, 7)
+    assert codes == [
+        ErrorCode.NONE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ]
+    assert records == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
+
+
+def test_asking_for_all_tells_only_of_those_that_needed_it() -> None:
+    cluster, topic = after_a_break()
+    request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None)
+    decision = cluster.ask(ApiKey.ELECT_LEADERS, request)
+    (results,) = decision.response.replica_election_results
+    assert [each.partition_id for each in results.partition_result] == [0]
+    assert cluster.committed.partitions[topic, 0].leader == 1
+
+
+def test_leadership_returns_by_itself_after_a_while() -> None:
+    cluster, topic = after_a_break()
+    cluster.now_ms += 300_000
+    cluster.heartbeat(1)
+    cluster.heartbeat(2)
+    assert cluster.pass_time(0) == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
+    assert cluster.pass_time(0) == []
+
+
+def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
+    cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
+    cluster.create("t", (1, 2), (1, 2))
+    lose(cluster, 1, 2)
+    cluster.heartbeat(1)
+    cluster.configure(TOPIC, "t", {"unclean.leader.election.enable": "true"})
+    assert all_due(cluster) == []
+    assert cluster.controller.deadline() == cluster.now_ms + 300_000
+    cluster.now_ms += 300_000
+    assert all_due(cluster) == [0, 1, 1, 0]  # the first looks for preferred leaders
+    assert [p.leader for p in cluster.committed.partitions.values()] == [1, 1]
+
+
+def all_due(cluster: Cluster) -> list[int]:
+    """How many records each decision has that is due by now."""
+    due = []
+    while (decided := cluster.controller.poll(cluster.now, len(cluster.log))) is not None:
+        due.append(len(cluster.append(decided).records))
+    return due
+
+
+def test_v2_a_preferred_replica_out_of_sync_is_not_elected() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", (1, 2))
+    lose(cluster, 1)
+    cluster.heartbeat(1)
+    codes, records = elect(cluster, PREFERRED, 0)
+    assert (codes, records) == ([ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE], [])
+
+
+def test_v2_unclean_only_when_asked_for_and_marked_as_recovering() -> None:
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    lose(cluster, 1, 2)
+    cluster.heartbeat(1)  # what it returns to was led and committed to by 2 alone
+    assert cluster.committed.partitions[topic, 0].leader == -1
+    codes, records = elect(cluster, UNCLEAN, 0)
+    assert codes == [ErrorCode.NONE]
+    assert records == [
+        PartitionChangeRecord(
+            partition_id=0, topic_id=topic, isr=(1,), leader=1, leader_recovery_state=RECOVERING
+        )
+    ]
+    assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELECTION_NOT_NEEDED]
+
+
+def test_v2_unclean_without_anyone_alive_is_no_election() -> None:
+    cluster = Cluster(brokers=1)
+    cluster.create("t", (1,))
+    lose(cluster, 1)
+    assert elect(cluster, UNCLEAN, 0)[0] == [ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE]
+
+
+def test_v2_unclean_by_the_configuration_of_the_topic() -> None:
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2), configs={"unclean.leader.election.enable": "true"})
+    lose(cluster, 1, 2)
+    cluster.heartbeat(1)
+    elected = cluster.committed.partitions[topic, 0]
+    assert (elected.leader, elected.isr, elected.recovery) == (1, (1,), RECOVERING)
+
+
+def test_an_unknown_kind_of_election_is_refused() -> None:
+    request = ElectLeadersRequest(election_type=9, topic_partitions=None)
+    decision = Cluster().ask(ApiKey.ELECT_LEADERS, request)
+    assert decision.response.error_code == ErrorCode.INVALID_REQUEST
+
+
+# Eligible replicas -------------------------------------------------------------------------------
+
+
+def with_minimum_two() -> tuple[Cluster, bytes]:
+    cluster = Cluster(brokers=3, elr=True)
+    return cluster, cluster.create("t", (1, 2, 3), configs={"min.insync.replicas": "2"})
+
+
+def test_elr_keeps_who_left_an_isr_that_could_commit_no_more() -> None:
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1)
+    above = cluster.committed.partitions[topic, 0]
+    assert (above.isr, above.elr) == ((2, 3), ())
+    lose(cluster, 2)
+    below = cluster.committed.partitions[topic, 0]
+    assert (below.isr, below.elr, below.leader) == ((3,), (2,), 3)
+    lose(cluster, 3)
+    none = cluster.committed.partitions[topic, 0]
+    assert (none.isr, none.elr, none.leader, none.last_known_elr) == ((), (2, 3), -1, (3,))
+
+
+def test_elr_an_eligible_replica_leads_as_cleanly_as_one_in_sync() -> None:
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    cluster.heartbeat(2)
+    back = cluster.committed.partitions[topic, 0]
+    assert (back.leader, back.isr, back.elr, back.recovery) == (2, (2,), (3,), 0)
+    assert back.last_known_elr == ()
+
+
+def test_elr_who_was_not_eligible_does_not_lead() -> None:
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    cluster.heartbeat(1)
+    assert cluster.committed.partitions[topic, 0].leader == -1
+
+
+def test_elr_an_unclean_stop_costs_the_eligibility() -> None:
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    cluster.register(2, life=2)
+    after = cluster.committed.partitions[topic, 0]
+    assert (after.elr, after.last_known_elr) == ((3,), (3,))
+
+
+def test_elr_a_clean_stop_does_not() -> None:
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    cluster.register(2, life=2, previous_broker_epoch=cluster.state.brokers[2].epoch)
+    assert cluster.committed.partitions[topic, 0].elr == (2, 3)
+
+
+@pytest.mark.parametrize(("returns", "leader"), [(3, 3), (2, -1)])
+def test_elr_where_all_stopped_uncleanly_the_last_leader_leads_again(
+    returns: int, leader: int
+) -> None:
+    cluster, topic = with_minimum_two()
+    lose(cluster, 1, 2, 3)
+    cluster.register(2, life=2)
+    cluster.register(3, life=2)
+    assert cluster.committed.partitions[topic, 0].elr == ()
+    cluster.heartbeat(returns)
+    after = cluster.committed.partitions[topic, 0]
+    assert after.leader == leader
+    assert (after.recovery == RECOVERING) == (leader == 3)

@@ -1,0 +1,265 @@
+"""Levels of features, blocks of producer ids, what a new controller writes first, directories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.controller.activation import bootstrap_records
+from kraftlog.controller.decision import RECORDS_IN_BATCH, batches
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import Directory
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import assign_replicas_to_dirs as directories_api
+from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kraftlog.wire.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from kraftlog.wire.messages.metadata_records import (
+    AbortTransactionRecord,
+    BeginTransactionRecord,
+    ConfigRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.controller.cluster import Cluster, directory, numbered_id
+
+ELR = "eligible.leader.replicas.version"
+UPGRADE, SAFE, UNSAFE = 1, 2, 3
+
+
+def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **said: Any) -> Any:
+    key = FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+    request = UpdateFeaturesRequest(feature_updates=[key], **said)
+    return cluster.ask(ApiKey.UPDATE_FEATURES, request)
+
+
+# Features ----------------------------------------------------------------------------------------
+
+
+def test_a_level_goes_up_and_down() -> None:
+    cluster = Cluster(brokers=1)
+    decision = update(cluster, ELR, 1)
+    assert decision.records == [FeatureLevelRecord(name=ELR, feature_level=1)]
+    assert [each.error_code for each in decision.response.results] == [0]
+    assert update(cluster, ELR, 0, UNSAFE).records != []
+    assert ELR not in cluster.committed.features
+    assert update(cluster, ELR, 1, validate_only=True).records == []
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "word"),
+    [
+        (ELR, 2, UPGRADE, "only supports versions 0-1"),
+        (ELR, 0, UPGRADE, "without setting the upgrade type"),
+        (ELR, 1, 7, "does not support the given upgrade type"),
+        (ELR, -1, UPGRADE, "less than 0"),
+        ("group.version", 1, UPGRADE, "Broker 1 does not support this feature"),
+        ("nonsense", 1, UPGRADE, "Local controller does not support this feature"),
+        ("metadata.version", 29, SAFE, "only supports versions 30-30"),
+        ("kraft.version", 0, SAFE, "kraft.version 1"),
+    ],
+)
+def test_what_is_refused(name: str, level: int, kind: int, word: str) -> None:
+    decision = update(Cluster(brokers=1, elr=True), name, level, kind)
+    assert decision.records == []
+    assert decision.response.error_code == ErrorCode.INVALID_UPDATE_VERSION
+    assert word in decision.response.error_message
+
+
+def test_no_upgrade_by_the_word_downgrade() -> None:
+    decision = update(Cluster(brokers=1), ELR, 1, SAFE)
+    assert "Can't downgrade to a newer version" in decision.response.error_message
+
+
+def test_the_voters_version_is_theirs() -> None:
+    decision = update(Cluster(), "kraft.version", 1)
+    assert (decision.records, decision.response.error_code) == ([], 0)
+
+
+def test_registered_controllers_have_a_say() -> None:
+    cluster = Cluster()
+    register_controller(cluster)
+    assert cluster.committed.controllers[7].incarnation_id == numbered_id(7)
+    assert "Controller 7" in update(cluster, ELR, 1).response.error_message
+
+
+def register_controller(cluster: Cluster) -> None:
+    request = ControllerRegistrationRequest(
+        controller_id=7,
+        incarnation_id=numbered_id(7),
+        zk_migration_ready=False,
+        listeners=[Listener(name="CONTROLLER", host="h", port=1, security_protocol=0)],
+        features=[Feature(name=ELR, min_supported_version=0, max_supported_version=0)],
+    )
+    cluster.ask(ApiKey.CONTROLLER_REGISTRATION, request)
+
+
+# Producer ids ------------------------------------------------------------------------------------
+
+
+def test_blocks_follow_each_other_and_none_is_given_twice() -> None:
+    cluster = Cluster(brokers=1)
+    epoch = cluster.committed.brokers[1].epoch
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    first = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    assert first.records == [
+        ProducerIdsRecord(broker_id=1, broker_epoch=epoch, next_producer_id=1000)
+    ]
+    second = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    answers = [(d.response.producer_id_start, d.response.producer_id_len) for d in (first, second)]
+    assert answers == [(0, 1000), (1000, 1000)]
+
+
+def test_v14_a_block_that_was_never_committed_is_given_again() -> None:
+    cluster = Cluster(brokers=1)
+    epoch = cluster.committed.brokers[1].epoch
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request, commit=False)
+    cluster.controller.resign()
+    del cluster.log[cluster.commits :]
+    cluster.controller.activate((), cluster.now)
+    again = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    assert again.response.producer_id_start == 0
+
+
+def test_ids_are_not_for_an_earlier_life_and_end_with_the_numbers() -> None:
+    cluster = Cluster(brokers=1)
+    epoch = cluster.committed.brokers[1].epoch
+    stale = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch - 1)
+    refused = cluster.ask(ApiKey.ALLOCATE_PRODUCER_IDS, stale)
+    assert refused.response.error_code == ErrorCode.STALE_BROKER_EPOCH
+    cluster.state.replay(
+        ProducerIdsRecord(broker_id=1, broker_epoch=epoch, next_producer_id=2**63 - 5)
+    )
+    request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
+    exhausted = cluster.decide(ApiKey.ALLOCATE_PRODUCER_IDS, request)
+    assert exhausted.response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+# Activation --------------------------------------------------------------------------------------
+
+
+def test_a_new_cluster_begins_as_kafka_begins_one() -> None:
+    """The records that a node of Kafka 4.3.1 wrote, without the features that are not kept to."""
+    fresh = Cluster(elr=True)
+    assert fresh.log == [
+        BeginTransactionRecord(name="Bootstrap records"),
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name=ELR, feature_level=1),
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
+        EndTransactionRecord(),
+    ]
+    assert [r.name for r in bootstrap_records() if isinstance(r, FeatureLevelRecord)] == [
+        "metadata.version",
+        ELR,
+        "group.version",
+        "transaction.version",
+    ]
+
+
+def test_v14_the_next_controller_writes_nothing_twice_and_voids_what_is_half_said() -> None:
+    cluster = Cluster(brokers=1)
+    cluster.controller.resign()
+    assert cluster.controller.activate(cluster.bootstrap, cluster.now).records == []
+    cluster.controller.resign()
+    half = [BeginTransactionRecord(name="n"), TopicRecord(name="t", topic_id=numbered_id(1))]
+    cluster.log += half
+    cluster.commit()
+    records = cluster.controller.activate(cluster.bootstrap, cluster.now).records
+    assert records == [AbortTransactionRecord(reason="Controller failover")]
+    cluster.controller.proposed(records, len(cluster.log))
+    assert cluster.state.topics == {}
+    assert cluster.state.transaction == {}
+
+
+def test_v14_every_broker_gets_a_whole_session_from_a_new_controller() -> None:
+    cluster = Cluster(brokers=1)
+    cluster.controller.resign()
+    assert cluster.controller.deadline() is None
+    assert cluster.controller.poll(cluster.now, 0) is None
+    cluster.now_ms += 10**6
+    cluster.controller.activate(cluster.bootstrap, cluster.now)
+    assert cluster.pass_time(9000) == []
+    assert cluster.pass_time(1) != []
+
+
+def test_v2_what_is_more_than_a_batch_is_a_transaction() -> None:
+    one = [NoOpRecord()] * RECORDS_IN_BATCH
+    assert list(batches(one, "name")) == [one]
+    more = [*one, NoOpRecord()]
+    first, second = batches(more, "name")
+    assert [*first, *second] == [
+        BeginTransactionRecord(name="name"),
+        *more,
+        EndTransactionRecord(),
+    ]
+    assert len(first) == RECORDS_IN_BATCH
+
+
+# Directories -------------------------------------------------------------------------------------
+
+
+def assign(cluster: Cluster, where: bytes, topic: bytes, index: int, epoch: int = 0) -> Any:
+    partition = directories_api.PartitionData(partition_index=index)
+    topics = [directories_api.TopicData(topic_id=topic, partitions=[partition])]
+    request = directories_api.AssignReplicasToDirsRequest(
+        broker_id=1,
+        broker_epoch=epoch or cluster.state.brokers[1].epoch,
+        directories=[directories_api.DirectoryData(id=where, topics=topics)],
+    )
+    return cluster.ask(ApiKey.ASSIGN_REPLICAS_TO_DIRS, request)
+
+
+def code_of(decision: Any) -> int:
+    code: int = decision.response.directories[0].topics[0].partitions[0].error_code
+    return code
+
+
+def with_two_directories() -> tuple[Cluster, bytes]:
+    cluster = Cluster(brokers=2)
+    cluster.register(1, log_dirs=[directory(1), directory(1, 2)])
+    topic = cluster.create("t", (1, 2))
+    assert cluster.committed.partitions[topic, 0].directories == (
+        Directory.UNASSIGNED,
+        directory(2),
+    )
+    return cluster, topic
+
+
+def test_a_broker_says_where_it_has_put_a_replica() -> None:
+    cluster, topic = with_two_directories()
+    decision = assign(cluster, directory(1, 2), topic, 0)
+    assert decision.records == [
+        PartitionChangeRecord(
+            partition_id=0, topic_id=topic, directories=(directory(1, 2), directory(2))
+        )
+    ]
+    assert code_of(decision) == 0
+
+
+def test_v18_a_replica_in_a_directory_that_failed_does_not_lead() -> None:
+    cluster, topic = with_two_directories()
+    assign(cluster, Directory.LOST, topic, 0)
+    after = cluster.committed.partitions[topic, 0]
+    assert (after.leader, after.isr, after.directories[0]) == (2, (2,), Directory.LOST)
+
+
+def test_what_is_not_put_anywhere() -> None:
+    cluster, topic = with_two_directories()
+    other = cluster.create("other", (2,))
+    assert code_of(assign(cluster, directory(1), numbered_id(9), 0)) == ErrorCode.UNKNOWN_TOPIC_ID
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(assign(cluster, directory(1), topic, 5)) == unknown
+    not_here = ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert code_of(assign(cluster, directory(1), other, 0)) == not_here
+    stale = assign(cluster, directory(1), topic, 0, epoch=1)
+    assert stale.response.error_code == ErrorCode.STALE_BROKER_EPOCH

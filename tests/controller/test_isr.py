@@ -1,0 +1,136 @@
+"""V1, V9: AlterPartition. A leader asks; leader epoch, partition epoch and broker epochs decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    PartitionResult,
+    TopicData,
+)
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from tests.controller.cluster import Cluster, numbered_id
+
+TOPIC = numbered_id(1)
+
+
+def three_replicas() -> Cluster:
+    """Broker 1 leads; its ISR is 1 and 2, in partition epoch 1."""
+    cluster = Cluster(brokers=3)
+    cluster.create("t", (1, 2, 3))
+    alter(cluster, (1, 2), partition_epoch=0)
+    return cluster
+
+
+def alter(cluster: Cluster, isr: tuple[int, ...], **said: Any) -> tuple[PartitionResult, list[Any]]:
+    asker = said.pop("asker", 1)
+    epochs = said.pop("epochs", {})
+    data: dict[str, Any] = {"partition_index": 0, "leader_epoch": 0, "partition_epoch": 1, **said}
+    data.setdefault(
+        "new_isr_with_epochs",
+        [BrokerState(broker_id=b, broker_epoch=epochs.get(b, -1)) for b in isr],
+    )
+    request = AlterPartitionRequest(
+        broker_id=asker,
+        broker_epoch=cluster.state.brokers[asker].epoch,
+        topics=[TopicData(topic_id=TOPIC, partitions=[PartitionData(**data)])],
+    )
+    decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
+    assert decision.response.error_code == 0
+    (topic,) = decision.response.topics
+    return topic.partitions[0], list(decision.records)
+
+
+def test_v1_a_follower_leaves_and_the_leader_epoch_stays() -> None:
+    cluster = three_replicas()
+    result, records = alter(cluster, (1,))
+    assert records == [PartitionChangeRecord(partition_id=0, topic_id=TOPIC, isr=(1,))]
+    assert result == PartitionResult(
+        partition_index=0,
+        error_code=0,
+        leader_id=1,
+        leader_epoch=0,
+        isr=(1,),
+        partition_epoch=2,
+    )
+
+
+def test_v1_a_follower_joins_and_what_is_asked_again_is_no_record() -> None:
+    cluster = three_replicas()
+    joined, records = alter(cluster, (1, 2, 3))
+    assert (joined.isr, len(records)) == ((1, 2, 3), 1)
+    again, records = alter(cluster, (1, 2, 3), partition_epoch=2)
+    assert (again.isr, again.partition_epoch, records) == ((1, 2, 3), 2, [])
+
+
+def test_before_version_3_the_isr_comes_without_epochs() -> None:
+    result, _ = alter(three_replicas(), (), new_isr=(1, 2, 3), new_isr_with_epochs=())
+    assert result.isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("isr", "said", "code"),
+    [
+        ((1,), {"leader_epoch": 1}, ErrorCode.NOT_CONTROLLER),
+        ((1,), {"partition_epoch": 2}, ErrorCode.NOT_CONTROLLER),
+        ((1,), {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
+        ((1,), {"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION),
+        ((2,), {"asker": 2}, ErrorCode.INVALID_REQUEST),
+        ((2,), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 1), {}, ErrorCode.INVALID_REQUEST),
+        ((1, 4), {}, ErrorCode.INVALID_REQUEST),
+        ((1,), {"leader_recovery_state": 1}, ErrorCode.INVALID_REQUEST),
+        ((1,), {"leader_recovery_state": 7}, ErrorCode.INVALID_REQUEST),
+        ((1, 2, 3), {"epochs": {3: 0}}, ErrorCode.INELIGIBLE_REPLICA),
+        ((1,), {"partition_index": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+def test_v9_stale_or_wrong_is_refused(
+    isr: tuple[int, ...], said: dict[str, Any], code: int
+) -> None:
+    cluster = three_replicas()
+    before = cluster.committed.partitions[TOPIC, 0]
+    result, records = alter(cluster, isr, **said)
+    assert (result.error_code, records) == (code, [])
+    assert cluster.committed.partitions[TOPIC, 0] == before
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_who_is_fenced_or_leaving_does_not_join(stop: bool) -> None:
+    cluster = three_replicas()
+    cluster.create("led", (3,))
+    if stop:
+        cluster.heartbeat(3, want_shut_down=True)
+        assert cluster.state.brokers[3].in_controlled_shutdown
+    else:
+        cluster.controller.broker_is_gone(3)
+        cluster.pass_time(0)
+    result, _ = alter(cluster, (1, 2, 3))
+    assert result.error_code == ErrorCode.INELIGIBLE_REPLICA
+
+
+def test_an_earlier_life_of_the_leader_is_refused_as_a_whole() -> None:
+    cluster = three_replicas()
+    request = AlterPartitionRequest(broker_id=1, broker_epoch=0, topics=())
+    decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
+    assert decision.response.error_code == ErrorCode.STALE_BROKER_EPOCH
+
+
+def test_a_topic_that_is_gone_is_said_to_be() -> None:
+    cluster = three_replicas()
+    data = PartitionData(partition_index=0, leader_epoch=0, partition_epoch=0)
+    request = AlterPartitionRequest(
+        broker_id=1,
+        broker_epoch=cluster.state.brokers[1].epoch,
+        topics=[TopicData(topic_id=numbered_id(99), partitions=[data])],
+    )
+    decision = cluster.ask(ApiKey.ALTER_PARTITION, request)
+    (topic,) = decision.response.topics
+    assert topic.partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID

@@ -1,0 +1,98 @@
+"""V4: replicas are spread over live brokers and racks."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.controller.decision import Refusal
+from kraftlog.controller.placement import below, place, shuffle
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import BrokerImage
+from tests.controller.cluster import numbered_id
+
+
+def broker(number: int, rack: str | None = None, **state: Any) -> BrokerImage:
+    return BrokerImage(number, 0, numbered_id(number), (), rack=rack, **{"fenced": False, **state})
+
+
+def placed(
+    brokers: list[BrokerImage], partitions: int, replicas: int, seed: int = 0
+) -> list[tuple[int, ...]]:
+    found = place(brokers, partitions, replicas, Random(seed))
+    assert not isinstance(found, Refusal)
+    return found
+
+
+def refused(brokers: list[BrokerImage], replicas: int) -> Refusal:
+    found = place(brokers, 1, replicas, Random(0))
+    assert isinstance(found, Refusal)
+    assert found.code == ErrorCode.INVALID_REPLICATION_FACTOR
+    return found
+
+
+RACKS = st.sampled_from(["a", "b", "c", None])
+CLUSTERS = st.lists(st.tuples(RACKS, st.booleans()), min_size=1, max_size=7)
+
+
+@given(CLUSTERS, st.integers(1, 20), st.integers(1, 7), st.integers(0, 99))
+def test_v4_replicas_differ_and_an_unfenced_one_comes_first(
+    cluster: list[tuple[str | None, bool]], partitions: int, replicas: int, seed: int
+) -> None:
+    brokers = [broker(n, rack, fenced=fenced) for n, (rack, fenced) in enumerate(cluster)]
+    unfenced = {b.id for b in brokers if not b.fenced}
+    if not unfenced or replicas > len(brokers):
+        refused(brokers, replicas)
+        return
+    placement = placed(brokers, partitions, replicas, seed)
+    assert placement == placed(brokers, partitions, replicas, seed)
+    for partition in placement:
+        assert len(set(partition)) == replicas
+        assert partition[0] in unfenced
+
+
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 99))
+def test_v4_racks_are_used_evenly(racks: int, in_rack: int, seed: int) -> None:
+    brokers = [broker(n, f"rack {n % racks}") for n in range(racks * in_rack)]
+    for partition in placed(brokers, 7, min(racks, 3), seed):
+        assert len({n % racks for n in partition}) == len(partition)
+
+
+@given(st.integers(1, 6), st.integers(1, 3), st.integers(0, 99))
+def test_v4_leaders_are_spread(brokers: int, rounds: int, seed: int) -> None:
+    everyone = [broker(n) for n in range(brokers)]
+    leaders = [p[0] for p in placed(everyone, brokers * rounds, 1, seed)]
+    assert all(leaders.count(n) == rounds for n in range(brokers))
+
+
+def test_v4_fenced_brokers_are_the_last_resort() -> None:
+    brokers = [broker(1), broker(2, fenced=True), broker(3)]
+    assert all(2 not in partition for partition in placed(brokers, 6, 2))
+    assert all(partition[-1] == 2 for partition in placed(brokers, 6, 3))
+
+
+def test_v4_brokers_that_are_leaving_get_nothing() -> None:
+    brokers = [broker(1), broker(2, in_controlled_shutdown=True)]
+    assert placed(brokers, 3, 1) == [(1,)] * 3
+    assert "only 1 broker(s)" in str(refused(brokers, 2).message)
+
+
+def test_v4_what_can_not_be_placed() -> None:
+    assert "must be positive" in str(refused([broker(1)], 0).message)
+    assert "currently fenced" in str(refused([broker(1, fenced=True)], 1).message)
+    assert "currently fenced" in str(refused([], 1).message)
+
+
+@given(st.integers(1, 1000), st.integers(0, 99))
+def test_chance_stays_below(end: int, seed: int) -> None:
+    assert 0 <= below(Random(seed), end) < end
+
+
+@given(st.lists(st.integers()), st.integers(0, 99))
+def test_a_shuffle_loses_nothing(items: list[int], seed: int) -> None:
+    shuffled = list(items)
+    shuffle(shuffled, Random(seed))
+    assert sorted(shuffled) == sorted(items)

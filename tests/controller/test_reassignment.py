@@ -1,0 +1,209 @@
+"""V10: partitions move. Grow, catch up, shrink; cancelled, replaced, listed, never without data."""
+
+from __future__ import annotations
+
+from kraftlog.controller.decision import Decision
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kraftlog.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+)
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
+from tests.controller.cluster import Cluster, directory, numbered_id
+from tests.controller.test_isr import alter
+
+TOPIC = numbered_id(1)
+
+
+def moving(target: tuple[int, ...] = (3, 4)) -> Cluster:
+    """A partition on its way from 1 and 2."""
+    cluster = Cluster(brokers=5)
+    cluster.create("t", (1, 2))
+    assert code_of(reassign(cluster, target)) == ErrorCode.NONE
+    return cluster
+
+
+def reassign(
+    cluster: Cluster,
+    target: tuple[int, ...] | None,
+    *,
+    name: str = "t",
+    index: int = 0,
+    may_change: bool = True,
+) -> Decision:
+    asked = ReassignablePartition(partition_index=index, replicas=target)
+    topic = ReassignableTopic(name=name, partitions=[asked])
+    request = AlterPartitionReassignmentsRequest(
+        topics=[topic], allow_replication_factor_change=may_change
+    )
+    return cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
+
+
+def code_of(decision: Decision) -> int:
+    (topic,) = decision.response.responses
+    code: int = topic.partitions[0].error_code
+    return code
+
+
+def in_sync(cluster: Cluster, *isr: int) -> tuple[int, list[object]]:
+    """The leader says so; the code of the answer and the records."""
+    now = cluster.state.partitions[TOPIC, 0]
+    result, records = alter(
+        cluster,
+        isr,
+        asker=now.leader,
+        leader_epoch=now.leader_epoch,
+        partition_epoch=now.partition_epoch,
+    )
+    return result.error_code, records
+
+
+def test_v10_replicas_grow_to_the_union_first() -> None:
+    cluster = Cluster(brokers=4)
+    cluster.create("t", (1, 2))
+    assert reassign(cluster, (3, 4)).records == [
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=TOPIC,
+            replicas=(3, 4, 1, 2),
+            adding_replicas=(3, 4),
+            removing_replicas=(1, 2),
+            directories=tuple(map(directory, (3, 4, 1, 2))),
+        )
+    ]
+
+
+def test_v10_the_old_ones_go_when_all_new_ones_are_in_sync() -> None:
+    cluster = moving()
+    assert in_sync(cluster, 1, 2, 3)[0] == ErrorCode.NONE
+    code, records = in_sync(cluster, 1, 2, 3, 4)
+    assert code == ErrorCode.NEW_LEADER_ELECTED  # said to 1, which does not lead any more
+    assert records == [
+        PartitionChangeRecord(
+            partition_id=0,
+            topic_id=TOPIC,
+            isr=(3, 4),
+            leader=3,
+            replicas=(3, 4),
+            adding_replicas=(),
+            removing_replicas=(),
+            directories=(directory(3), directory(4)),
+        )
+    ]
+
+
+def test_v10_a_replica_that_goes_begins_a_leader_epoch_though_the_leader_stays() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", (1, 2))
+    reassign(cluster, (1,))
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.leader, after.leader_epoch, after.replicas, after.isr) == (1, 1, (1,), (1,))
+
+
+def test_v10_another_order_is_done_at_once() -> None:
+    cluster = Cluster(brokers=2)
+    cluster.create("t", (1, 2))
+    reassign(cluster, (2, 1))
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.replicas, after.leader, after.leader_epoch) == ((2, 1), 1, 0)
+    assert after.directories == (directory(2), directory(1))
+
+
+def test_v10_cancelled_it_is_as_before() -> None:
+    cluster = moving()
+    in_sync(cluster, 1, 2, 3)
+    reassign(cluster, None)
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.replicas, after.isr, after.adding, after.removing) == ((1, 2), (1, 2), (), ())
+
+
+def test_v10_cancelled_while_a_new_replica_leads_an_old_one_takes_over() -> None:
+    cluster = moving()
+    in_sync(cluster, 1, 2, 3)
+    cluster.controller.broker_is_gone(1)
+    cluster.pass_time(0)
+    assert cluster.committed.partitions[TOPIC, 0].leader == 3
+    reassign(cluster, None)
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.replicas, after.isr, after.leader) == ((1, 2), (2,), 2)
+
+
+def test_v10_not_cancelled_when_only_new_replicas_have_the_data() -> None:
+    cluster = moving()
+    in_sync(cluster, 1, 3)
+    cluster.controller.broker_is_gone(1)
+    cluster.pass_time(0)
+    assert code_of(reassign(cluster, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_v10_replaced_what_was_added_in_vain_goes_and_the_old_ones_stay_till_the_end() -> None:
+    cluster = moving((3, 4))
+    in_sync(cluster, 1, 2, 3)
+    reassign(cluster, (4, 5))
+    replaced = cluster.committed.partitions[TOPIC, 0]
+    assert (replaced.replicas, replaced.isr) == ((4, 5, 1, 2), (1, 2))
+    assert (replaced.adding, replaced.removing) == ((4, 5), (1, 2))
+    reassign(cluster, None)
+    assert cluster.committed.partitions[TOPIC, 0].replicas == (1, 2)
+
+
+def test_v10_replaced_when_none_but_the_new_one_has_the_data() -> None:
+    cluster = moving((3, 4))
+    in_sync(cluster, 1, 3)
+    cluster.controller.broker_is_gone(1)
+    cluster.pass_time(0)
+    reassign(cluster, (4, 5))
+    replaced = cluster.committed.partitions[TOPIC, 0]
+    assert (replaced.replicas, replaced.isr, replaced.leader) == ((4, 5, 1, 2, 3), (3,), 3)
+
+
+def test_v10_back_to_the_old_replicas_ends_it() -> None:
+    cluster = moving()
+    reassign(cluster, (1, 2))
+    after = cluster.committed.partitions[TOPIC, 0]
+    assert (after.replicas, after.reassigning) == ((1, 2), False)
+
+
+def test_what_is_refused() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create("t", (1, 2))
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert code_of(reassign(cluster, (1,), name="x")) == unknown
+    assert code_of(reassign(cluster, (1,), index=3)) == unknown
+    assert code_of(reassign(cluster, (9,))) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code_of(reassign(cluster, ())) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    assert code_of(reassign(cluster, None)) == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+    assert (
+        code_of(reassign(cluster, (1,), may_change=False)) == ErrorCode.INVALID_REPLICATION_FACTOR
+    )
+    assert code_of(reassign(cluster, (3, 1), may_change=False)) == ErrorCode.NONE
+
+
+def test_v10_what_runs_is_listed() -> None:
+    cluster = moving()
+    running = OngoingPartitionReassignment(
+        partition_index=0,
+        replicas=(3, 4, 1, 2),
+        adding_replicas=(3, 4),
+        removing_replicas=(1, 2),
+    )
+    cluster.create("still", (1,))
+    for topics in (
+        None,
+        [
+            ListPartitionReassignmentsTopics(name=name, partition_indexes=(0, 1))
+            for name in ("t", "still", "unknown")
+        ],
+    ):
+        request = ListPartitionReassignmentsRequest(topics=topics)
+        decision = cluster.ask(ApiKey.LIST_PARTITION_REASSIGNMENTS, request)
+        assert decision.records == []
+        (topic,) = decision.response.topics
+        assert (topic.name, topic.partitions) == ("t", [running])

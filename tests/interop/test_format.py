@@ -1,0 +1,177 @@
+"""Formatting as `kafka-storage` does it: the same files, and each side takes the other's."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.metadata.releases import FEATURES, METADATA_VERSIONS
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.meta import load
+from kraftlog.wire.messages import control_records as control
+from tests.cli.test_storage import FIRST, SECOND, SNAPSHOT, STATIC, messages, properties
+from tests.interop.kafka_jars import kafka_libs
+from tests.interop.test_dump_log import DUMP
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+TOOL = "kafka.tools.StorageTool"
+#: What Kafka begins with and this version does not keep to.
+WITHOUT = ("-f", "share.version=0", "-f", "streams.version=0")
+CASES = {
+    "standalone": ("", ["--standalone"]),
+    "initial controllers": (
+        "",
+        ["--initial-controllers", f"3@h:9093:{FIRST},4@h2:9094:{SECOND}"],
+    ),
+    "none yet": ("", ["--no-initial-controllers"]),
+    "static voters": (STATIC, []),
+    "fewer features": ("", ["-s", "-f", "group.version=0", "-f", "transaction.version=1"]),
+    "by release": ("", ["-N", "-r", "4.3"]),
+    "where it says that it is": (
+        (
+            "listeners=PLAINTEXT://:9092,CONTROLLER://:9093 ; "
+            "advertised.listeners=PLAINTEXT://a:1,CONTROLLER://b:2"
+        ),
+        ["-s"],
+    ),
+    "on all addresses": ("listeners=PLAINTEXT://:9092,CONTROLLER://:9093", ["-s"]),
+    "on all addresses of IPv4": ("listeners=PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093", ["-s"]),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_files(jvm: Driver, tmp_path: Path, case: str) -> None:
+    changes, flags = CASES[case]
+    path = properties(tmp_path, changes)
+    data = tmp_path / "data"
+    assert main(["format", "-c", path, "-t", "abc", *flags]) == 0
+    ours = contents(jvm, data)
+    shutil.rmtree(data)
+    jvm.tool(TOOL, "format", "-c", path, "-t", "abc", *flags, *WITHOUT).ok()
+    assert ours == contents(jvm, data)
+
+
+def contents(jvm: Driver, folder: Path) -> dict[str, object]:
+    """Every file as Kafka's tool shows it, without times, checksums and the directory's id."""
+    found: dict[str, object] = {}
+    own_id = ""
+    for path in sorted(folder.rglob("*"), key=lambda path: path.suffix != ".properties"):
+        name = str(path.relative_to(folder))
+        if path.suffix == ".properties":
+            lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+            pairs = dict([line.split("=") for line in lines])
+            own_id = pairs.pop("directory.id")
+            found[name] = pairs
+        elif path.is_file():
+            shown = jvm.tool(DUMP, "--cluster-metadata-decoder", "--files", str(path)).ok().stdout
+            shown = re.sub(r'(Time: |crc: |Timestamp":)[1-9]\d*', r"\1…", shown)
+            found[name] = [in_order(line) for line in shown.replace(own_id, "own").splitlines()]
+    return found
+
+
+def in_order(line: str) -> str:
+    """Kafka writes voters in no order."""
+    head, word, text = line.partition("KRaftVoters ")
+    if not word:
+        return line
+    voters = sorted(json.loads(text)["voters"], key=lambda voter: voter["voterId"])
+    return head + word + json.dumps(voters)
+
+
+def test_we_read_what_kafka_formats(jvm: Driver, tmp_path: Path) -> None:
+    path = properties(tmp_path)
+    jvm.tool(TOOL, "format", "-c", path, "-t", "a:b=c", "-I", f"3@h:9093:{FIRST}").ok()
+    data = tmp_path / "data"
+    meta = load(OsFiles(), str(data))
+    assert (meta.cluster_id, meta.node_id) == ("a:b=c", 3)
+    voters = messages(str(data / SNAPSHOT))[2]
+    assert isinstance(voters, control.VotersRecord)
+    assert voters.voters[0].voter_directory_id == meta.directory_id
+    records = messages(str(data / "bootstrap.checkpoint"))
+    assert len(records) == 8
+
+
+@pytest.mark.parametrize("release", ["3.3", "3.9", "4.0", "4.1-IV0", "4.2", "4.3"])
+def test_releases_begin_with_the_same_features(
+    jvm: Driver, capsys: pytest.CaptureFixture[str], release: str
+) -> None:
+    assert main(["storage", "version-mapping", "-r", release]) == 0
+    ours = capsys.readouterr().out
+    assert ours == jvm.tool(TOOL, "version-mapping", "-r", release).ok().stdout
+
+
+def test_levels_need_the_same_others(jvm: Driver, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = [f"metadata.version={level}" for level in METADATA_VERSIONS]
+    flags += [f"{name}={level}" for name, levels in FEATURES.items() for level in levels]
+    words = ["feature-dependencies", *[word for flag in flags for word in ("-f", flag)]]
+    assert main(["storage", *words]) == 0
+    assert capsys.readouterr().out == jvm.tool(TOOL, *words).ok().stdout
+
+
+@pytest.mark.slow
+def test_kafka_starts_on_what_we_format(jvm: Driver, tmp_path: Path) -> None:
+    """And its controller is the voter that we wrote."""
+    client, quorum = free_ports(2)
+    path = properties(
+        tmp_path,
+        f"listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{quorum} ; "
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{quorum} ; "
+        "offsets.topic.replication.factor=1",
+    )
+    assert main(["format", "-c", path, "--standalone"]) == 0
+    meta = load(OsFiles(), f"{tmp_path}/data")
+    broker = start_kafka(path, tmp_path)
+    try:
+        assert broker.stdout
+        said = []
+        for line in broker.stdout:
+            said.append(line)
+            if "Kafka Server started" in line:
+                break
+        else:
+            raise AssertionError("".join(said))
+        address = f"127.0.0.1:{client}"
+        tool = "org.apache.kafka.tools.MetadataQuorumCommand"
+        status = jvm.tool(tool, "--bootstrap-server", address, "describe", "--status").ok().stdout
+        assert re.search(rf"ClusterId: +{re.escape(meta.cluster_id)}\n", status)
+        assert re.search(rf'CurrentVoters:.*"id": 3.*127.0.0.1:{quorum}', status)
+    finally:
+        broker.kill()
+        broker.communicate()
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [it.getsockname()[1] for it in sockets]
+    for it in sockets:
+        it.close()
+    return ports
+
+
+def start_kafka(path: str, folder: Path) -> subprocess.Popen[str]:
+    """A Kafka broker that says on stdout what it does."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(
+        "appender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\n"
+        "appender.out.layout.pattern=%m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.out.ref=out\n"
+    )
+    return subprocess.Popen(
+        ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+         f"-Dlog4j2.configurationFile={logging}", "-cp", os.path.join(kafka_libs(), "*"),
+         "kafka.Kafka", path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )  # fmt: skip

@@ -1,0 +1,290 @@
+"""Every record of a metadata log: what it changes, and what it says that it changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.metadata.changes import (
+    BrokerChanged,
+    ConfigChanged,
+    FeatureChanged,
+    PartitionChanged,
+    TopicCreated,
+    TopicRemoved,
+)
+from kraftlog.metadata.image import Image, ReplayError
+from kraftlog.metadata.replay import REPLAY
+from kraftlog.metadata.values import Directory
+from kraftlog.wire.messages import metadata_records as records
+from kraftlog.wire.record_frames import METADATA_TYPES
+from kraftlog.wire.schema import Message
+from tests.metadata import samples
+from tests.metadata.samples import uuid
+
+
+def image_of(*said: Message) -> Image:
+    image = Image()
+    for record in said:
+        image.replay(record)
+    return image
+
+
+def change(partition: int = 0, **changes: Any) -> records.PartitionChangeRecord:
+    return records.PartitionChangeRecord(partition_id=partition, topic_id=uuid(1), **changes)
+
+
+TOPIC = samples.topic(1, "a")
+
+
+def test_every_type_of_record_is_known() -> None:
+    transactions = {
+        "BeginTransactionRecord",
+        "EndTransactionRecord",
+        "AbortTransactionRecord",
+    }
+    known = {cls.__name__ for cls in REPLAY}
+    assert known | transactions == set(METADATA_TYPES.values())
+
+
+# Partitions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_the_count_does_not_depend_on_the_order_of_arrival(order: tuple[int, ...]) -> None:
+    image = image_of(TOPIC, *(samples.partition(1, index) for index in order))
+    topic = image.topics[uuid(1)]
+    assert topic.partition_count == 3
+    assert [p.index for p in image.partitions_of(topic)] == [0, 1, 2]
+    image.replay(samples.partition(1, 1))
+    assert image.topics[uuid(1)].partition_count == 3
+
+
+def test_partitions_known_so_far_can_be_gone_through() -> None:
+    image = image_of(TOPIC, samples.partition(1, 2))
+    assert [p.index for p in image.partitions_of(image.topics[uuid(1)])] == [2]
+
+
+def test_what_a_change_does_not_name_stays() -> None:
+    image = image_of(TOPIC, samples.partition(1, 0))
+    before = image.partitions[uuid(1), 0]
+    (said,) = image.replay(change(isr=(1, 2)))
+    after = image.partitions[uuid(1), 0]
+    assert said == PartitionChanged(before, after)
+    assert after == before.replace(isr=(1, 2), partition_epoch=5)
+
+
+def test_a_named_leader_begins_an_epoch_even_if_it_is_the_same() -> None:
+    image = image_of(TOPIC, samples.partition(1, 0))
+    image.replay(change(leader=1))
+    assert image.partitions[uuid(1), 0].leader_epoch == 4
+    image.replay(change(leader=-1))
+    after = image.partitions[uuid(1), 0]
+    assert (after.leader, after.leader_epoch, after.partition_epoch) == (-1, 5, 6)
+
+
+def test_all_that_a_change_can_name() -> None:
+    image = image_of(TOPIC, samples.partition(1, 0))
+    image.replay(
+        change(
+            replicas=(3,),
+            removing_replicas=(1,),
+            adding_replicas=(),
+            leader_recovery_state=0,
+            directories=(uuid(103),),
+            eligible_leader_replicas=(),
+            last_known_elr=(3,),
+        )
+    )
+    after = image.partitions[uuid(1), 0]
+    assert (after.replicas, after.removing, after.adding) == ((3,), (1,), ())
+    assert (after.recovery, after.directories) == (0, (uuid(103),))
+    assert (after.elr, after.last_known_elr) == ((), (3,))
+
+
+def test_without_directories_replicas_are_where_old_brokers_have_them() -> None:
+    image = image_of(TOPIC, samples.partition(1, 0, directories=()))
+    assert image.partitions[uuid(1), 0].directories == (Directory.MIGRATING,) * 2
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_v11_removed_partitions_in_any_order(order: tuple[int, int]) -> None:
+    image = image_of(TOPIC, *(samples.partition(1, index) for index in range(3)))
+    for index in order:
+        (said,) = image.replay(change(index, removed=True))
+        assert said == PartitionChanged(image.removed[uuid(1), index].replace(leader=1), None)
+    assert image.topics[uuid(1)].partition_count == 1
+    assert list(image.partitions) == [(uuid(1), 0)]
+
+
+def test_a_removed_topic_takes_all_of_its_own_along() -> None:
+    image = image_of(
+        TOPIC,
+        samples.partition(1, 0),
+        samples.partition(1, 1),
+        samples.config("a", "retention.ms", "1"),
+        change(1, removed=True),
+    )
+    topic, gone = image.topics[uuid(1)], image.partitions[uuid(1), 0]
+    said = image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
+    assert list(said) == [PartitionChanged(gone, None), TopicRemoved(topic)]
+    assert image == Image()
+
+
+def test_cleared_eligibility() -> None:
+    image = image_of(TOPIC, samples.partition(1, 0), samples.topic(2, "b"), samples.partition(2, 0))
+    assert len(image.replay(records.ClearElrRecord(topic_name="a"))) == 1
+    cleared = image.partitions[uuid(1), 0]
+    assert (cleared.elr, cleared.last_known_elr, cleared.partition_epoch) == ((), (), 5)
+    assert len(image.replay(records.ClearElrRecord(topic_name=""))) == 1
+    assert image.partitions[uuid(2), 0].elr == ()
+
+
+# Brokers -----------------------------------------------------------------------------------------
+
+
+def test_a_broker_is_fenced_and_unfenced_in_the_old_way_and_the_new() -> None:
+    image = image_of(samples.register_broker(1, epoch=10))
+    before = image.brokers[1]
+    assert before.fenced
+    (said,) = image.replay(records.UnfenceBrokerRecord(id=1, epoch=10))
+    assert said == BrokerChanged(before, before.replace(fenced=False))
+    image.replay(records.FenceBrokerRecord(id=1, epoch=10))
+    assert image.brokers[1].fenced
+    for fenced in (-1, 1):
+        image.replay(
+            records.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=10, fenced=fenced)
+        )
+        assert image.brokers[1].fenced == (fenced == 1)
+
+
+def test_all_that_a_registration_change_can_name() -> None:
+    image = image_of(samples.register_broker(1, epoch=10))
+    image.replay(
+        records.BrokerRegistrationChangeRecord(
+            broker_id=1,
+            broker_epoch=10,
+            in_controlled_shutdown=1,
+            log_dirs=(uuid(5),),
+            cordoned_log_dirs=(uuid(5),),
+        )
+    )
+    broker = image.brokers[1]
+    assert (broker.in_controlled_shutdown, broker.fenced) == (True, True)
+    assert (broker.directories, broker.cordoned) == ((uuid(5),), (uuid(5),))
+    assert (broker.host, broker.port, broker.rack) == ("h", 9092, "r")
+
+
+def test_which_directories_are_believed_to_be_online() -> None:
+    broker = image_of(samples.register_broker(1)).brokers[1]
+    assert broker.online(uuid(101))
+    assert not broker.online(uuid(102))
+    assert broker.online(Directory.UNASSIGNED)
+    assert not broker.online(Directory.LOST)
+    assert broker.replace(directories=()).online(uuid(102))
+
+
+def test_an_unregistered_broker_is_gone() -> None:
+    image = image_of(samples.register_broker(1, epoch=10))
+    before = image.brokers[1]
+    said = image.replay(records.UnregisterBrokerRecord(broker_id=1, broker_epoch=10))
+    assert list(said) == [BrokerChanged(before, None)]
+    assert image == Image()
+
+
+# The rest ----------------------------------------------------------------------------------------
+
+
+def test_what_is_told_of_topics_configs_and_features() -> None:
+    image = Image()
+    assert [*image.replay(TOPIC)] == [TopicCreated(image.topics[uuid(1)])]
+    assert [*image.replay(samples.config("a", "k", "v"))] == [ConfigChanged(2, "a", "k", "v")]
+    assert [*image.replay(samples.feature("f", 1))] == [FeatureChanged("f", 1)]
+
+
+@pytest.mark.parametrize(
+    ("said", "taken_back"),
+    [
+        (samples.config("a", "k", "v"), samples.config("a", "k", None)),
+        (samples.quota("u", "k", 1.0), samples.quota("u", "k", 0.0, remove=True)),
+        (samples.feature("f", 1), samples.feature("f", 0)),
+        (samples.acl(1), records.RemoveAccessControlEntryRecord(id=uuid(1))),
+        (samples.scram("u"), records.RemoveUserScramCredentialRecord(name="u", mechanism=1)),
+        (samples.token("t"), records.RemoveDelegationTokenRecord(token_id="t")),
+    ],
+)
+def test_what_is_taken_back_leaves_nothing(said: Message, taken_back: Message) -> None:
+    image = image_of(said)
+    assert image != Image()
+    image.replay(taken_back)
+    assert image == Image()
+
+
+def test_taking_back_what_was_not_said_changes_nothing() -> None:
+    nothing = (
+        samples.config("a", "k", None),
+        samples.quota("u", "k", 0.0, remove=True),
+        samples.feature("f", 0),
+        records.NoOpRecord(),
+        records.ZkMigrationStateRecord(zk_migration_state=0),
+    )
+    assert image_of(*nothing) == Image()
+
+
+def test_producer_ids_only_grow() -> None:
+    image = image_of(samples.producer_ids(1000))
+    assert (image.next_producer_id, Image().next_producer_id) == (1000, 0)
+    with pytest.raises(ReplayError):
+        image.replay(samples.producer_ids(500))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        samples.partition(9, 0),
+        change(9),
+        samples.topic(2, "a"),
+        samples.topic(1, "another"),
+        records.RemoveTopicRecord(topic_id=uuid(9)),
+        records.ClearElrRecord(topic_name="unknown"),
+        records.FenceBrokerRecord(id=1, epoch=9),
+        records.UnregisterBrokerRecord(broker_id=2, broker_epoch=10),
+        records.RemoveAccessControlEntryRecord(id=uuid(9)),
+        records.EndTransactionRecord(),
+    ],
+)
+def test_what_can_not_follow_is_an_error_and_changes_nothing(record: Message) -> None:
+    said = (TOPIC, samples.register_broker(1, epoch=10))
+    image = image_of(*said)
+    with pytest.raises(ReplayError):
+        image.replay(record)
+    assert image == image_of(*said)
+
+
+# Transactions ------------------------------------------------------------------------------------
+
+BEGIN = records.BeginTransactionRecord(name="n")
+
+
+def test_a_transaction_counts_at_its_end() -> None:
+    image = image_of(BEGIN)
+    assert [*image.replay(TOPIC)] == []
+    assert image.topics == {}
+    said = image.replay(records.EndTransactionRecord())
+    assert list(said) == [TopicCreated(image.topics[uuid(1)])]
+    assert image == image_of(TOPIC)
+
+
+def test_an_aborted_transaction_never_counts() -> None:
+    image = image_of(BEGIN, TOPIC, records.AbortTransactionRecord(reason="r"))
+    assert image == Image()
+
+
+def test_there_is_one_transaction_at_a_time() -> None:
+    with pytest.raises(ReplayError):
+        image_of(BEGIN, BEGIN)
+
+
+def test_an_image_is_no_other_thing() -> None:
+    assert Image() != object()

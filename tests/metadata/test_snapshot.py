@@ -1,0 +1,70 @@
+"""An image as records and back; in Kafka's order, and from an image that goes on changing."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from kraftlog.metadata.image import Image
+from kraftlog.metadata.versions import record_version
+from kraftlog.wire.messages import metadata_records as records
+from kraftlog.wire.record_frames import decode_metadata, encode_metadata
+from kraftlog.wire.schema import Message
+from tests.metadata import samples
+from tests.metadata.samples import SNAPSHOT, uuid
+
+
+def image_of(said: list[Message] | tuple[Message, ...]) -> Image:
+    image = Image()
+    for record in said:
+        image.replay(record)
+    return image
+
+
+def test_what_a_snapshot_says_is_what_an_image_of_it_says() -> None:
+    assert list(image_of(SNAPSHOT).records()) == list(SNAPSHOT)
+
+
+def test_it_goes_through_bytes() -> None:
+    written = [encode_metadata(each, record_version(each)) for each in SNAPSHOT]
+    assert [decode_metadata(each)[0] for each in written] == list(SNAPSHOT)
+
+
+def test_the_version_of_the_records_comes_first_whenever_it_was_set() -> None:
+    image = image_of([samples.feature("a", 1), samples.feature("metadata.version", 30)])
+    first = next(image.records())
+    assert first == samples.feature("metadata.version", 30)
+
+
+def test_v11_removed_partitions_are_remembered_beyond_a_snapshot() -> None:
+    gone = records.PartitionChangeRecord(partition_id=1, topic_id=uuid(1), removed=True)
+    image = image_of([samples.topic(1, "a"), *(samples.partition(1, n) for n in range(2)), gone])
+    again = image_of(list(image.records()))
+    assert again == image
+    assert again.topics[uuid(1)].partition_count == 1
+
+
+def test_a_snapshot_is_of_the_moment_when_it_was_begun() -> None:
+    image = image_of(SNAPSHOT)
+    slices = image.records()
+    taken = list(islice(slices, 3))
+    image.replay(records.RemoveTopicRecord(topic_id=uuid(1)))
+    image.replay(samples.topic(3, "c"))
+    assert [*taken, *slices] == list(SNAPSHOT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "version"),
+    [
+        ({"fenced": 1}, 0),
+        ({"in_controlled_shutdown": 1}, 1),
+        ({"log_dirs": (uuid(1),)}, 2),
+        ({"cordoned_log_dirs": ()}, 3),
+    ],
+)
+def test_registration_changes_are_written_in_the_version_that_holds_them(
+    changes: dict[str, object], version: int
+) -> None:
+    record = records.BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=1)
+    assert record_version(record.replace(**changes)) == version

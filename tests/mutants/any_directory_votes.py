@@ -1,0 +1,13 @@
+"""A voter that comes back with an empty disk still votes by its id."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.logstate.voters",
+    source="        return known == theirs or known == NULL_UUID",
+    replacement="        return known != theirs or known == theirs or known == NULL_UUID",
+    scenario="returned-empty",
+    seed=1,
+)

@@ -1,0 +1,13 @@
+"""R5: who is removed by a record of its own log alone does not stand; nobody else can win."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.core",
+    source="        return self.is_voter or (",
+    replacement="        return self.is_voter or False and (",
+    scenario="only-the-removed-knows",
+    seed=1,
+)

@@ -1,0 +1,13 @@
+"""R1: a change that is cut off the log stays in force."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.logstate.voters",
+    source="kept = tuple([entry for entry in self.entries if entry[0] < end])",
+    replacement="kept = self.entries",
+    scenario="mixture",
+    seed=2,
+)

@@ -1,0 +1,352 @@
+"""A quorum that has lost its majority is repaired from what one voter has left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory, VoterSet, voters_by_id
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
+from kraftlog.raft.repair import LEAP, RepairRefusedError, described, may_be_lost
+from kraftlog.runner.recovered import recovered_log
+from kraftlog.runner.repair import CONFIG, NAME, Survivor
+from kraftlog.simulator.files import MemoryFiles, PowerLost
+from kraftlog.storage import election
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.disk import write_whole
+from kraftlog.storage.recovery import run
+from tests.raft.frail import FrailHost, FrailNet
+from tests.runner.surviving import CLUSTER, T0, batches_in, write_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+THREE = VoterSet(tuple([Voter(ReplicaKey(i, bytes(15) + bytes([i]))) for i in (1, 2, 3)]))
+ME = THREE.voters[2].key
+ALONE = voters_by_id(3)
+LOG = "data/__cluster_metadata-0"
+
+
+def log_of(*values: str) -> list[Batch]:
+    """Epoch 7 began at 0 and named the voters; then each value took one offset."""
+    first = LeaderChange(1, (1, 2, 3), (1, 2), THREE)
+    batches = [Batch(0, 1, 7, 100, THREE, first)]
+    return batches + [Batch(2 + i, 2 + i, 7, 70, None, value) for i, value in enumerate(values)]
+
+
+def left(
+    batches: Sequence[Batch] = (),
+    epoch: int = 8,
+    committed: int = 0,
+) -> MemoryFiles:
+    """The directory of voter 3, which followed 1; everything in it is on the disk."""
+    files = MemoryFiles()
+    there, state = batches or log_of("a", "b", "c"), ElectionState(epoch, 1)
+    write_directory(files, "data", ME, there, state, committed=committed)
+    files.write_back()
+    return files
+
+
+def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], election.StoredElection]:
+    """What a node would start from."""
+    directory = LogDirectory(files, "data")
+    log, _ = run(directory.open_log(NAME, CONFIG))
+    found = recovered_log(log), batches_in(log), election.load(files, LOG)
+    directory.close()
+    assert found[2] is not None
+    return found[0], found[1], found[2]
+
+
+def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -> None:
+    survivor = Survivor(files, "data")
+    try:
+        survivor.repair(voters, accepted, T0)
+    finally:
+        survivor.close()
+
+
+# What is there -------------------------------------------------------------------------------
+
+
+def test_what_is_left_is_read_from_log_and_election_state() -> None:
+    survivor = Survivor(left(committed=4), "data")
+    remains = survivor.remains
+    survivor.close()
+    assert (remains.me, remains.cluster_id, remains.election.epoch) == (ME, CLUSTER, 8)
+    assert (remains.start, remains.end, remains.last_epoch) == (0, 5, 7)
+    assert (remains.committed, remains.voters, remains.others) == (4, THREE, (1, 2))
+    assert remains.point == "5@7"
+    text = "\n".join(described(remains, ALONE))
+    assert "voters now: 1, 2, 3; voters then: 3" in text
+    assert "whatever voters 1, 2 had committed behind offset 5 (epoch 7)" in text
+    assert "1 records from offset 4 on" in text
+    assert "If 2 of the voters now can be started" in text
+
+
+def test_a_sole_voter_can_lose_nothing() -> None:
+    alone = THREE.without(1).without(2)
+    files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
+    survivor = Survivor(files, "data")
+    assert may_be_lost(survivor.remains) == []
+    survivor.repair(ALONE, None, T0)
+    survivor.close()
+
+
+def test_where_the_log_names_no_voters_those_of_the_election_state_are_meant() -> None:
+    files = left([Batch(0, 0, 7, 100, None, "a")])
+    stored = election.StoredElection(epoch=7, voter_ids=(1, 2, 3))
+    election.store(files, LOG, stored)
+    survivor = Survivor(files, "data")
+    assert survivor.remains.others == (1, 2)
+    survivor.close()
+    election.store(files, LOG, stored.replace(voter_ids=()))
+    survivor = Survivor(files, "data")
+    assert "voters nobody knows" in may_be_lost(survivor.remains)[0]
+    survivor.close()
+
+
+# Refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accepted", [None, "", "5@8", "4@7", "5"])
+def test_without_the_very_acceptance_nothing_is_written(accepted: str | None) -> None:
+    files = left()
+    before = looked_at(files)
+    with pytest.raises(RepairRefusedError, match="it has to say 5@7"):
+        repair(files, accepted)
+    after = looked_at(files)
+    assert (after[0].key(), after[1], after[2]) == (before[0].key(), before[1], before[2])
+
+
+@pytest.mark.parametrize(
+    ("voters", "why"),
+    [
+        (voters_by_id(1, 2), "without it nothing of the log would be kept"),
+        (VoterSet((Voter(ReplicaKey(3, b"x" * 16)),)), "without it nothing"),
+        (VoterSet(), "nobody"),
+        (VoterSet((Voter(ReplicaKey(3)), Voter(ReplicaKey(3)))), "stands twice"),
+    ],
+)
+def test_voters_that_make_no_sense_are_refused(voters: VoterSet, why: str) -> None:
+    with pytest.raises(RepairRefusedError, match=why):
+        repair(left(), "5@7", voters)
+
+
+def test_a_node_that_runs_is_left_alone() -> None:
+    files = left()
+    running = LogDirectory(files, "data")
+    with pytest.raises(RepairRefusedError, match="stop the node first"):
+        Survivor(files, "data")
+    running.release()
+    Survivor(files, "data").close()
+
+
+def test_a_directory_without_the_log_is_no_survivor() -> None:
+    files = left()
+    directory = LogDirectory(files, "data")
+    directory.delete(NAME)
+    directory.close()
+    with pytest.raises(RepairRefusedError, match="no voter was here"):
+        Survivor(files, "data")
+    LogDirectory(files, "data").close()  # it was let go
+
+
+def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
+    """Damage below what was durable: only another replica can mend it."""
+    files = left()
+    segment = f"{LOG}/{0:020d}.log"
+    fd = files.open(segment)
+    files.pwritev(fd, [b"\xff" * 8], 70)
+    files.close(fd)
+    files.unlink("data/.kafka_cleanshutdown")
+    with pytest.raises(CorruptLogError, match="durable"):
+        Survivor(files, "data")
+
+
+def test_q4_an_election_state_that_can_not_be_read_stops_it() -> None:
+    files = left()
+    write_whole(files, f"{LOG}/quorum-state", b"{")
+    with pytest.raises(CorruptLogError, match="could vote twice"):
+        Survivor(files, "data")
+
+
+def test_a_log_that_ends_before_its_snapshot_is_not_repaired() -> None:
+    files = left()
+    write_whole(files, f"{LOG}/{9:020d}-{7:010d}.checkpoint", b"")
+    with pytest.raises(RepairRefusedError, match="before its snapshot at 9"):
+        Survivor(files, "data")
+
+
+def test_an_empty_log_is_nothing_to_repair() -> None:
+    files = MemoryFiles()
+    write_directory(files, "data", ME, [], ElectionState(1))
+    with pytest.raises(RepairRefusedError, match="empty"):
+        repair(files, "0@0")
+
+
+def test_q2_the_last_epochs_can_not_be_passed_over() -> None:
+    with pytest.raises(RepairRefusedError, match="beyond the last"):
+        repair(left(epoch=MAX_EPOCH - LEAP + 1), "5@7")
+
+
+# What is written -----------------------------------------------------------------------------
+
+
+def test_r1_the_new_voters_stand_behind_all_there_was() -> None:
+    """Q14: in an epoch of its own, which nobody can lead any more."""
+    files = left()
+    repair(files, "5@7")
+    log, batches, stored = looked_at(files)
+    assert (stored.epoch, stored.leader_id, stored.voted) == (8 + LEAP, -1, ME)
+    assert [batch.payload for batch in batches] == ["control", "a", "b", "c", "control"]
+    assert (log.end, log.last_epoch) == (7, 8 + LEAP)
+    assert log.voter_set == VoterSet((Voter(ME),), cluster_id=CLUSTER)
+    assert log.voters.entries[0] == (0, THREE)
+
+
+def test_q8_a_torn_end_is_cut_off_and_said() -> None:
+    files = left()
+    segment = f"{LOG}/{0:020d}.log"
+    fd = files.open(segment)
+    files.pwritev(fd, [b"\0" * 30], files.size(fd))
+    files.close(fd)
+    files.unlink("data/.kafka_cleanshutdown")
+    survivor = Survivor(files, "data")
+    assert "30 bytes cut off" in survivor.recovery[0]
+    survivor.repair(ALONE, "5@7", T0)
+    survivor.close()
+    assert looked_at(files)[0].end == 7
+
+
+def test_the_voters_of_a_snapshot_count_where_the_log_names_none() -> None:
+    """Q38: the log may start behind the record that named them."""
+    from kraftlog.node.quorum.batches import control_batch
+
+    files = left([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
+    snapshot = control_batch(Batch(0, 0, 0, 0, THREE, None), T0)
+    write_whole(files, f"{LOG}/{1:020d}-{7:010d}.checkpoint", snapshot)
+    survivor = Survivor(files, "data")
+    assert (survivor.remains.voters, survivor.remains.committed) == (THREE, 1)
+    survivor.close()
+
+
+def test_a_crash_at_any_instant_leaves_what_can_be_repaired_or_is() -> None:
+    """The acceptance stays good until the voters are written, and they are written at once."""
+    ends = set()
+    for moment in range(200):
+        files = left()
+        files.stop_before = files.operations + moment
+        try:
+            repair(files, "5@7")
+        except PowerLost:
+            files.stop_before = None
+            files.power_loss()
+        else:
+            break
+        log, batches, stored = looked_at(files)
+        ends.add(log.end)
+        assert [batch.payload for batch in batches][:4] == ["control", "a", "b", "c"]
+        if log.end == 5:
+            assert log.voter_set == THREE
+            repair(files, "5@7")
+            log, _, stored = looked_at(files)
+        assert log.end == 7
+        assert log.voter_set.ids == (3,)
+        assert stored.voted == ME
+        assert stored.epoch == log.last_epoch
+    else:
+        raise AssertionError("the repair never came to its end")
+    assert ends == {5, 7}
+
+
+# A disaster ----------------------------------------------------------------------------------
+
+
+def before_the_disaster() -> FrailNet:
+    """Five voters; 4 has heard nothing for a while, and 3 has everything."""
+    net = FrailNet(1, 2, 3, 4, 5)
+    net.pass_time(5000)
+    for value in ("a", "b"):
+        assert net.leader().propose(value, 1, 70, value, net.now) == 0
+    net.pass_time(1000)
+    net.isolate(4)
+    if net.leader().me.id == 4:
+        net.pass_time(10_000)
+    assert net.leader().propose("c", 1, 70, "c", net.now) == 0
+    net.pass_time(1000)
+    net.heal()
+    return net
+
+
+def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FrailNet:
+    """The repaired node, and empty ones that were told whom to ask."""
+    directory = LogDirectory(files, "data")
+    log, _ = run(directory.open_log(NAME, CONFIG))
+    stored = election.load(files, LOG)
+    assert stored is not None
+    net = FrailNet()
+    state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
+    host = FrailHost(net, me, state, recovered_log(log))
+    host.batches = batches_in(log)
+    net.hosts[me] = host
+    directory.close()
+    for one in new:
+        empty = RaftLog(VoterHistory(voters_by_id(me)))
+        net.hosts[one] = FrailHost(net, one, ElectionState(), empty)
+    host.core.announce(net.now)
+    return net
+
+
+@pytest.mark.parametrize("new", [(), (6, 7)], ids=["alone", "with new nodes"])
+def test_after_a_lost_majority_the_repaired_quorum_elects_and_keeps_all_it_had(
+    new: tuple[int, ...],
+) -> None:
+    """1, 2 and 5 are lost; of 3 and 4 the one that has most is repaired."""
+    net = before_the_disaster()
+    left_over = {}
+    for one in (3, 4):
+        files = MemoryFiles()
+        host = net.frail(one)
+        write_directory(files, "data", host.core.me, host.batches, host.persisted)
+        survivor = Survivor(files, "data")
+        left_over[survivor.remains.last_epoch, survivor.remains.end] = one, files
+        survivor.close()
+    best, files = left_over[max(left_over)]
+    assert best == 3
+    end = max(left_over)
+    repair(files, f"{end[1]}@{end[0]}", voters_by_id(best, *new))
+    after = after_the_repair(files, best, *new)
+    after.pass_time(10_000)
+    leader = after.leader()
+    assert leader.me.id == best
+    assert leader.log.voter_set.ids == (best, *new)
+    assert leader.propose("d", 1, 70, "d", after.now) == 0
+    after.pass_time(2000)
+    for there in after.hosts.values():
+        assert there.core.log.high_watermark == leader.log.end
+        values = [batch.payload for batch in there.batches]
+        assert [v for v in values if isinstance(v, str) and v != "control"] == ["a", "b", "c", "d"]
+    told = [e.error for e in after.hosts[best].others if isinstance(e, Proposed)]
+    assert told == [0]
+
+
+def test_r8_a_lost_voter_that_comes_back_gets_no_vote_for_its_older_log() -> None:
+    """Its epochs were passed over, whatever it did unseen."""
+    from kraftlog.raft.messages import Asked, Vote
+
+    files = left()
+    repair(files, "5@7")
+    net = after_the_repair(files, 3)
+    core = net.core(3)
+    back = THREE.voters[0].key
+    for pre_vote in (True, False):
+        vote = Vote(CLUSTER, core.me, 50, back, 49, 1000, pre_vote)
+        core.handle(Asked((1, 3, 1), vote), net.now)
+    net.settle()
+    assert [body.granted for _, body in net.replies] == [False, False]
+    net.replies.clear()
+    net.pass_time(5000)
+    assert net.leader().me.id == 3
