@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.progress",
     source="        if self.channel is None or (asked.channel, asked.number) > newest:",
     replacement="        if newest:",
-    scenario="mixture",
+    scenario="late-copies",
     seed=1,
 )

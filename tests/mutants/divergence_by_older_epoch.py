@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.log",
     source="if found.epoch == last_epoch and offset <= found.offset:",
     replacement="if offset <= found.offset:",
-    scenario="mixture",
-    seed=1,
+    scenario="parted-logs",
+    seed=2,
 )

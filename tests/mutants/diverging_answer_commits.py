@@ -13,6 +13,6 @@ MUTANT = Mutant(
         _truncate(core, answer.diverging)
         advance(core, answer.high_watermark)
 """,
-    scenario="mixture",
-    seed=1,
+    scenario="parted-logs",
+    seed=3,
 )

@@ -11,6 +11,6 @@ MUTANT = Mutant(
         return ErrorCode.FENCED_LEADER_EPOCH
     known""",
     replacement="    known",
-    scenario="mixture",
+    scenario="late-farewell",
     seed=1,
 )

@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.log",
     source="        self.epochs.truncate_from_end(end)",
     replacement="        pass",
-    scenario="mixture",
+    scenario="parted-logs",
     seed=1,
 )

@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="        if 0 <= epoch < core.election.epoch:",
     replacement="        if False:",
-    scenario="mixture",
-    seed=1,
+    scenario="parted-logs",
+    seed=4,
 )

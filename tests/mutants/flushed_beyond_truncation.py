@@ -10,6 +10,6 @@ MUTANT = Mutant(
         self.flushed = min(self.flushed, end)
 """,
     replacement="",
-    scenario="mixture",
+    scenario="parted-logs",
     seed=1,
 )

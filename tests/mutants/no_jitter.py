@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.config",
     source="    return (mixed >> 16) % below if below > 0 else 0",
     replacement="    return 0",
-    scenario="mixture",
-    seed=1,
+    scenario="data-loss",
+    seed=6,
 )

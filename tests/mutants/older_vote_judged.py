@@ -12,5 +12,5 @@ MUTANT = Mutant(
 """,
     replacement="",
     scenario="mixture",
-    seed=1,
+    seed=33,
 )

@@ -12,6 +12,6 @@ MUTANT = Mutant(
     replacement="""\
             pass
         elif name.startswith("tell ")""",
-    scenario="mixture",
+    scenario="cut-off-follower",
     seed=1,
 )

@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="self.answer_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)",
     replacement="self.answer_read(core, read.slot, ErrorCode.NONE, core.log.end)",
-    scenario="mixture",
-    seed=1,
+    scenario="late-copies",
+    seed=3,
 )

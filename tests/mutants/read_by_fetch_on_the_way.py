@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="            progress.confirmed_at = progress.answered_at",
     replacement="            progress.confirmed_at = self.events + 1",
-    scenario="mixture",
-    seed=1,
+    scenario="late-copies",
+    seed=19,
 )

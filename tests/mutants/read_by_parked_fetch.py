@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="        return progress is not None and progress.confirmed_at > arrived",
     replacement="        return progress is not None and progress.answered_at > arrived",
-    scenario="mixture",
-    seed=1,
+    scenario="late-copies",
+    seed=6,
 )

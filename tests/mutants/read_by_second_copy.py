@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="        if asked.number > progress.answered_number >= 0:",
     replacement="        if asked.number >= progress.answered_number >= 0:",
-    scenario="mixture",
-    seed=1,
+    scenario="late-copies",
+    seed=51,
 )

@@ -12,6 +12,6 @@ MUTANT = Mutant(
     replacement="""\
             name = quorum.LEADER
         self.role""",
-    scenario="mixture",
+    scenario="leader-failure",
     seed=1,
 )

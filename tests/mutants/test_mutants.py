@@ -56,10 +56,10 @@ def test_a_mutant_whose_text_is_gone_is_an_error() -> None:
 
 
 def test_there_are_as_many_as_there_were() -> None:
-    assert len(FOUND) >= 46
+    assert len(FOUND) >= 80
 
 
-def test_the_page_shows_them_all() -> None:
+def test_the_page_shows_no_mutant_that_is_gone() -> None:
     """`make mutants`, or the same with ARGS=NAME, writes their rows."""
     with open(PAGE, encoding="utf-8") as file:
-        assert sorted(found[1] for found in ROW.finditer(file.read())) == NAMES
+        assert {found[1] for found in ROW.finditer(file.read())} <= set(NAMES)

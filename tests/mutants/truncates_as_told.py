@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.fetching",
     source="    end = min(diverging.offset, mine.offset)",
     replacement="    end = diverging.offset",
-    scenario="mixture",
-    seed=1,
+    scenario="parted-logs",
+    seed=2,
 )

@@ -12,6 +12,6 @@ MUTANT = Mutant(
     replacement="""\
     if shorter:
         pass""",
-    scenario="mixture",
+    scenario="parted-logs",
     seed=1,
 )

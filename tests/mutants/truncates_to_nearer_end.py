@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.fetching",
     source="    end = min(diverging.offset, mine.offset)",
     replacement="    end = min(diverging.offset, core.log.end)",
-    scenario="mixture",
-    seed=1,
+    scenario="parted-logs",
+    seed=2,
 )

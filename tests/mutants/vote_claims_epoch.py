@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.polling",
     source="            last_epoch=core.log.last_epoch,",
     replacement="            last_epoch=core.election.epoch,",
-    scenario="mixture",
-    seed=1,
+    scenario="parted-logs",
+    seed=2,
 )

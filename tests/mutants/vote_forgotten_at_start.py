@@ -12,6 +12,6 @@ MUTANT = Mutant(
     replacement="""\
         self.election = election.replace(voted=None)
         self.config""",
-    scenario="mixture",
+    scenario="all-killed",
     seed=1,
 )

@@ -12,6 +12,6 @@ MUTANT = Mutant(
     replacement="""\
         times = [p.fetched_at for k, p in self.replicas.items() if not voters.holds(k)]
 """,
-    scenario="mixture",
-    seed=1,
+    scenario="cut-off-leader",
+    seed=4,
 )

@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="""core.timers["majority"] = heard + core.config.fetch_timeout_ms * 3 // 2""",
     replacement="""core.timers["majority"] = heard + core.config.fetch_timeout_ms * 3""",
-    scenario="mixture",
+    scenario="cut-off-leader",
     seed=1,
 )

@@ -255,6 +255,15 @@ def changed_too_early(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
+def leaves_on_the_way(scene: Scene) -> None:
+    """R5: it is not the last to go, and nobody is named as its successor."""
+    core = scene.core(scene.leader)
+    walking = core.log.voter_set.replace(targets=(7,))
+    core.log.voters.append(core.log.high_watermark - 2, walking)
+    core.log.voters.append(core.log.high_watermark - 1, walking.without(core.me.id))
+    scene.find(OneChange).on_voters(scene.leader, core)
+
+
 def stays_a_voter(scene: Scene) -> None:
     core = scene.core(scene.follower)
     core.log.voters.append(1, core.log.voter_set.without(core.me.id))
@@ -304,6 +313,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (LogShape, core_is_wrong_about_its_log),
     (LegalRoles, role_does_not_fit),
     (LegalRoles, role_may_not_follow),
+    (OneChange, leaves_on_the_way),
     (LegalRoles, stays_a_voter),
     (LegalRoles, leads_on_although_removed),
     (OneChange, two_members_at_once),
