@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from kraftlog.config.keys import BROKER
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import RECORDS_IN_BATCH, batches
+from kraftlog.controller.features import SUPPORTED
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.values import Directory
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import assign_replicas_to_dirs as directories_api
@@ -47,8 +50,14 @@ def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **said:
 
 def test_a_level_goes_up_and_down() -> None:
     cluster = Cluster(brokers=1)
+    cluster.configure(BROKER, "1", {"min.insync.replicas": "2"})
     decision = update(cluster, ELR, 1)
-    assert decision.records == [FeatureLevelRecord(name=ELR, feature_level=1)]
+    assert decision.records == [
+        FeatureLevelRecord(name=ELR, feature_level=1),
+        # brokers may not differ in what the controller has to know of all of them
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
+        ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
+    ]
     assert [each.error_code for each in decision.response.results] == [0]
     assert update(cluster, ELR, 0, UNSAFE).records != []
     assert ELR not in cluster.committed.features
@@ -158,12 +167,13 @@ def test_a_new_cluster_begins_as_kafka_begins_one() -> None:
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         EndTransactionRecord(),
     ]
-    assert [r.name for r in bootstrap_records() if isinstance(r, FeatureLevelRecord)] == [
-        "metadata.version",
-        ELR,
-        "group.version",
-        "transaction.version",
-    ]
+
+
+def test_a_new_cluster_begins_with_the_levels_that_are_kept_to() -> None:
+    records = bootstrap_records(chosen_levels(None, {}, SUPPORTED))
+    assert records[0] == FeatureLevelRecord(name="metadata.version", feature_level=30)
+    levels = {r.name: r.feature_level for r in records if isinstance(r, FeatureLevelRecord)}
+    assert levels == {name: highest for name, (_, highest) in SUPPORTED.items()}
 
 
 def test_v14_the_next_controller_writes_nothing_twice_and_voids_what_is_half_said() -> None:

@@ -11,5 +11,4 @@ MUTANT = Mutant(
     original="return (last_epoch, end_offset) >= (self.last_epoch, self.end)",
     replacement="return end_offset >= self.end",
     bound={"epochs": 3, "records": 0, "crashes": (0, 0, 0)},
-    is_slow=True,
 )

@@ -85,7 +85,7 @@ def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
 
 
 def test_p5_a_request_repeated_late_does_not_count() -> None:
-    """Its number is not beyond that of the fetch that was answered."""
+    """Its number is not beyond that of the fetch that was answered. C142."""
     solo = followed()
     solo.ask(read(), channel="client")
     old = Asked("late", solo.fetch(2), 2, 1)
@@ -119,6 +119,7 @@ def test_p5_a_fetch_that_is_not_of_this_epoch_does_not_count(changes: dict[str, 
 
 
 def test_p5_nothing_is_answered_before_a_record_of_the_own_epoch_is_committed() -> None:
+    """C142, C143."""
     solo = leader(voters=FIVE)
     solo.ask(read(), channel="client")
     for _ in range(3):

@@ -15,6 +15,7 @@ from kraftlog.raft.messages import (
     Fetch,
     FetchAnswer,
     InstallSnapshot,
+    Reply,
     SnapshotChunk,
     SnapshotFetch,
     SnapshotInstalled,
@@ -248,3 +249,14 @@ def test_q38_who_does_not_lead_has_no_snapshot_to_give(make: Any) -> None:
     answer = solo.asked(SnapshotFetch("cluster", key(3), 5, BEHIND, 0, 100))
     assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert answer.leader_id == solo.core.election.leader_id
+
+
+@pytest.mark.parametrize("max_bytes", [1, 4096])
+def test_q38_a_chunk_is_as_large_as_was_asked_for(max_bytes: int) -> None:
+    """C98: the core says from where and how much, its host fills it in."""
+    net = with_snapshot(1, voters=(1,))
+    asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(22, 1), 3, max_bytes)
+    leading = net.leader()
+    leading.handle(Asked("it", asked), net.now)
+    (answer,) = [effect.body for effect in leading.take_effects() if isinstance(effect, Reply)]
+    assert (answer.error, answer.position, answer.max_bytes) == (0, 3, max_bytes)

@@ -80,6 +80,10 @@ def test_a_core_that_is_mistaken_about_its_log() -> None:
     assert missed_in_step(node(0), new) == "the core knows its log"
 
 
+def test_a_high_watermark_beyond_the_log() -> None:
+    assert missed_in_step(node(0), node(0, FIRST, committed=3)) == "what is committed is in the log"
+
+
 def test_two_leaders_in_memory_or_on_disk() -> None:
     one, other = [node(i, election=ElectionState(2, leader_id=j)) for i, j in ((0, 1), (2, 0))]
     assert missed(one, other) == "one leader an epoch"

@@ -19,7 +19,7 @@ from kraftlog.simulator.goals import begin
 from kraftlog.simulator.page import play_page
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios import SCENARIOS
-from kraftlog.simulator.sentences import describe_cuts
+from kraftlog.simulator.sentences import State, changes, describe_cuts, told
 from kraftlog.simulator.world import Goal, World
 
 if TYPE_CHECKING:
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 #: A leader is cut off, another is elected; a run with every kind of fault is the second.
 RUN = ("leader-partitioned", 3)
-RUNS = [RUN, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
+#: Three voters give way to three others.
+MOVE = ("move", 2)
+RUNS = [RUN, MOVE, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
 
 
 def data_in(page: str) -> Any:
@@ -162,6 +164,47 @@ def test_a_run_that_fails_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -
     assert data["events"][-1][2:4] == ["fault", broken]
 
 
+def test_a_move_to_other_voters_reads_like_one() -> None:
+    """R12, R2, R3: what is asked for, each step, and the end of it."""
+    data = data_in(play_page(*MOVE))
+    texts = [event[3] for event in data["events"] if event[2] == "voters"]
+    story = [
+        "The administrator asks to move to 3 4 5.",
+        "where this is to lead: the voters are to be 3, 4, 5.",
+        "1 decides: 4 votes. The voters: 0, 1, 2, 4.",
+        "The administrator hears that its wish to move to 3 4 5 is committed.",
+        "goes by its log, committed or not: ",
+        " knows of no further change: 3, 4, 5 vote.",
+    ]
+    places = [next(i for i, text in enumerate(texts) if part in text) for part in story]
+    assert places[0] == 0
+    assert places[-1] == max(places)
+    for states in data["states"][3:]:
+        voters, votes, targets, voters_at = states[-1][11:15]
+        assert (voters, votes, targets) == ([3, 4, 5], True, None)
+        assert len(voters_at) == 9, "the first, the target, six steps, and the end"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (0, "The administrator hears that its wish to add voter 3 is committed."),
+        (126, "The administrator is refused to add voter 3: DUPLICATE_VOTER."),
+    ],
+)
+def test_an_administrators_answer_in_words(error: int, text: str) -> None:
+    assert told("add voter 3", error) == text
+
+
+def test_a_change_that_is_cut_off_in_words() -> None:
+    """R1: the set before is in force again."""
+    state = State("follower", 1, 0, -1, 9, 9, 5, False, False, (), (0, 1, 2), True, None, (0, 7))
+    now = state.replace(end=7, voters=(0, 1), voters_at=(0,))
+    assert ("voters", "1 takes a change back, as its log is cut: 0, 1 vote.") in changes(
+        1, state, now
+    )
+
+
 @pytest.mark.parametrize(
     ("cuts", "text"),
     [
@@ -265,6 +308,21 @@ def test_the_browser_shows_the_roles_of_the_run(page: str, browse: Callable[...,
         )
     }
     assert shown == states_at(*RUN, time)
+
+
+def test_the_browser_shows_who_votes_and_who_is_to(browse: Callable[..., str]) -> None:
+    """R13: voters, observers and targets while a reassignment runs."""
+    page = play_page(*MOVE)
+    events = data_in(page)["events"]
+    named = next(at for at, _, _, text, _ in events if "the voters are to be 3, 4, 5" in text)
+    document = browse(page, f"#t={named}")
+    found = re.findall(r'data-node="(\d+)".*?data-voter="(\w+)" data-target="(\w+)"', document)
+    assert [(voter, target) for _, voter, target in sorted(found)] == (
+        [("true", "false")] * 3 + [("false", "true")] * 3
+    )
+    assert document.count(">is to become a voter<") == 3
+    assert document.count(">is to leave<") == 3
+    assert 'class="entry voters' in document
 
 
 def test_a_visitor_gets_around(page: str, browse: Callable[..., str]) -> None:

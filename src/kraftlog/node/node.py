@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
+from kraftlog.config.keys import BROKER
+from kraftlog.config.layers import Layers
 from kraftlog.effects import (
     LogFailed,
     LogFlushed,
@@ -27,6 +29,7 @@ from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.following import follow
+from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.raft.core import RaftCore
@@ -83,6 +86,7 @@ class Node:
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
         self.membership = self._make_membership() if settings.is_broker else None
+        self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
         self.replay(metadata.snapshot, metadata.applied - 1)
         self.quorum.start(now)
 
@@ -106,6 +110,18 @@ class Node:
             static=settings.texts,
         )
         return Governing(controller, self.quorum)
+
+    def _broker_epoch(self) -> int:
+        return -1 if self.membership is None else self.membership.epoch
+
+    def config_layers(self) -> Layers:
+        """What stands for this broker's settings: its file's, and what was set while it ran."""
+        image = self.image
+        return Layers(
+            self.config.settings.texts,
+            image.config(BROKER, ""),
+            image.config(BROKER, str(self.config.node_id)),
+        )
 
     def _make_membership(self) -> Membership:
         from kraftlog.node.membership import Membership

@@ -278,15 +278,15 @@ class RaftCore:
 
     def _asked(self, message: Asked) -> None:
         body = message.body
-        if isinstance(body, messages.Vote):
+        if isinstance(body, messages.Fetch):
+            self._note_alive(body.replica.id)
+            self.role.on_fetch(self, message, body)
+        elif isinstance(body, messages.Vote):
             elections.on_vote(self, message.slot, body)
         elif isinstance(body, messages.Begin):
             elections.on_begin(self, message.slot, body)
         elif isinstance(body, messages.End):
             elections.on_end(self, message.slot, body)
-        elif isinstance(body, messages.Fetch):
-            self._note_alive(body.replica.id)
-            self.role.on_fetch(self, message, body)
         elif isinstance(body, messages.SnapshotFetch):
             self._note_alive(body.replica.id)
             self.role.on_snapshot_fetch(self, message, body)

@@ -69,10 +69,12 @@ def _append(core: RaftCore, answer: FetchAnswer) -> None:
     """Take the batches that fit; the rest is dropped: it is not what was asked for."""
     log = core.log
     role = core.role
+    epoch = log.last_epoch
     for batch in answer.batches:
-        if batch.base_offset != log.end or not log.last_epoch <= batch.epoch <= answer.epoch:
+        if batch.base_offset != log.end or not epoch <= batch.epoch <= answer.epoch:
             return
         log.append(batch)
+        epoch = batch.epoch
         core.effect(Append(batch))
         if batch.voters is not None:
             core.settle_voters()
@@ -90,7 +92,13 @@ def advance(core: RaftCore, high_watermark: int) -> None:
         core.effect(Committed(known))
         if passed_voters:
             core.settle_voters()  # its own removal may be committed now
-        cluster_id = log.voters.committed(known).cluster_id
-        if core.cluster_id is None and cluster_id is not None:
-            core.cluster_id = cluster_id
-            core.effect(ClusterIdKnown(cluster_id))
+        if core.cluster_id is None:
+            learn_cluster_id(core)
+
+
+def learn_cluster_id(core: RaftCore) -> None:
+    """Q29: it stands in the newest committed record of voters, if one says it."""
+    cluster_id = core.log.voters.committed(core.log.high_watermark).cluster_id
+    if cluster_id is not None:
+        core.cluster_id = cluster_id
+        core.effect(ClusterIdKnown(cluster_id))

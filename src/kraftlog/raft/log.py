@@ -44,9 +44,11 @@ class RaftLog:
         return self.voters.latest
 
     def append(self, batch: Batch) -> None:
+        latest = self.epochs.latest
         assert batch.base_offset == self.end, "batches follow each other"
-        assert batch.epoch >= self.epochs.latest, "epochs only grow"
-        self.epochs.assign(batch.epoch, batch.base_offset)
+        assert batch.epoch >= latest, "epochs only grow"
+        if batch.epoch > latest:
+            self.epochs.assign(batch.epoch, batch.base_offset)
         self.end = batch.last_offset + 1
         if batch.voters is not None:
             self.voters.append(batch.base_offset, batch.voters)

@@ -50,24 +50,34 @@ class Progress(Value):
 
 
 class ProgressTable:
-    """All replicas that have fetched in this epoch, and all voters."""
+    """All replicas that have fetched in this epoch, and all voters.
 
-    __slots__ = ("replicas",)
+    A leader asks at every fetch and every flush how far its voters are, so they are kept at hand
+    for the set in force: `_of_voters`, made anew when `_voters` is another set or None.
+    """
+
+    __slots__ = ("_has_twins", "_of_voters", "_voters", "replicas")
 
     def __init__(self) -> None:
         self.replicas: dict[ReplicaKey, Progress] = {}
+        self._voters: VoterSet | None = None
+        self._of_voters: dict[int, Progress | None] = {}
+        #: Whether several replicas have fetched under one id, so that the newest fetch decides.
+        self._has_twins = False
 
     def of(self, key: ReplicaKey) -> Progress:
         known = self.replicas.get(key)
         if known is None:
             known = self.replicas[key] = Progress()
+            self._voters = None
+            self._has_twins = len({key.id for key in self.replicas}) < len(self.replicas)
         return known
 
     def fetched(
         self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
     ) -> None:
         """A valid fetch: the replica holds everything before `offset`."""
-        progress = self.of(key)
+        progress = self._heard(key, now)
         if progress.round_end < 0 or offset >= progress.round_end:
             took = now.monotonic_ms - progress.round_at
             progress.in_time = progress.round_end >= 0 and took < round_limit_ms
@@ -78,24 +88,37 @@ class ProgressTable:
             progress.caught_up_wall_ms = progress.fetched_wall_ms
         progress.end_offset = offset
         progress.end_at_last_fetch = log_end
-        progress.fetched_at = now.monotonic_ms
         progress.fetched_wall_ms = now.wall_ms
 
     def heard(self, key: ReplicaKey, now: Now) -> None:
         """A sign of life that says nothing of the log."""
-        self.of(key).fetched_at = now.monotonic_ms
+        self._heard(key, now)
+
+    def _heard(self, key: ReplicaKey, now: Now) -> Progress:
+        progress = self.of(key)
+        progress.fetched_at = now.monotonic_ms
+        if self._has_twins:
+            self._voters = None
+        return progress
 
     def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
-        """A voter's progress, by whichever key it fetches with now.
+        """A voter's progress, by whichever key it fetches with now."""
+        return self.of_voters(voters).get(replica_id)
+
+    def of_voters(self, voters: VoterSet) -> dict[int, Progress | None]:
+        """Every voter's progress by its id.
 
         Where the voters are known by id alone, a replaced disk leaves the progress of the old one.
         """
-        found: Progress | None = None
-        for key, progress in self.replicas.items():
-            newer = found is None or progress.fetched_at >= found.fetched_at
-            if newer and key.id == replica_id and voters.holds(key):
-                found = progress
-        return found
+        if self._voters is not voters:
+            self._voters = voters
+            self._of_voters = found = dict.fromkeys(voters.ids)
+            for key, progress in self.replicas.items():
+                if voters.holds(key):
+                    before = found[key.id]
+                    if before is None or progress.fetched_at >= before.fetched_at:
+                        found[key.id] = progress
+        return self._of_voters
 
     def keys_of(self, replica_id: int, now: Now, within_ms: int) -> list[ReplicaKey]:
         """The replicas that have lately fetched under this id: more than one is a mix-up."""
@@ -123,16 +146,14 @@ class ProgressTable:
         counts only once it has fetched beyond the record that made it a voter, still uncommitted
         as it lies behind the high watermark `mark`; from then on it knows.
         """
-        voters, ends = history.latest, []
-        change = history.latest_offset
+        voters, change = history.latest, history.latest_offset
         before = history.committed(mark) if change >= mark else None
-        for voter in voters.voters:
-            voter_id = voter.key.id
-            if voter_id == me.id:
+        my_id, ends = me.id, []
+        for voter_id, progress in self.of_voters(voters).items():
+            if voter_id == my_id:
                 ends.append(my_end)
                 continue
-            progress = self.of_voter(voters, voter_id)
-            end = progress.end_offset if progress else UNKNOWN
+            end = UNKNOWN if progress is None else progress.end_offset
             if before is not None and end <= change and before.voter(voter_id) is None:
                 end = UNKNOWN
             ends.append(end)
@@ -141,12 +162,11 @@ class ProgressTable:
     def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:
         """When a majority of the voters was last heard of; the leader hears itself now."""
         times = []
-        for voter_id in voters.ids:
+        for voter_id, progress in self.of_voters(voters).items():
             if voter_id == me.id:
                 times.append(now)
             else:
-                progress = self.of_voter(voters, voter_id)
-                times.append(max(progress.fetched_at if progress else since, since))
+                times.append(since if progress is None else max(progress.fetched_at, since))
         return sorted(times, reverse=True)[voters.majority - 1]
 
     def copy(self) -> ProgressTable:

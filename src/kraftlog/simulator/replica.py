@@ -248,18 +248,20 @@ class Replica:
 
     def settle(self) -> None:
         """Carry out what the core wants, until it wants no more; then look at the result."""
-        core = self.core
+        core, world = self.core, self.world
         assert core is not None
+        carry = _CARRY
         try:
             while effects := core.take_effects():
-                self.world.may_crash(self, effects)
+                if world.crash_permille:
+                    world.may_crash(self, effects)
                 for effect in effects:
-                    _CARRY[type(effect)](self, effect)
+                    carry[type(effect)](self, effect)
                 self._use_disk(core)
         except Crash:
             return
         self._arm()
-        self.world.check(self, core)
+        world.check(self, core)
 
     def carry_out(self, effect: Any) -> None:
         _CARRY[type(effect)](self, effect)

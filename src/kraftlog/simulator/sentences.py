@@ -48,6 +48,12 @@ class State(Value):
     writing: bool
     #: (epoch, first offset) of the log's epochs.
     epochs: tuple[tuple[int, int], ...]
+    #: By its own log: who votes, whether it does itself, where a reassignment leads to, and where
+    #: the records of voters are.
+    voters: tuple[int, ...]
+    votes: bool
+    targets: tuple[int, ...] | None
+    voters_at: tuple[int, ...]
 
 
 # Messages ----------------------------------------------------------------------------------------
@@ -179,12 +185,39 @@ def changes(who: int, before: State, now: State) -> Iterator[tuple[str, str]]:
         yield "log", f"{who} cuts its log at {now.end}: what stood there was never committed."
     elif now.flushed > before.flushed:
         yield "log", f"{who} has all before {now.flushed} on disk."
+    if (now.voters, now.targets) != (before.voters, before.targets):
+        yield "voters", voters(who, before, now)
     if now.high_watermark > before.high_watermark:
         end = now.high_watermark
         if leads:
             yield "commit", f"{who} commits all before {end}: a majority has it on disk."
         else:
             yield "commit", f"{who} learns that all before {end} is committed."
+
+
+def voters(who: int, before: State, now: State) -> str:
+    """Who votes from now on, by the log of `who`."""
+    if now.end < before.end:
+        return f"{who} takes a change back, as its log is cut: {_list(now.voters)} vote."
+    if now.voters == before.voters:
+        if now.targets is None:
+            return f"{who} knows of no further change: {_list(now.voters)} vote."
+        return f"{who} knows where this is to lead: the voters are to be {_list(now.targets)}."
+    came = [f"{one} votes" for one in now.voters if one not in before.voters]
+    left = [f"{one} votes no more" for one in before.voters if one not in now.voters]
+    says = "decides" if now.role == "leader" else "goes by its log, committed or not"
+    return f"{who} {says}: {' and '.join(came + left)}. The voters: {_list(now.voters)}."
+
+
+def _list(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def told(change: str, error: int) -> str:
+    """The administrator's answer."""
+    if error:
+        return f"The administrator is refused to {change}: {_ERRORS.get(error, str(error))}."
+    return f"The administrator hears that its wish to {change} is committed."
 
 
 def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:

@@ -272,8 +272,7 @@ class World:
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
         """The process may end between two of its actions: the first few happen, no more."""
-        rate = self.crash_permille.get(replica.id, 0) if self.crash_permille else 0
-        if not self._crash_chance.permille(rate):
+        if not self._crash_chance.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
         assert replica.core is not None

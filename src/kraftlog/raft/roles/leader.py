@@ -115,7 +115,6 @@ class Leader(Role):
     def propose(self, core: RaftCore, slot: Any, count: int, size_bytes: int, payload: Any) -> None:
         self.append(core, count, size_bytes, payload, None)
         self.answer_when_committed(core, slot, core.log.end)
-        self.advance(core)
 
     def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
         """Tell `slot` once everything before `offset` is committed."""
@@ -238,18 +237,19 @@ class Leader(Role):
             log.high_watermark, fetch.offset
         )
 
-    def answer(self, core: RaftCore, asked: Asked, fetch: Fetch, **what: Any) -> None:
+    def answer(
+        self, core: RaftCore, asked: Asked, fetch: Fetch, error: int = ErrorCode.NONE, **what: Any
+    ) -> None:
+        """With an error, with what must come first, or with records."""
         self.events += 1
         progress = self.progress.replicas.get(fetch.replica)
         if progress is not None:
             progress.note_answer(asked, self.events)
-        if not what:
+        if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
+        election = core.election
         body = FetchAnswer(
-            error=what.pop("error", ErrorCode.NONE),
-            high_watermark=core.log.high_watermark,
-            **core.leader_and_epoch,
-            **what,
+            error, election.leader_id, election.epoch, core.log.high_watermark, **what
         )
         core.reply(asked.slot, body)
 

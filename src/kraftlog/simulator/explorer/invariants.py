@@ -133,6 +133,11 @@ def _check_log(node: Node) -> None:
             f"node {_name(node)} holds {starts} up to {end}, and believes "
             f"{log.epochs.entries()} up to {log.end}",
         )
+    if log.high_watermark > end:
+        raise Broken(
+            "what is committed is in the log",
+            f"node {_name(node)} ends at {end}, and believes {log.high_watermark} to be committed",
+        )
 
 
 def _check_epochs(old: Node, new: Node) -> None:

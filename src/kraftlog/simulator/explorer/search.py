@@ -77,16 +77,16 @@ class _Search:
         return found.replace(broken=what, depth=len(way), scenario=scenario)
 
 
-def explore(bound: Bound, max_states: int, go_on: Callable[[], bool] = lambda: True) -> Outcome:
+def explore(bound: Bound, go_on: Callable[[], bool] = lambda: True) -> Outcome:
     """Until all is seen, something is broken, or there are too many states or no time."""
     gc.disable()  # nothing here refers to itself in a circle
     try:
-        return _explore(_Search(bound), max_states, go_on)
+        return _explore(_Search(bound), bound.most_states, go_on)
     finally:
         gc.enable()
 
 
-def _explore(search: _Search, max_states: int, go_on: Callable[[], bool]) -> Outcome:
+def _explore(search: _Search, most_states: int, go_on: Callable[[], bool]) -> Outcome:
     quorum, seen, queue = search.quorum, search.seen, search.queue
     key_of = Symmetry(quorum).key
     search.note(quorum.first, key_of(quorum.first), 0, 0)
@@ -98,7 +98,7 @@ def _explore(search: _Search, max_states: int, go_on: Callable[[], bool]) -> Out
         if number > last_of_depth:
             search.depth += 1
             last_of_depth = len(search.before) - 1
-        if len(seen) >= max_states or (number % LOOK_UP_EVERY == 0 and not go_on()):
+        if len(seen) >= most_states or (number % LOOK_UP_EVERY == 0 and not go_on()):
             return search.outcome(exhausted=False)
         for choice, move in enumerate(quorum.moves(state)):
             try:

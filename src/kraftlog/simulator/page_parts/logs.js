@@ -5,8 +5,9 @@ const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 170};
 function drawBox(offset, first, top, height, state) {
   const epoch = epochOf(state.epochs, offset);
   const x = LANE.name + (offset - first) * (LANE.box + LANE.gap);
-  const classes = `entry${offset < state.mark ? " committed" : ""}${offset >= state.flushed ? " unflushed" : ""}`;
-  const text = height > 12 ? `<text class="entry-epoch" x="${x + LANE.box / 2}" y="${top + height / 2 + 3.2}">${epoch}</text>` : "";
+  const isVoters = state.votersAt.includes(offset);
+  const classes = `entry${isVoters ? " voters" : ""}${offset < state.mark ? " committed" : ""}${offset >= state.flushed ? " unflushed" : ""}`;
+  const text = height > 12 ? `<text class="entry-epoch" x="${x + LANE.box / 2}" y="${top + height / 2 + 3.2}">${isVoters ? "V" : epoch}</text>` : "";
   return `<rect class="${classes}" style="--epoch:${epochColour(epoch)}" x="${x}" y="${top}" width="${LANE.box}" height="${height}" rx="2"/>${text}`;
 }
 

@@ -1,0 +1,14 @@
+"""Q4: whom a replica voted for is not written down."""
+
+from __future__ import annotations
+
+from tests.explored import Mutant
+
+MUTANT = Mutant(
+    rule="Q4: whom a replica voted for is not written down",
+    missed_by="a node votes once in an epoch",
+    module="kraftlog.raft.core",
+    original="self.effect(PersistElection(self.version, self.election))",
+    replacement="self.effect(PersistElection(self.version, self.election.replace(voted=None)))",
+    bound={"epochs": 1, "records": 0},
+)
