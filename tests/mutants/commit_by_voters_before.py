@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
-    source="        voters, ends = history.latest, []",
-    replacement="        voters, ends = history.committed(mark), []",
+    source="        voters, change = history.latest, history.latest_offset",
+    replacement="        voters, change = history.committed(mark), history.latest_offset",
     scenario="mixture",
     seed=1,
 )

@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
-    source="        if self.channel is None or (asked.channel, asked.number) > newest:",
-    replacement="        if newest:",
+    source="if asked.number > self.answered_number:",
+    replacement="if asked.number:",
     scenario="late-copies",
     seed=1,
 )

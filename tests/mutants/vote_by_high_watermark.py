@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="return (last_epoch, end_offset) >= (self.last_epoch, self.end)",
     replacement="return (last_epoch, end_offset) >= (self.last_epoch, self.high_watermark)",
     scenario="mixture",
-    seed=1,
+    seed=10,
 )

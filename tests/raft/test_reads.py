@@ -92,18 +92,16 @@ def test_p5_a_request_repeated_late_does_not_count() -> None:
     assert reads_in(solo.step(old)) == []
 
 
-@pytest.mark.parametrize(("channel", "number"), [(5, 11), (4, 14)], ids=["same", "left"])
-def test_p5_a_copy_does_not_take_the_place_of_what_was_answered_later(
-    channel: int, number: int
-) -> None:
+@pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
+def test_p5_a_copy_does_not_take_the_place_of_what_was_answered_later(channel: int) -> None:
     """The fetch after it was sent before the read: it follows the copy's first answer, not this."""
     solo = committed_leader()
-    solo.step(Asked("before", solo.fetch(2, max_wait_ms=0), 5, 12))
+    solo.step(Asked("before", solo.fetch(2, max_wait_ms=0), 5, 103))
     solo.ask(read(), channel="client")
-    solo.step(Asked("copy", solo.fetch(2), channel, number))
-    assert reads_in(solo.step(Asked("late", solo.fetch(2), channel, number + 1))) == []
-    assert reads_in(solo.step(Asked("late too", solo.fetch(2), 5, 13))) == []
-    assert len(reads_in(solo.step(Asked("follows", solo.fetch(2), 5, 14)))) == 1
+    solo.step(Asked("copy", solo.fetch(2), channel, 101))
+    assert reads_in(solo.step(Asked("late", solo.fetch(2), channel, 102))) == []
+    assert reads_in(solo.step(Asked("late too", solo.fetch(2), 5, 104))) == []
+    assert len(reads_in(solo.step(Asked("follows", solo.fetch(2), 5, 105)))) == 1
 
 
 @pytest.mark.parametrize(

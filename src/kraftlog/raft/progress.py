@@ -38,13 +38,12 @@ class Progress(Value):
     confirmed_at: int = 0
 
     def note_answer(self, asked: Asked, event: int) -> None:
-        """P5: of copies only the first counts, and of connections the newest.
+        """P5: of copies only the first counts.
 
         A copy that comes late must not take the place of what was answered after it: the next
         fetch of that time would seem to follow this answer.
         """
-        newest = (self.channel, self.answered_number)
-        if self.channel is None or (asked.channel, asked.number) > newest:
+        if asked.number > self.answered_number:
             self.channel, self.answered_number = asked.channel, asked.number
             self.answered_at = event
 
