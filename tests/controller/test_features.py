@@ -24,6 +24,7 @@ from kraftlog.wire.messages.controller_registration import (
 from kraftlog.wire.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -59,7 +60,10 @@ def test_a_level_goes_up_and_down() -> None:
         ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
     ]
     assert [each.error_code for each in decision.response.results] == [0]
-    assert update(cluster, ELR, 0, UNSAFE).records != []
+    assert update(cluster, ELR, 0, UNSAFE).records == [
+        FeatureLevelRecord(name=ELR, feature_level=0),
+        ClearElrRecord(topic_name=""),
+    ]
     assert ELR not in cluster.committed.features
     assert update(cluster, ELR, 1, validate_only=True).records == []
 

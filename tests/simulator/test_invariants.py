@@ -33,12 +33,16 @@ from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
 from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
+from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
 from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.simulator.log_history import Acknowledged, Invoked
 from kraftlog.simulator.replica import Replica
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.snapshot import Snapshot, write_down
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World, passing
+from kraftlog.types import OffsetAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -212,6 +216,69 @@ def applied_too_much(scene: Scene) -> None:
     scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
 
 
+def applied_behind_a_gap(scene: Scene) -> None:
+    scene.follower.state += 1
+    offset = scene.core(scene.follower).log.high_watermark
+    scene.follower.applied = offset - 1
+    scene.find(AppliedOnce).on_apply(scene.follower, offset)
+
+
+def snapshot_of(scene: Scene, end: int) -> Snapshot:
+    disk = scene.leader.disk
+    position = disk.position_before(end)
+    epoch = disk.batches[position].epoch
+    voters = scene.world.voters
+    return write_down(OffsetAndEpoch(end, epoch), disk.chains[position], voters, 1)
+
+
+def machine_goes_back(scene: Scene) -> None:
+    scene.find(AppliedOnce).on_load(scene.follower, snapshot_of(scene, 5))
+
+
+def leader_loads_a_snapshot(scene: Scene) -> None:
+    scene.find(SnapshotAtStart).on_load(scene.leader, snapshot_of(scene, 5))
+
+
+def uncommitted_is_loaded(scene: Scene) -> None:
+    del scene.world.oracle.committed[2:]
+    scene.find(SnapshotAtStart).on_load(scene.follower, snapshot_of(scene, 5))
+
+
+def snapshot_is_misnamed(scene: Scene) -> None:
+    wrong = snapshot_of(scene, 5).replace(id=OffsetAndEpoch(6, 1))
+    scene.find(SnapshotAtStart).on_load(scene.follower, wrong)
+
+
+def log_starts_elsewhere(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.snapshot, core.log.start = OffsetAndEpoch(5, 1), 6
+    scene.find(SnapshotAtStart).on_full_check()
+
+
+def log_starts_beyond_what_is_committed(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.drop_prefix(OffsetAndEpoch(5, 1))
+    core.log.high_watermark = 4
+    scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
+
+
+def snapshot_is_not_on_disk(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.drop_prefix(OffsetAndEpoch(5, 1))
+    scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
+
+
+def serves_too_early(scene: Scene) -> None:
+    scene.leader.applied = 0
+    epoch = scene.core(scene.leader).election.epoch
+    scene.find(ServesLateEnough).on_serve(scene.leader, epoch)
+
+
+def serves_for_another(scene: Scene) -> None:
+    epoch = scene.core(scene.follower).election.epoch
+    scene.find(ServesLateEnough).on_serve(scene.follower, epoch)
+
+
 def leader_is_deposed(scene: Scene) -> None:
     expect_to_stay(scene.world, scene.leader)
     core = scene.core(scene.follower)
@@ -324,6 +391,16 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (ChangesTold, change_is_not_in_the_log),
     (AppliedOnce, applied_twice),
     (AppliedOnce, applied_too_much),
+    (AppliedOnce, applied_behind_a_gap),
+    (AppliedOnce, machine_goes_back),
+    (SnapshotAtStart, leader_loads_a_snapshot),
+    (SnapshotAtStart, uncommitted_is_loaded),
+    (SnapshotAtStart, snapshot_is_misnamed),
+    (SnapshotAtStart, log_starts_elsewhere),
+    (SnapshotAtStart, log_starts_beyond_what_is_committed),
+    (SnapshotAtStart, snapshot_is_not_on_disk),
+    (ServesLateEnough, serves_too_early),
+    (ServesLateEnough, serves_for_another),
     (StableLeader, leader_is_deposed),
     (ClientHistory, acknowledged_is_lost),
 ]

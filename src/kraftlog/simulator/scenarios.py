@@ -6,7 +6,7 @@ of it. `docs/simulator.md` says where each comes from.
 
 from __future__ import annotations
 
-from kraftlog.simulator import faults
+from kraftlog.simulator import faults, snapshot_host
 from kraftlog.simulator.goals import (
     HEALING_MS,
     all_reached,
@@ -30,6 +30,7 @@ from kraftlog.simulator.rare_scripts import (
 )
 from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
+from kraftlog.simulator.snapshot_scenarios import SNAPSHOT_SCENARIOS
 from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import Goal, World, passing
 from kraftlog.value import TYPE_CHECKING
@@ -193,6 +194,7 @@ def mixture(world: World) -> Iterator[Goal]:
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
+    snapshot_host.take_now_and_then(world)
     world.administrator.begin()
     faults.schedule(world, world.plan)
     yield passing(MIXTURE_MS)
@@ -235,6 +237,7 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "quiet": (any_setting, quiet),
     **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),
+    **SNAPSHOT_SCENARIOS,
     "reads-anywhere": (any_setting, reads_anywhere),
 }
 #: Those with faults of the seed's choice.

@@ -46,8 +46,16 @@ OF_THE_MIXTURE = (
 #: and what all scenarios together must.
 OF_ALL = (
     *OF_THE_MIXTURE,
+    "cluster id learned",
+    "crash while installing a snapshot",
+    "download abandoned",
+    "download resumed",
+    "log replaced by its snapshot at a start",
     "read at any replica",
     "read given up",
+    "snapshot installed",
+    "snapshot taken",
+    "unfinished download removed",
 )
 
 

@@ -22,6 +22,8 @@ from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
 from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
+from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
 from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.value import TYPE_CHECKING
 
@@ -49,6 +51,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     ElectedByVoters,
     ChangesTold,
     AppliedOnce,
+    ServesLateEnough,
+    SnapshotAtStart,
     StableLeader,
     ClientHistory,
 )
