@@ -10,5 +10,5 @@ MUTANT = Mutant(
     replacement="""\
 if not vote.pre_vote and not core.log.is_covered_by(vote.last_epoch, vote.end_offset):""",
     scenario="mixture",
-    seed=6,
+    seed=8,
 )
