@@ -277,13 +277,28 @@ def test_a_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = tmp_path / "server.properties"
     path.write_bytes(b"\xff")
     with pytest.raises(ConfigError, match="is no text in UTF-8"):
-        load_config(str(path))
+        load_config(str(path), {})
     code, shown = said(capsys, "info", "-c", f"{path}.missing")
     assert (code, "No such file or directory" in shown) == (1, True)
 
 
 def test_overrides(tmp_path: Path) -> None:
-    config, warnings = load_config(properties(tmp_path), ["node.id=8", "num.network.threads=2"])
+    path = properties(tmp_path)
+    config, warnings = load_config(path, {"node.id": "8", "num.network.threads": "2"})
     assert config.node_id == 8
-    assert warnings[-1].endswith("without effect here: controller.quorum.bootstrap.servers, "
-                                 "num.network.threads")  # fmt: skip
+    assert warnings[-1].endswith(", num.network.threads")
+    with pytest.raises(ConfigError, match=r"server\.properties: node\.id=x: expected"):
+        load_config(path, {"node.id": "x"})
+
+
+def test_a_node_starts_with_one_directory_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And says so before it writes anything."""
+    path = properties(tmp_path, f"metadata.log.dir={tmp_path}/meta")
+    assert main(["start", path]) == 1
+    assert (
+        f"metadata.log.dir={tmp_path}/meta: expected the directory of log.dirs, {tmp_path}/data"
+        in capsys.readouterr().err
+    )
+    assert files_in(tmp_path) == ["server.properties"]

@@ -84,6 +84,10 @@ listeners=plaintext://:9092,CONTROLLER://:9093
 metrics.recording.level=foo
 advertised.listeners=PLAINTEXT://a:0
 replica.fetch.wait.max.ms=0
+connection.failed.authentication.delay.ms=599999
+connections.max.idle.ms=-1 ; connection.failed.authentication.delay.ms=5
+group.consumer.assignors=range
+max.connections.per.ip=0 ; max.connections.per.ip.overrides=a:1,b:2
 """.splitlines()
 
 REFUSED = """\
@@ -177,4 +181,15 @@ controller.quorum.voters=
 listeners=PLAINTEXT://:9092,CONTROLLER://:9093,SSL://:9094 ; advertised.listeners=PLAINTEXT://a:9092
 controller.quorum.voters=1@localhost:9093 ; node.id=1 ; \
 advertised.listeners=PLAINTEXT://localhost:9092,SSL://a:9000
+max.connections.per.ip.overrides=1.2.3.4
+max.connections.per.ip.overrides=a:b
+connection.failed.authentication.delay.ms=600000
+connections.max.idle.ms=5
+group.consumer.assignors=uniform,no.such.Class
+group.share.assignors=range
+group.streams.num.standby.replicas=3
+group.share.max.share.sessions=100
+group.consumer.min.session.timeout.ms=60001
+group.share.heartbeat.interval.ms=15000 ; group.share.session.timeout.ms=15000 ; \
+group.share.min.session.timeout.ms=1
 """.splitlines()

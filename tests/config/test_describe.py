@@ -1,4 +1,4 @@
-"""DescribeConfigs, held against what a Kafka 4.3.1 broker answered (`described.json`).
+"""DescribeConfigs, held against what a Kafka 4.3.1 broker answered (`record` wrote it down).
 
 There a row is name, value, read only, source, sensitive, synonyms, type.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 with open(os.path.join(os.path.dirname(__file__), "described.json"), encoding="utf-8") as file:
     RECORDED = json.load(file)
 GIVEN = RECORDED["given"]
-LAYERS = Layers(BrokerConfig(GIVEN["file"]).texts, GIVEN["all_brokers"], GIVEN["broker"])
+LAYERS = Layers(BrokerConfig(GIVEN["file"]).texts, GIVEN["all brokers"], GIVEN["broker"])
 
 
 def row(it: Described) -> list[Any]:
@@ -45,7 +45,7 @@ def described(kind: str) -> list[Described]:
         return describe_client_metrics(GIVEN["client metrics"])
     if kind == "broker":
         return describe_broker(LAYERS)
-    return describe_all_brokers(GIVEN["all_brokers"])
+    return describe_all_brokers(GIVEN["all brokers"])
 
 
 #: Kafka shows the default as the value, with the 100 of the file as its synonym.

@@ -109,3 +109,12 @@ def test_what_a_controller_asks() -> None:
     names = checks.keys(TOPIC)
     assert len(names) == 33
     assert sorted(names) == list(names)
+
+
+def test_what_a_broker_has_in_the_end() -> None:
+    layers = Layers({"num.io.threads": "3"}, {"num.io.threads": "4"})
+    assert layers.value("num.io.threads") == 4
+    assert layers.value("num.network.threads") == 3
+    assert layers.value("broker.rack") is None
+    with pytest.raises(KeyError):
+        layers.value("no.such.key")

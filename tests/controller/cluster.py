@@ -56,7 +56,7 @@ class Cluster:
         )
         self.state = self.controller.state
         levels = {"metadata.version": 30, "eligible.leader.replicas.version": int(elr)}
-        self.bootstrap = bootstrap_records({name: lv for name, lv in levels.items() if lv})
+        self.bootstrap = bootstrap_records(levels)
         self.append(self.controller.activate(self.bootstrap, self.now))
         for broker in range(1, brokers + 1):
             self.register(broker)

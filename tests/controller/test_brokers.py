@@ -191,6 +191,33 @@ def test_v18_what_lives_in_a_failed_directory_is_led_by_others() -> None:
     ]
 
 
+def test_a_broker_may_ask_to_be_fenced() -> None:
+    cluster = Cluster(brokers=2)
+    topic = cluster.create("t", (1, 2))
+    assert cluster.heartbeat(1, want_fence=True).response.is_fenced
+    assert cluster.committed.partitions[topic, 0].leader == 2
+    assert cluster.heartbeat(1, want_fence=True).records == []
+
+
+def test_cordoned_directories_are_remembered_and_told_once() -> None:
+    cluster = Cluster(brokers=1)
+    epoch = cluster.committed.brokers[1].epoch
+    assert cluster.heartbeat(1, cordoned_log_dirs=[directory(1)]).records == [
+        BrokerRegistrationChangeRecord(
+            broker_id=1, broker_epoch=epoch, cordoned_log_dirs=(directory(1),)
+        )
+    ]
+    assert cluster.heartbeat(1, cordoned_log_dirs=[directory(1)]).records == []
+
+
+def test_who_stayed_fenced_is_not_fenced_again() -> None:
+    cluster = Cluster(brokers=1)
+    cluster.register(2)
+    assert cluster.pass_time(SESSION_MS + 1) != []
+    assert cluster.controller.sessions.deadline() is None
+    assert cluster.controller.sessions.get(2) is None
+
+
 def test_unregistering_takes_a_broker_out_for_good() -> None:
     from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
 

@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from kraftlog.config.keys import BROKER
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import RECORDS_IN_BATCH, batches
+from kraftlog.controller.features import SUPPORTED
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.values import Directory
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import assign_replicas_to_dirs as directories_api
@@ -21,6 +24,7 @@ from kraftlog.wire.messages.controller_registration import (
 from kraftlog.wire.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -47,10 +51,19 @@ def update(cluster: Cluster, name: str, level: int, kind: int = UPGRADE, **said:
 
 def test_a_level_goes_up_and_down() -> None:
     cluster = Cluster(brokers=1)
+    cluster.configure(BROKER, "1", {"min.insync.replicas": "2"})
     decision = update(cluster, ELR, 1)
-    assert decision.records == [FeatureLevelRecord(name=ELR, feature_level=1)]
+    assert decision.records == [
+        FeatureLevelRecord(name=ELR, feature_level=1),
+        # brokers may not differ in what the controller has to know of all of them
+        ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
+        ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
+    ]
     assert [each.error_code for each in decision.response.results] == [0]
-    assert update(cluster, ELR, 0, UNSAFE).records != []
+    assert update(cluster, ELR, 0, UNSAFE).records == [
+        FeatureLevelRecord(name=ELR, feature_level=0),
+        ClearElrRecord(topic_name=""),
+    ]
     assert ELR not in cluster.committed.features
     assert update(cluster, ELR, 1, validate_only=True).records == []
 
@@ -158,12 +171,13 @@ def test_a_new_cluster_begins_as_kafka_begins_one() -> None:
         ConfigRecord(resource_type=4, resource_name="", name="min.insync.replicas", value="1"),
         EndTransactionRecord(),
     ]
-    assert [r.name for r in bootstrap_records() if isinstance(r, FeatureLevelRecord)] == [
-        "metadata.version",
-        ELR,
-        "group.version",
-        "transaction.version",
-    ]
+
+
+def test_a_new_cluster_begins_with_the_levels_that_are_kept_to() -> None:
+    records = bootstrap_records(chosen_levels(None, {}, SUPPORTED))
+    assert records[0] == FeatureLevelRecord(name="metadata.version", feature_level=30)
+    levels = {r.name: r.feature_level for r in records if isinstance(r, FeatureLevelRecord)}
+    assert levels == {name: highest for name, (_, highest) in SUPPORTED.items()}
 
 
 def test_v14_the_next_controller_writes_nothing_twice_and_voids_what_is_half_said() -> None:
@@ -203,6 +217,37 @@ def test_v2_what_is_more_than_a_batch_is_a_transaction() -> None:
         EndTransactionRecord(),
     ]
     assert len(first) == RECORDS_IN_BATCH
+
+
+def test_v2_half_a_transaction_is_taken_back_and_a_whole_one_stands() -> None:
+    cluster = Cluster(brokers=1)
+    records = [TopicRecord(name=f"t{n}", topic_id=numbered_id(n)) for n in range(10_001)]
+    first, second = batches(records, "name")
+    before = len(cluster.log)
+    cluster.controller.proposed(first, before + len(first) - 1)
+    assert cluster.state.topics == {}
+    assert len(cluster.state.held_back) == RECORDS_IN_BATCH - 1
+    cluster.controller.resign()
+    assert cluster.state == cluster.committed
+    cluster.controller.activate(cluster.bootstrap, cluster.now)
+    for part in (first, second):
+        cluster.log += part
+        cluster.controller.proposed(part, len(cluster.log) - 1)
+    assert len(cluster.state.topics) == 10_001
+    cluster.commit(before + len(first))
+    assert cluster.committed.topics == {}
+    cluster.controller.resign()
+    assert cluster.state == cluster.committed  # half of it is committed: the next one aborts it
+    assert cluster.state.held_back != {}
+
+
+def test_v14_a_snapshot_takes_the_place_of_all_that_was_known() -> None:
+    lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
+    lagging.create("gone", (1,))
+    leading.create("there", (1, 2))
+    lagging.controller.installed(leading.committed.records())
+    assert lagging.controller.state == leading.committed
+    assert not lagging.controller.active
 
 
 # Directories -------------------------------------------------------------------------------------

@@ -77,6 +77,11 @@ def test_v4_fenced_brokers_are_the_last_resort() -> None:
 def test_v4_brokers_that_are_leaving_get_nothing() -> None:
     brokers = [broker(1), broker(2, in_controlled_shutdown=True)]
     assert placed(brokers, 3, 1) == [(1,)] * 3
+    one, other = numbered_id(1), numbered_id(2)
+    full = broker(2).replace(directories=(one, other), cordoned=(one, other))
+    assert placed([broker(1), full], 3, 1) == [(1,)] * 3
+    half = full.replace(cordoned=(one,))
+    assert {p[0] for p in placed([broker(1), half], 3, 1)} == {1, 2}
     assert "only 1 broker(s)" in str(refused(brokers, 2).message)
 
 

@@ -186,6 +186,37 @@ def test_what_is_refused() -> None:
     assert code_of(reassign(cluster, (3, 1), may_change=False)) == ErrorCode.NONE
 
 
+def test_a_partition_is_named_once() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.create("t", (1, 2))
+    asked = ReassignablePartition(partition_index=0, replicas=(3,))
+    topic = ReassignableTopic(name="t", partitions=[asked, asked])
+    request = AlterPartitionReassignmentsRequest(topics=[topic])
+    decision = cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
+    (answer,) = decision.response.responses
+    assert [each.error_code for each in answer.partitions] == [ErrorCode.INVALID_REQUEST] * 2
+    assert decision.records == []
+
+
+def test_more_than_a_batch_is_refused_as_a_whole() -> None:
+    cluster = Cluster(brokers=2)
+    for name in ("t", "u", "v"):
+        cluster.create(name, *[(1,)] * 4000)
+    topics = [
+        ReassignableTopic(
+            name=name,
+            partitions=[
+                ReassignablePartition(partition_index=index, replicas=(2,)) for index in range(4000)
+            ],
+        )
+        for name in ("t", "u", "v")
+    ]
+    request = AlterPartitionReassignmentsRequest(topics=topics)
+    decision = cluster.ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, request)
+    assert decision.records == []
+    assert decision.response.error_code == ErrorCode.POLICY_VIOLATION
+
+
 def test_v10_what_runs_is_listed() -> None:
     cluster = moving()
     running = OngoingPartitionReassignment(

@@ -200,8 +200,8 @@ class Speculation(RuleBasedStateMachine):
     def index_is_that_of_the_partitions(self) -> None:
         state = self.cluster.state
         index = PartitionIndex()
-        for partition in state.partitions.values():
-            index.change(None, partition)
+        for key, partition in state.partitions.items():
+            index.change(key, None, partition)
         assert vars(state.index) == vars(index)
         colliding: dict[str, dict[str, None]] = {}
         for name in state.topic_ids:

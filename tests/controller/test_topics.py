@@ -6,9 +6,24 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages.create_topics import CreatableTopic, CreatableTopicConfigs
+from kraftlog.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicConfigs,
+)
 from kraftlog.wire.messages.metadata_records import ConfigRecord, PartitionRecord, TopicRecord
 from tests.controller.cluster import Cluster, creation, directory, new_topic, numbered_id
+
+
+def unsorted(*assigned: tuple[int, tuple[int, ...]]) -> CreatableTopic:
+    """Partitions as they are numbered here."""
+    return new_topic("t").replace(
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
+            for index, brokers in assigned
+        ]
+    )
 
 
 def refused(cluster: Cluster, topic: CreatableTopic) -> tuple[int, str | None]:
@@ -85,6 +100,15 @@ def test_v4_defaults_stand_where_the_request_says_minus_one() -> None:
         (new_topic("t", (9,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no such broker"),
         (new_topic("t", (1, 1)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "more than once"),
         (new_topic("t", (1, 2), (1,)), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consistent"),
+        (unsorted((1, (1,)), (1, (1,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "multiple manual"),
+        (unsorted((0, (1,)), (2, (1,))), ErrorCode.INVALID_REPLICA_ASSIGNMENT, "consecutive"),
+        (
+            new_topic("t", partitions=1).replace(
+                configs=[CreatableTopicConfig(name="x", value=None)]
+            ),
+            ErrorCode.INVALID_CONFIG,
+            "Null value",
+        ),
         (new_topic("t", configs={"x": "1"}), ErrorCode.INVALID_CONFIG, "no such key"),
         (new_topic("t", partitions=10_001), ErrorCode.POLICY_VIOLATION, "Excessively large"),
     ],
@@ -121,3 +145,21 @@ def test_v4_validate_only_answers_and_writes_nothing() -> None:
     assert decision.records == []
     assert decision.response.topics[0].num_partitions == 1
     assert cluster.state.topics == {}
+
+
+def test_v4_brokers_that_are_away_neither_lead_nor_are_in_sync() -> None:
+    cluster = Cluster(brokers=3)
+    cluster.controller.broker_is_gone(1)
+    cluster.pass_time(0)
+    topic = cluster.create("t", (1, 2))
+    partition = cluster.committed.partitions[topic, 0]
+    assert (partition.leader, partition.isr, partition.replicas) == (2, (2,), (1, 2))
+    assert refused(cluster, new_topic("u", (1,)))[0] == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+def test_more_records_than_a_batch_are_refused() -> None:
+    cluster = Cluster(brokers=1)
+    topics = [new_topic(f"t{number}", (1,)) for number in range(5001)]
+    decision = cluster.ask(ApiKey.CREATE_TOPICS, creation(*topics))
+    assert decision.records == []
+    assert {each.error_code for each in decision.response.topics} == {ErrorCode.POLICY_VIOLATION}

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import socket
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +15,7 @@ from kraftlog.server.files import OsFiles
 from kraftlog.storage.meta import load
 from kraftlog.wire.messages import control_records as control
 from tests.cli.test_storage import FIRST, SECOND, SNAPSHOT, STATIC, messages, properties
-from tests.interop.kafka_jars import kafka_libs
+from tests.interop.kafka_broker import free_ports, start_kafka
 from tests.interop.test_dump_log import DUMP
 
 if TYPE_CHECKING:
@@ -132,46 +129,9 @@ def test_kafka_starts_on_what_we_format(jvm: Driver, tmp_path: Path) -> None:
     )
     assert main(["format", "-c", path, "--standalone"]) == 0
     meta = load(OsFiles(), f"{tmp_path}/data")
-    broker = start_kafka(path, tmp_path)
-    try:
-        assert broker.stdout
-        said = []
-        for line in broker.stdout:
-            said.append(line)
-            if "Kafka Server started" in line:
-                break
-        else:
-            raise AssertionError("".join(said))
+    with start_kafka(path, str(tmp_path)):
         address = f"127.0.0.1:{client}"
         tool = "org.apache.kafka.tools.MetadataQuorumCommand"
         status = jvm.tool(tool, "--bootstrap-server", address, "describe", "--status").ok().stdout
-        assert re.search(rf"ClusterId: +{re.escape(meta.cluster_id)}\n", status)
-        assert re.search(rf'CurrentVoters:.*"id": 3.*127.0.0.1:{quorum}', status)
-    finally:
-        broker.kill()
-        broker.communicate()
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [it.getsockname()[1] for it in sockets]
-    for it in sockets:
-        it.close()
-    return ports
-
-
-def start_kafka(path: str, folder: Path) -> subprocess.Popen[str]:
-    """A Kafka broker that says on stdout what it does."""
-    logging = folder / "log4j2.properties"
-    logging.write_text(
-        "appender.out.type=Console\nappender.out.name=out\nappender.out.layout.type=PatternLayout\n"
-        "appender.out.layout.pattern=%m%n\nrootLogger.level=INFO\nrootLogger.appenderRef.out.ref=out\n"
-    )
-    return subprocess.Popen(
-        ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-         f"-Dlog4j2.configurationFile={logging}", "-cp", os.path.join(kafka_libs(), "*"),
-         "kafka.Kafka", path],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )  # fmt: skip
+    assert re.search(rf"ClusterId: +{re.escape(meta.cluster_id)}\n", status)
+    assert re.search(rf'CurrentVoters:.*"id": 3.*127.0.0.1:{quorum}', status)

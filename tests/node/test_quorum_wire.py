@@ -128,6 +128,26 @@ def test_summaries_stop_at_an_unfinished_end() -> None:
     assert [(b.base_offset, b.epoch, b.voters) for b in found] == [(3, 2, None)]
 
 
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [(-1, b"\xff"), (16, b"\x09"), (8, b"\xff\xff\xff\xff"), (0, bytes(8))],
+    ids=["checksum", "format", "length", "offset"],
+)
+def test_summaries_leave_out_what_is_broken_and_all_behind_it(place: int, what: bytes) -> None:
+    """C81, C139: the checksum too is looked at before anything is appended."""
+    whole = []
+    for offset in (3, 4, 5):
+        builder = BatchBuilder(base_offset=offset, leader_epoch=2)
+        builder.append(0, None, b"x")
+        whole.append(builder.build())
+    broken = bytearray(whole[1])
+    place %= len(broken)
+    broken[place : place + len(what)] = what
+    found = list(summaries(whole[0] + bytes(broken) + whole[2]))
+    assert [batch.base_offset for batch in found] == [3]
+    assert [batch.base_offset for batch in summaries(b"".join(whole))] == [3, 4, 5]
+
+
 def test_kafka_reads_the_voters_record(jvm: Any) -> None:
     """R1: Kafka's own classes step over our tags, and read the rest."""
     raw = voters_record(voters())

@@ -347,10 +347,21 @@ def test_metadata_names_broker_and_topic() -> None:
         MetadataRequestTopic(name="nobody"),
         MetadataRequestTopic(name=None, topic_id=b"x" * 16),
     ]
-    codes = [
-        t.error_code for t in talker.ask(ApiKey.METADATA, 13, MetadataRequest(topics=asked)).topics
-    ]
+    request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+    codes = [t.error_code for t in talker.ask(ApiKey.METADATA, 13, request).topics]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
+
+
+def test_a_topic_that_is_asked_for_is_made_unless_the_asker_declines() -> None:
+    talker = Talker(make_host(demo=1))
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+    talker.send(ApiKey.METADATA, 13, request)
+    talker.host.settle()
+    ((_, answer),) = talker.take()
+    assert [(t.name, t.error_code, len(t.partitions)) for t in answer.topics] == [("new", 0, 1)]
+    bad = MetadataRequest(topics=[MetadataRequestTopic(name="a/b")])
+    [topic] = talker.ask(ApiKey.METADATA, 13, bad).topics
+    assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_bytes_behind_a_request_are_ignored() -> None:

@@ -309,6 +309,7 @@ def test_a_leader_that_removes_itself_goes_once_that_is_committed() -> None:
     """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns; nothing goes back.
 
     C111.
+    C137, C138.
     """
     net = running(1, 2, 3, voters=(1, 2, 3))
     leader = net.leader()

@@ -311,6 +311,7 @@ def test_q2_nobody_else_decides_that_a_replica_leads() -> None:
 
 
 def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
+    """C145."""
     solo = unattached()
     last = 2**31 - 1
     assert solo.asked(solo.vote(2, epoch=last)).granted

@@ -116,7 +116,7 @@ def test_q19_a_leader_that_had_no_log_tells_everybody_to_begin_at_the_start() ->
 
 
 def test_q19_following_the_answers_ends_where_the_logs_agree() -> None:
-    """Q7: by the epochs alone; each answer shortens the log, and agreed records stay."""
+    """Q7: by the epochs alone; each answer shortens the log, and agreed records stay. C127."""
     agreed = ((1, 0), (2, 3))
     ahead = Solo(epochs=(*agreed, (3, 5), (6, 7)), end=9)
     behind = Solo(epochs=(*agreed, (4, 5), (5, 8)), end=12)

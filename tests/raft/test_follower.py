@@ -164,7 +164,7 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
 def test_q19_of_what_does_not_follow_the_log_only_the_sound_beginning_is_taken(
     batches: Any, kept: int
 ) -> None:
-    """C81."""
+    """C81. C139."""
     solo = follower()
     effects = solo.answer(2, solo.fetched(*batches))
     assert of(Append, effects) == [Append(sound) for sound in batches[:kept]]

@@ -10,20 +10,26 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.messages import (
     MAX_EPOCH,
+    Answered,
     Asked,
     Committed,
     ElectionState,
     Fetch,
+    FetchAnswer,
     Proposed,
     ReadOffset,
     ReadOffsetAnswer,
+    SnapshotFetch,
+    Truncate,
     Vote,
 )
+from kraftlog.types import OffsetAndEpoch
 from tests.raft.frail import FrailNet
 from tests.raft.solo import (
     FETCH,
     Solo,
     committed_leader,
+    end_of,
     follower,
     key,
     leader,
@@ -69,14 +75,14 @@ def check_same_logs(net: FrailNet) -> None:
 
 
 def test_q21_a_fetch_of_an_older_epoch_moves_no_high_watermark() -> None:
-    """The first design of KIP-320: it came from a follower of somebody else."""
+    """The first design of KIP-320: it came from a follower of somebody else. C124."""
     solo = leader()
     answer = solo.asked(solo.fetch(2, epoch=4, offset=11, last_epoch=4))
     assert (answer.error, solo.core.log.high_watermark) == (ErrorCode.FENCED_LEADER_EPOCH, 0)
 
 
 def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
-    """KAFKA-13141: an old leader comes back with a longer log than the new one's."""
+    """KAFKA-13141: an old leader comes back with a longer log than the new one's. C125."""
     net = running(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
@@ -96,7 +102,7 @@ def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
 
 
 def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
-    """KAFKA-10706: the fetch loop must come to an end, which `deliver_all` checks."""
+    """KAFKA-10706: the fetch loop must come to an end, which `deliver_all` checks. C126."""
     net = running(1, 2, 3, 4, 5)
     for _ in range(6):
         net.isolate(net.leader().me.id)
@@ -110,7 +116,7 @@ def test_q19_many_elections_without_a_record_end_in_logs_that_agree() -> None:
 
 
 def test_q19_logs_of_two_fast_leaders_converge() -> None:
-    """KIP-279: a follower asks for an epoch that the leader never had. C58, C76."""
+    """KIP-279: a follower asks for an epoch that the leader never had. C58, C76. C122."""
     net = running(1, 2, 3)
     for round_ in range(3):
         lonely = net.leader().me.id
@@ -131,7 +137,7 @@ def test_q19_logs_of_two_fast_leaders_converge() -> None:
 
 
 def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
-    """KAFKA-10533: a power loss must not take the high watermark back."""
+    """KAFKA-10533: a power loss must not take the high watermark back. C129."""
     net = running(1, 2, 3)
     slow, away = others(net)
     net.isolate(away)
@@ -169,7 +175,7 @@ def test_q8_what_was_told_committed_outlives_a_power_loss_of_all(lost: int) -> N
 
 
 def test_q3_a_vote_that_was_lost_in_a_crash_was_never_told() -> None:
-    """The double vote: granted, forgotten, granted to another."""
+    """The double vote: granted, forgotten, granted to another. C130."""
     net = FrailNet(1, 2, 3)
     net.frail(3).slow = True
 
@@ -190,7 +196,7 @@ def test_q3_a_vote_that_was_lost_in_a_crash_was_never_told() -> None:
 
 
 def test_q6_a_sole_voter_tells_nobody_of_what_a_crash_could_take() -> None:
-    """etcd 14370."""
+    """etcd 14370. C131."""
     net = running(1)
     net.frail(1).slow = True
     propose(net, "a")
@@ -214,6 +220,7 @@ def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committ
     """Ongaro 2015: two leaders' changes could have majorities without a common member.
 
     C106, C107.
+    C132.
     """
     from kraftlog.logstate.voters import Voter
 
@@ -237,7 +244,7 @@ def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committ
 
 
 def test_q12_a_voter_with_a_new_disk_neither_votes_nor_counts_for_the_old_one() -> None:
-    """Split brain by a replica that forgot its promises. C87."""
+    """Split brain by a replica that forgot its promises. C87. C133."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
     back = Solo(ElectionState(), me=wiped, end=0)
     assert back.role == "observer"
@@ -254,7 +261,7 @@ def test_q12_a_voter_with_a_new_disk_neither_votes_nor_counts_for_the_old_one() 
 
 
 def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
-    """KAFKA-15489."""
+    """KAFKA-15489. C134."""
     net = running(1, 2, 3, 4, 5)
     old = net.leader()
     friend = others(net)[0]
@@ -275,7 +282,7 @@ def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
 
 
 def test_p3_a_voter_far_behind_is_not_stuck_in_asking_but_catches_up() -> None:
-    """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader. C14."""
+    """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader. C14. C136."""
     net = running(1, 2, 3)
     behind = others(net)[0]
     net.isolate(behind)
@@ -291,7 +298,7 @@ def test_p3_a_voter_far_behind_is_not_stuck_in_asking_but_catches_up() -> None:
 
 
 def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
-    """etcd 20418: late and repeated answers of followers must not confirm a newer read."""
+    """etcd 20418: late and repeated answers of followers must not confirm a newer read. C142."""
     net = running(1, 2, 3)
     old = net.leader()
     net.isolate(old.me.id)
@@ -300,8 +307,9 @@ def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
     number, fetch = late.in_flight, late.asked
     assert isinstance(fetch, Fetch)
     old.handle(Asked(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
+    channel = net.channels[follower_id, number]
     for again in (number, number, number - 1):
-        old.handle(Asked((follower_id, old.me.id, again), fetch, follower_id, again), net.now)
+        old.handle(Asked((follower_id, old.me.id, again), fetch, channel, again), net.now)
     effects = old.take_effects()
     assert [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)] == []
     net.pass_time(FETCH * 3 // 2)
@@ -310,7 +318,10 @@ def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
 
 
 def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
-    """etcd 7331: the new leader's high watermark may be behind what was acknowledged before."""
+    """etcd 7331: the new leader's high watermark may be behind what was acknowledged before.
+
+    C142, C143.
+    """
     solo = leader()
     for _ in range(3):
         effects = solo.ask(ReadOffset("cluster"), channel="client")
@@ -322,6 +333,7 @@ def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
 
 
 def test_q2_the_last_epoch_can_be_lived_in() -> None:
+    """C145."""
     solo = follower()
     assert solo.asked(solo.begin(2, MAX_EPOCH)).error == 0
     assert solo.state == ("follower", MAX_EPOCH, 2, -1)
@@ -330,6 +342,7 @@ def test_q2_the_last_epoch_can_be_lived_in() -> None:
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, 12])
 def test_q19_the_largest_offsets_are_beyond_the_log_and_no_more(offset: int) -> None:
+    """C145."""
     solo = committed_leader()
     answer = solo.asked(solo.fetch(2, offset=offset))
     assert (answer.error, answer.diverging.offset) == (0, 11)
@@ -348,3 +361,113 @@ def test_q26_committed_records_are_told_in_order_and_once() -> None:
         offsets = [effect.offset for effect in of(Committed, host.others)]
         assert offsets == sorted(set(offsets))
         assert offsets[-1] == host.core.log.end
+
+
+# Failovers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loses_memory", [False, True])
+def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memory: bool) -> None:
+    """C121: it no longer knows what is committed, and must not cut its log there."""
+    net = running(1, 2, 3)
+    propose(net, "a")
+    net.pass_time(1000)
+    assert told(net, "a") == [0]
+    first, (one, other) = net.leader().me.id, others(net)
+    if loses_memory:
+        net.crash(one)
+        assert net.core(one).log.high_watermark == 0
+    net.isolate(first)
+    net.crash(other)
+    net.pass_time(10_000)
+    assert net.leader().me.id != first
+    assert payloads(net, one) == payloads(net, other) == ["a"]
+    net.heal()
+    net.pass_time(5000)
+    check_same_logs(net)
+
+
+@pytest.mark.parametrize("asked_of", [2, 3])
+def test_q19_nothing_is_cut_off_by_the_word_of_an_older_epoch(asked_of: int) -> None:
+    """C123: whoever gave it has been cut back itself since."""
+    solo = follower(epochs=((1, 0), (4, 5)), end=10)
+    late = solo.core.peer(2).in_flight
+    part = FetchAnswer(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
+    solo.ask(solo.begin(3, 6))
+    number = late if asked_of == 2 else solo.core.peer(3).in_flight
+    assert of(Truncate, solo.step(Answered(asked_of, number, part))) == []
+    assert (solo.core.log.end, solo.state) == (10, ("follower", 6, 3, -1))
+
+
+def test_p5_what_is_read_after_a_failover_is_not_behind_what_was_read_before() -> None:
+    """C141, C143: its high watermark is, until it has committed a record of its own."""
+    net = running(1, 2, 3)
+    propose(net, "a")
+    net.pass_time(1000)
+
+    def read_at_the_leader(number: int) -> int:
+        slot = ("client", net.leader().me.id, number)
+        net.leader().handle(Asked(slot, ReadOffset("cluster"), "client", number), net.now)
+        answers = []
+        for _ in range(100):
+            net.settle()
+            answers = [b for s, b in net.replies if s == slot]
+            if answers:
+                break
+            if net.wire:
+                net.deliver(net.wire.pop(0))
+            elif net.replies:
+                net.answer(*net.replies.pop(0))
+            else:
+                net.pass_time(50)
+        net.replies = [(s, b) for s, b in net.replies if s != slot]
+        (answer,) = answers
+        assert answer.error == 0
+        return int(answer.offset)
+
+    before = read_at_the_leader(1)
+    net.isolate(net.leader().me.id)
+    net.pass_time(5000)
+    assert read_at_the_leader(2) > before
+
+
+def test_q25_a_later_epoch_completes_nothing_that_waited_in_an_earlier_one() -> None:
+    """C144: its records have taken the place of those, at the same offsets."""
+    solo = committed_leader()
+    solo.propose("lost")
+    effects = solo.ask(solo.begin(2, 6))
+    assert of(Proposed, effects) == [Proposed("lost", ErrorCode.REQUEST_TIMED_OUT)]
+    solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(11, 5), error=0))
+    assert solo.core.log.end == 11
+    solo.wait(FETCH)
+    solo.answer(2, solo.voted())
+    solo.answer(2, solo.voted())
+    assert (solo.role, solo.core.election.epoch, solo.core.log.end) == ("leader", 7, 12)
+    solo.propose("kept")
+    solo.step()
+    effects = solo.ask(solo.fetch(2, max_wait_ms=0))
+    assert of(Proposed, effects) == [Proposed("kept", 0, 13)]
+
+
+# Numbers that nobody should send -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epoch", [MAX_EPOCH, 6])
+def test_q18_a_fetch_or_snapshot_of_a_later_epoch_moves_nobody(epoch: int) -> None:
+    """C145."""
+    solo = committed_leader()
+    before = solo.state
+    assert solo.asked(solo.fetch(2, epoch=epoch)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    chunk = SnapshotFetch("cluster", key(2), epoch, OffsetAndEpoch(4, 1), 2**63 - 1, 100)
+    assert solo.asked(chunk).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert solo.state == before
+
+
+@pytest.mark.parametrize("epoch", [-1, -(2**31)])
+def test_q16_the_beginning_or_end_of_a_negative_epoch_is_fenced(epoch: int) -> None:
+    """C145."""
+    solo = follower()
+    before = solo.state
+    assert solo.asked(solo.begin(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert solo.asked(end_of(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert solo.state == before

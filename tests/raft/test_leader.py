@@ -328,7 +328,7 @@ def test_q11_of_four_others_two_are_needed_and_observers_do_not_count() -> None:
 
 
 def test_q11_a_sole_voter_never_times_out() -> None:
-    """C53."""
+    """C53. C134."""
     solo = unattached(voters=voters_of(1))
     solo.wait(100 * SILENCE)
     assert solo.role == "leader"

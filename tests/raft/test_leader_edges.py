@@ -47,7 +47,7 @@ def committed(solo: Solo, replica: int, offset: int) -> int:
 
 
 def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
-    """C48, C111: of the two that are left both must hold the record that removes it."""
+    """C48, C111: of the two that are left both must hold the record that removes it. C137."""
     solo = committed_leader()
     assert solo.core.remove_voter("me", key(1), solo.now) == 0
     solo.step()
@@ -128,7 +128,7 @@ def test_q11_fetching_a_snapshot_is_a_sign_of_life() -> None:
 
 
 def test_q26_a_state_machine_that_can_not_go_on_gives_up_its_epoch() -> None:
-    """C56: KAFKA-13104, or the quorum would be led by nobody."""
+    """C56: KAFKA-13104, or the quorum would be led by nobody. C140."""
     solo = committed_leader()
     solo.propose("a")
     assert solo.core.resign(5, solo.now) == 0
@@ -163,7 +163,7 @@ def test_q26_of_any_other_epoch_nothing_is_given_up(make: Any, epoch: int, error
 
 
 def test_q25_refusals_tell_apart_why_and_append_nothing() -> None:
-    """C57: an oversized batch costs the proposal, not the leadership (AutoMQ 2057)."""
+    """C57: an oversized batch costs the proposal, not the leadership (AutoMQ 2057). C140."""
     solo = committed_leader()
     limit = CONFIG.max_batch_bytes
 

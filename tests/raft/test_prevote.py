@@ -177,6 +177,7 @@ def elected(*ids: int) -> Net:
 
 
 def test_p3_a_voter_cut_off_for_long_comes_back_with_its_epoch_and_deposes_nobody() -> None:
+    """C135."""
     net = elected(1, 2, 3)
     leader = net.leader()
     epoch = leader.election.epoch
@@ -192,6 +193,7 @@ def test_p3_a_voter_cut_off_for_long_comes_back_with_its_epoch_and_deposes_nobod
 
 
 def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
+    """C135."""
     net = elected(1, 2, 3)
     leader = net.leader()
     epoch = leader.election.epoch
@@ -203,7 +205,7 @@ def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
 
 
 def test_p3_five_voters_of_whom_two_can_reach_one_leader_only_do_not_take_turns() -> None:
-    """The ping-pong of KIP-996: 4 and 5 see only 2, which everybody sees."""
+    """The ping-pong of KIP-996: 4 and 5 see only 2, which everybody sees. C135."""
     net = Net(1, 2, 3, 4, 5)
     for lonely in (4, 5):
         net.cut |= {(lonely, other) for other in (1, 3)} | {(other, lonely) for other in (1, 3)}
@@ -298,7 +300,7 @@ def test_q12_a_prospective_that_knows_the_leader_gives_no_vote_in_its_epoch() ->
 
 
 def test_q24_a_voter_without_a_leader_goes_on_asking_for_one_between_its_attempts() -> None:
-    """C14: KAFKA-17030, one that can't win must be able to find out who has."""
+    """C14: KAFKA-17030, one that can't win must be able to find out who has. C136."""
     solo = unattached()
     for _ in range(4):
         asked = set()

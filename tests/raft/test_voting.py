@@ -85,7 +85,7 @@ def test_q12_an_older_epoch_is_told_what_is_known_and_changes_nothing(
 def test_q28_a_vote_with_impossible_numbers_is_an_invalid_request(
     changes: dict[str, Any], pre_vote: bool
 ) -> None:
-    """C33."""
+    """C33. C145."""
     solo = unattached()
     answer = solo.asked(solo.vote(pre_vote=pre_vote, **changes))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_REQUEST, False)

@@ -91,6 +91,7 @@ def test_a_sole_voter_can_lose_nothing() -> None:
     files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
     survivor = Survivor(files, "data")
     assert may_be_lost(survivor.remains) == []
+    assert "may" not in "".join(described(survivor.remains, ALONE))
     survivor.repair(ALONE, None, T0)
     survivor.close()
 
@@ -163,6 +164,17 @@ def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
     files.close(fd)
     files.unlink("data/.kafka_cleanshutdown")
     with pytest.raises(CorruptLogError, match="durable"):
+        Survivor(files, "data")
+
+
+def test_q8_damage_that_recovery_does_not_look_at_is_found_when_the_voters_are_read() -> None:
+    """After a clean stop the log is believed; a voter set must not be guessed at."""
+    files = left()
+    segment = f"{LOG}/{0:020d}.log"
+    fd = files.open(segment)
+    files.pwritev(fd, [b"\xff"], 70)
+    files.close(fd)
+    with pytest.raises(CorruptLogError, match="no sound batch at offset 0"):
         Survivor(files, "data")
 
 

@@ -19,7 +19,7 @@ from kraftlog.simulator.goals import begin
 from kraftlog.simulator.page import play_page
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios import SCENARIOS
-from kraftlog.simulator.sentences import describe_cuts
+from kraftlog.simulator.sentences import State, changes, describe_cuts, told
 from kraftlog.simulator.world import Goal, World
 
 if TYPE_CHECKING:
@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 #: A leader is cut off, another is elected; a run with every kind of fault is the second.
 RUN = ("leader-partitioned", 3)
-RUNS = [RUN, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
+#: Three voters give way to three others.
+MOVE = ("move", 2)
+RUNS = [RUN, MOVE, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
+#: A follower fetches a snapshot in pieces, and its leader goes.
+SNAPSHOTS = ("snapshot-race", 2)
 
 
 def data_in(page: str) -> Any:
@@ -151,6 +155,28 @@ def test_an_election_reads_like_one(page: str) -> None:
     assert votes
 
 
+def test_a_snapshot_on_its_way_reads_like_one() -> None:
+    """Q38."""
+    data = data_in(play_page(*SNAPSHOTS))
+    texts = [event[3] for event in data["events"]]
+    put = re.compile(r"(\d) puts the snapshot of all before (\d+) in place of its log\.")
+    placed, who, end = next(
+        (i, m[1], m[2]) for i, text in enumerate(texts) if (m := put.match(text))
+    )
+    story = [
+        rf"\d has a snapshot: its log starts at {end}\.",
+        rf"\d tells {who} that its log starts at {end}, behind a snapshot\.",
+        rf"{who} asks \d for the snapshot of all before {end}, from byte 0 on\.",
+        rf"\d sends {who} bytes 0 to \d+ of \d+ of the snapshot of all before {end}\.",
+    ]
+    found = [next(i for i, text in enumerate(texts) if re.match(line, text)) for line in story]
+    assert found == sorted(found)
+    assert found[-1] < placed
+    starts = {state[-1] for state in data["states"][int(who)]}
+    assert {0, int(end)} <= starts
+    assert "snapshot" in {message[4] for message in data["messages"]}
+
+
 def test_a_run_that_fails_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     setting, _ = SCENARIOS["initial-leader"]
     never = Goal("two leaders in peace", lambda: False, 2000)
@@ -160,6 +186,47 @@ def test_a_run_that_fails_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -
     assert data["failed"]
     broken = "A rule is broken: liveness: not within 2000 ms: two leaders in peace"
     assert data["events"][-1][2:4] == ["fault", broken]
+
+
+def test_a_move_to_other_voters_reads_like_one() -> None:
+    """R12, R2, R3: what is asked for, each step, and the end of it."""
+    data = data_in(play_page(*MOVE))
+    texts = [event[3] for event in data["events"] if event[2] == "voters"]
+    story = [
+        "The administrator asks to move to 3 4 5.",
+        "where this is to lead: the voters are to be 3, 4, 5.",
+        "1 decides: 4 votes. The voters: 0, 1, 2, 4.",
+        "The administrator hears that its wish to move to 3 4 5 is committed.",
+        "goes by its log, committed or not: ",
+        " knows of no further change: 3, 4, 5 vote.",
+    ]
+    places = [next(i for i, text in enumerate(texts) if part in text) for part in story]
+    assert places[0] == 0
+    assert places[-1] == max(places)
+    for states in data["states"][3:]:
+        voters, votes, targets, voters_at = states[-1][11:15]
+        assert (voters, votes, targets) == ([3, 4, 5], True, None)
+        assert len(voters_at) == 9, "the first, the target, six steps, and the end"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (0, "The administrator hears that its wish to add voter 3 is committed."),
+        (126, "The administrator is refused to add voter 3: DUPLICATE_VOTER."),
+    ],
+)
+def test_an_administrators_answer_in_words(error: int, text: str) -> None:
+    assert told("add voter 3", error) == text
+
+
+def test_a_change_that_is_cut_off_in_words() -> None:
+    """R1: the set before is in force again."""
+    state = State("follower", 1, 0, -1, 9, 9, 5, False, False, (), (0, 1, 2), True, None, (0, 7))
+    now = state.replace(end=7, voters=(0, 1), voters_at=(0,))
+    assert ("voters", "1 takes a change back, as its log is cut: 0, 1 vote.") in changes(
+        1, state, now
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,6 +332,31 @@ def test_the_browser_shows_the_roles_of_the_run(page: str, browse: Callable[...,
         )
     }
     assert shown == states_at(*RUN, time)
+
+
+def test_the_browser_shows_where_a_log_starts(browse: Callable[..., str]) -> None:
+    """Q38: what is in a snapshot is drawn otherwise than what is in the log."""
+    text = play_page(*SNAPSHOTS)
+    document = browse(text, f"#t={data_in(text)['end']}")
+    starts = [int(start) for start in re.findall(r'data-start="(\d+)"', document)]
+    assert len(starts) == len(data_in(text)["states"])
+    assert min(starts) > 0
+    assert "entry in-snapshot" in document
+
+
+def test_the_browser_shows_who_votes_and_who_is_to(browse: Callable[..., str]) -> None:
+    """R13: voters, observers and targets while a reassignment runs."""
+    page = play_page(*MOVE)
+    events = data_in(page)["events"]
+    named = next(at for at, _, _, text, _ in events if "the voters are to be 3, 4, 5" in text)
+    document = browse(page, f"#t={named}")
+    found = re.findall(r'data-node="(\d+)".*?data-voter="(\w+)" data-target="(\w+)"', document)
+    assert [(voter, target) for _, voter, target in sorted(found)] == (
+        [("true", "false")] * 3 + [("false", "true")] * 3
+    )
+    assert document.count(">is to become a voter<") == 3
+    assert document.count(">is to leave<") == 3
+    assert 'class="entry voters' in document
 
 
 def test_a_visitor_gets_around(page: str, browse: Callable[..., str]) -> None:

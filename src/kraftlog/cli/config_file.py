@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from kraftlog.config.properties import parse_overrides
 from kraftlog.config.reading import read_config
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
     from kraftlog.config.broker import BrokerConfig
 
 
-def load_config(path: str, overrides: Iterable[str] = ()) -> tuple[BrokerConfig, list[str]]:
-    """The settings of a file with `key=value` overrides, and what should be said about them."""
+def load_config(path: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
+    """The settings of a file, with what counts more, and what should be said about them."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is no text in UTF-8: {error}") from None
     try:
-        return read_config(text, parse_overrides(overrides))
+        return read_config(text, overrides)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None

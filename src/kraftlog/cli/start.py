@@ -63,6 +63,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]:
     """The settings of a file, or of a cluster of one, and what is to be said about them."""
+    from kraftlog.cli.config_file import load_config
     from kraftlog.config.properties import parse_overrides
     from kraftlog.config.reading import read_config
 
@@ -75,8 +76,6 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
             data=options.data or "data",
         )
         return read_config(text, overrides)
-    with open(options.file, encoding="utf-8") as file:
-        text = file.read()
     for key, value in (("node.id", options.node_id), ("log.dirs", options.data)):
         if value is not None:
             overrides[key] = str(value)
@@ -84,4 +83,4 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
         raise ValueError(
             "--host and --port are for a node without a file; use --override listeners="
         )
-    return read_config(text, overrides)
+    return load_config(options.file, overrides)

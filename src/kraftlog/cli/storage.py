@@ -95,7 +95,7 @@ def _format(options: argparse.Namespace) -> int:
 
     if options.add_scram:
         raise ConfigError("--add-scram: there are no SCRAM credentials here yet")
-    config, _ = load_config(options.config)
+    config, _ = load_config(options.config, {})
     files = OsFiles()
     formatted = [path for path in config.directories if is_formatted(files, path)]
     if formatted and not options.ignore_formatted:
@@ -239,7 +239,7 @@ def _info(options: argparse.Namespace) -> int:
     from kraftlog.server.files import OsFiles
     from kraftlog.storage.meta import NAME, load
 
-    config, _ = load_config(options.config)
+    config, _ = load_config(options.config, {})
     files = OsFiles()
     problems, metas = [], []
     there = [path for path in config.directories if os.path.isdir(path)]

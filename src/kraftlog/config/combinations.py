@@ -35,11 +35,6 @@ def _quorum_can_be_found(config: BrokerConfig) -> None:
             "neither controller.quorum.bootstrap.servers (host:port, …) nor "
             "controller.quorum.voters (id@host:port, …) says where the controllers are"
         )
-    if len(config.voters) < len(config["controller.quorum.voters"]):
-        raise ConfigError(
-            f"controller.quorum.voters={','.join(config['controller.quorum.voters'])}: expected "
-            "addresses that other nodes can connect to"
-        )
 
 
 def _roles_fit_the_voters(config: BrokerConfig) -> None:
@@ -217,9 +212,26 @@ def _queue_holds_a_request(config: BrokerConfig) -> None:
 
 
 def _somebody_may_connect(config: BrokerConfig) -> None:
-    if config.max_connections_per_ip == 0 and not config["max.connections.per.ip.overrides"]:
+    overrides: str = config["max.connections.per.ip.overrides"]
+    if config.max_connections_per_ip == 0 and not overrides:
         raise ConfigError(
             "max.connections.per.ip=0: expected at least 1 without max.connections.per.ip.overrides"
+        )
+    for entry in overrides.split(",") if overrides else ():
+        host, _, count = entry.strip().rpartition(":")
+        if not (host and count.strip().isdecimal()):
+            raise ConfigError(
+                f"max.connections.per.ip.overrides={overrides}: expected a list of host:number"
+            )
+
+
+def _refusals_arrive(config: BrokerConfig) -> None:
+    delay: int = config["connection.failed.authentication.delay.ms"]
+    idle = config.connections_max_idle_ms
+    if 0 <= idle <= delay:
+        raise ConfigError(
+            f"connection.failed.authentication.delay.ms={delay}: expected less than "
+            f"connections.max.idle.ms={idle}"
         )
 
 
@@ -245,6 +257,20 @@ def _classic_groups_stay(config: BrokerConfig) -> None:
         )
 
 
+def _assignors_are_known(config: BrokerConfig) -> None:
+    """Kafka would load any other name as a class."""
+    for name, known in _ASSIGNORS.items():
+        for assignor in config[name]:
+            if assignor not in known:
+                raise ConfigError(f"{name}={assignor}: expected {_words(known)}")
+
+
+_ASSIGNORS = {
+    "group.consumer.assignors": ("uniform", "range"),
+    "group.share.assignors": ("simple",),
+}
+
+
 def _group_limits_hold(config: BrokerConfig) -> None:
     """What a group gets by default lies between the least and the most that it may ask for."""
     for kind in ("consumer", "share", "streams"):
@@ -261,15 +287,21 @@ def _group_limits_hold(config: BrokerConfig) -> None:
             raise ConfigError(
                 f"{heartbeat}={config[heartbeat]}: expected less than {session}={config[session]}"
             )
+    _is_at_most(config, "group.streams.num.standby.replicas", "group.streams.max.standby.replicas")
+    _is_at_most(config, "group.share.max.size", "group.share.max.share.sessions")
     for what in ("delivery.count.limit", "record.lock.duration.ms", "partition.max.record.locks"):
         _is_between(
             config, f"group.share.{what}", f"group.share.min.{what}", f"group.share.max.{what}"
         )
 
 
+def _is_at_most(config: BrokerConfig, name: str, most: str) -> None:
+    if config[name] > config[most]:
+        raise ConfigError(f"{name}={config[name]}: expected at most {most}={config[most]}")
+
+
 def _is_between(config: BrokerConfig, name: str, least: str, most: str) -> None:
-    if config[least] > config[most]:
-        raise ConfigError(f"{least}={config[least]}: expected at most {most}={config[most]}")
+    _is_at_most(config, least, most)
     if not config[least] <= config[name] <= config[most]:
         raise ConfigError(
             f"{name}={config[name]}: expected between {least}={config[least]} and "
@@ -297,7 +329,9 @@ RULES: tuple[Callable[[BrokerConfig], None], ...] = (
     _waits_are_shorter_than_limits,
     _queue_holds_a_request,
     _somebody_may_connect,
+    _refusals_arrive,
     _codecs_are_known,
     _classic_groups_stay,
+    _assignors_are_known,
     _group_limits_hold,
 )

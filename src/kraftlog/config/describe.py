@@ -147,8 +147,8 @@ def describe_all_brokers(
     for name in sorted(all_brokers):
         if _is_wanted(name, names):
             entry = _of_broker(name, Layers({}, all_brokers))
-            entry.synonyms = [it for it in entry.synonyms if it.source == OF_ALL_BROKERS]
-            shown.append(entry)
+            told = [it for it in entry.synonyms if it.source == OF_ALL_BROKERS]
+            shown.append(entry.replace(synonyms=told))
     return shown
 
 

@@ -10,19 +10,40 @@ from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 
 _BROKER = {
     "advertised.listeners": "What clients and other brokers are told to connect to.",
+    "auto.create.topics.enable": "Whether a topic is made when a client first asks for it.",
+    "broker.heartbeat.interval.ms": "How often a broker tells the controller that it is there.",
     "broker.id": "The old name of node.id.",
+    "broker.rack": "Where the broker stands; replicas are spread over racks.",
+    "broker.session.timeout.ms": "How long a broker may be silent before it is fenced.",
     "controller.listener.names": "The listeners through which controllers are reached.",
+    "controller.quorum.election.backoff.max.ms": "How long at most until the next election.",
+    "controller.quorum.election.timeout.ms": "How long an election may take.",
+    "controller.quorum.fetch.max.bytes": "How much of the metadata log is fetched at once.",
+    "controller.quorum.fetch.timeout.ms": "How long a leader may be silent before it is replaced.",
+    "controller.quorum.request.timeout.ms": "How long to wait for an answer of another controller.",
+    "controller.quorum.retry.backoff.ms": "How long to wait before asking again.",
     "controller.quorum.voters": "The voters of a quorum that never changes, as id@host:port.",
-    "listener.security.protocol.map": "Which security protocol each listener speaks.",
+    "default.replication.factor": "How many replicas a topic has when nothing is said.",
+    "delete.topic.enable": "Whether topics can be deleted.",
+    "listener.security.protocol.map": "Which security protocol each listener speaks: PLAINTEXT.",
     "listeners": "Where the node listens, as NAME://host:port.",
     "log.dir": "Where logs are kept, when log.dirs is not given.",
     "log.dirs": "Where logs are kept: one directory.",
-    "metadata.log.dir": "Where the metadata log is kept; the directory of the logs if not given.",
+    "metadata.log.dir": "Where the metadata log is kept: the directory of the logs.",
+    "min.insync.replicas": "As for topics, for those that say nothing of it.",
     "node.id": "The number of this node, of which no other node of the cluster has the same.",
+    "num.partitions": "How many partitions a topic has when nothing is said.",
+    "offsets.topic.num.partitions": "How many partitions the topic of committed offsets has.",
+    "offsets.topic.replication.factor": "How many replicas the topic of committed offsets has.",
+    "offsets.topic.segment.bytes": "How large a segment of the topic of committed offsets grows.",
     "process.roles": "What this node is: broker, controller or both.",
+    "socket.request.max.bytes": "How large a request may be.",
+    "unclean.leader.election.enable": "As for topics, for those that say nothing of it.",
 }
-
-_TOPIC: dict[str, str] = {}
+_TOPIC = {
+    "min.insync.replicas": "How many in sync are enough to elect by, not yet to produce.",
+    "unclean.leader.election.enable": "Whether a replica that lacks records may lead.",
+}
 _GROUP: dict[str, str] = {}
 _CLIENT_METRICS: dict[str, str] = {}
 

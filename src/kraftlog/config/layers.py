@@ -6,7 +6,7 @@ have several names (`log.retention.ms`, `.minutes`, `.hours`); within a layer th
 
 from __future__ import annotations
 
-from kraftlog.config.keys import BROKER_KEYS, base_name, find_broker_key
+from kraftlog.config.keys import BROKER_KEYS, base_name
 from kraftlog.config.values import default_of, parse_value, to_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -27,7 +27,7 @@ OF_GROUP = 8
 
 
 class Synonym(Value):
-    """A value that stands, or would stand if those before it did not."""
+    """A value that stands, or would stand if those before it did not; `None` hides a secret."""
 
     name: str
     value: str | None
@@ -59,18 +59,16 @@ class Layers:
             yield from [Synonym(name, layer[name], source) for name in names if name in layer]
         for name in names:
             key = BROKER_KEYS.find(name)
-            if key is not None and key.default is not None:
+            if key and key.default is not None:
                 yield Synonym(name, key.default, OF_DEFAULT)
 
     def value(self, name: str) -> Any:
         """What a broker's key comes to by its own name alone."""
-        key = find_broker_key(name)
+        key = BROKER_KEYS.find(name)
         if key is None:
             raise KeyError(name)
-        for synonym in self.standing([name]):
-            if synonym.value is not None:
-                return parse_value(key, synonym.value)
-        return None
+        texts = [standing.value for standing in self.standing([name])]
+        return parse_value(key, texts[0]) if texts and texts[0] is not None else None
 
 
 def names_of(name: str) -> list[str]:

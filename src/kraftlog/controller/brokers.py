@@ -248,16 +248,14 @@ def _changed_directories(
     return records
 
 
-def decide_fence_stale(state: State, context: Context) -> Decision | None:
+def decide_fence_stale(state: State, context: Context) -> list[Message]:
     """Fence one broker that fell silent; one at a time, as each changes what the next means."""
-    broker_id = context.sessions.stale(context.now.monotonic_ms)
-    if broker_id is None:
-        return None
-    context.sessions.end(broker_id)
-    broker = state.brokers.get(broker_id)
-    if broker is None or broker.fenced:
-        return Decision([], None)
-    return Decision(fence(state, broker), None)
+    while (broker_id := context.sessions.stale(context.now.monotonic_ms)) is not None:
+        context.sessions.end(broker_id)
+        broker = state.brokers.get(broker_id)
+        if broker is not None and not broker.fenced:
+            return fence(state, broker)
+    return []
 
 
 # Leaving for good, and controllers ---------------------------------------------------------------

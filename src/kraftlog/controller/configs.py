@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kraftlog.config.checks import check, check_together, default, is_list
 from kraftlog.config.describe import describe_topic
 from kraftlog.config.keys import CLIENT_METRICS, GROUP
@@ -56,7 +58,11 @@ def decide_alter_configs(
 ) -> Decision:
     """The old way: what is not named falls back to its default."""
 
-    def changed(resource: alter_configs.AlterConfigsResource) -> _Values:
+    def changed(resource: alter_configs.AlterConfigsResource) -> _Values | Refusal:
+        unset = [config.name for config in resource.configs if config.value is None]
+        if unset:
+            why = f"Null value not supported for : {','.join(unset)}"
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
         now = state.config(resource.resource_type, resource.resource_name)
         values: _Values = dict.fromkeys(now)
         named = {config.name: config.value for config in resource.configs}
@@ -79,16 +85,13 @@ def _alter(
     context: Context,
 ) -> tuple[list[Message], list[dict[str, Any]]]:
     """Records, and for each resource the fields of its answer."""
-    counted: dict[tuple[int, str], int] = {}
-    for resource in resources:
-        key = resource.resource_type, resource.resource_name
-        counted[key] = counted.get(key, 0) + 1
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     records: list[Message] = []
     outcomes = []
     for resource in resources:
         key = resource.resource_type, resource.resource_name
         made: list[Message] | Refusal
-        if counted[key] > 1:
+        if named[key] > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
             refusal = _refuse_resource(state, *key)
@@ -96,17 +99,17 @@ def _alter(
             made = values if isinstance(values, Refusal) else _records(state, key, values, context)
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
             made = TOO_LARGE
-        refused = isinstance(made, Refusal)
+        refusal = made if isinstance(made, Refusal) else None
         outcomes.append(
             {
-                "error_code": made.code if isinstance(made, Refusal) else ErrorCode.NONE,
-                "error_message": made.message if isinstance(made, Refusal) else None,
+                "error_code": refusal.code if refusal else ErrorCode.NONE,
+                "error_message": refusal.message if refusal else None,
                 "resource_type": key[0],
                 "resource_name": key[1],
             }
         )
-        if not refused:
-            records += made  # type: ignore[arg-type]  # mypy does not follow `refused`
+        if not isinstance(made, Refusal):
+            records += made
     return records, outcomes
 
 
@@ -211,6 +214,8 @@ def check_configs(
     state: State, resource: tuple[int, str], values: Mapping[str, str], context: Context
 ) -> Refusal | None:
     """Why a resource can't be configured so."""
+    if not values:
+        return None
     wrong = None
     for key, value in values.items():
         if len(value) > LONGEST_VALUE:

@@ -26,7 +26,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from kraftlog.controller.context import ControllerConfig
@@ -92,6 +92,13 @@ class Controller:
         for record in records:
             self.state.replay(record)
 
+    def installed(self, records: Iterable[Message]) -> None:
+        """A snapshot has taken the place of all that was known; this node does not lead."""
+        self.resign()
+        self.state = State(self._context.static)
+        for record in records:
+            self.state.replay(record)
+
     def activate(self, bootstrap: Sequence[Message], now: Now) -> Decision:
         """This node leads, and all that its log held before is committed and applied."""
         self.active = True
@@ -130,21 +137,25 @@ class Controller:
         return found
 
     def poll(self, now: Now, next_offset: int) -> Decision | None:
-        """Something that is due by itself; to be asked again until nothing is."""
+        """Records that are due by themselves; to be asked again until there are none."""
         if not self.active:
             return None
         self._context.now = now
         self._context.next_offset = next_offset
-        if self.sessions.stale(now.monotonic_ms) is not None:
-            return decide_fence_stale(self.state, self._context)
+        records = decide_fence_stale(self.state, self._context) or self._routine(now)
+        return Decision(records, None) if records else None
+
+    def _routine(self, now: Now) -> Sequence[Message]:
+        """What is done at intervals, if it is time; at once again where it was cut short."""
+        at_most = self._context.config.elections_at_once
         for name, (due, decide, interval_ms) in self._routines.items():
             if due <= now.monotonic_ms:
-                self._routines[name] = (now.monotonic_ms + interval_ms, decide, interval_ms)
-                records = decide(self.state, self._context.config.elections_at_once)
-                if len(records) == self._context.config.elections_at_once:
-                    self._routines[name] = (now.monotonic_ms, decide, interval_ms)
-                return Decision(records, None)
-        return None
+                records = decide(self.state, at_most)
+                wait_ms = 0 if len(records) == at_most else interval_ms
+                self._routines[name] = (now.monotonic_ms + wait_ms, decide, interval_ms)
+                if records:
+                    return records
+        return ()
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""

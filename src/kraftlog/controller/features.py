@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from kraftlog.controller.decision import Decision
+from kraftlog.controller.state import ALL_BROKERS, ELR_FEATURE, MIN_ISR
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.replay import BROKER
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.metadata.versions import METADATA_LEVEL
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
+from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.state import State
     from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+    from kraftlog.wire.schema import Message
 
 #: What this version understands, from and to. A level is only offered once it is kept to.
 SUPPORTED = {
     METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
-    "eligible.leader.replicas.version": (0, 1),
+    ELR_FEATURE: (0, 1),
     "group.version": (0, 1),
     "transaction.version": (0, 2),
 }
@@ -37,10 +40,10 @@ def unsupported_level(level: int, supported: tuple[int, int]) -> bool:
 def decide_update_features(
     state: State,
     request: UpdateFeaturesRequest,
-    context: Context,  # noqa: ARG001 - every decision is called alike
+    context: Context,
 ) -> Decision:
     """All or nothing."""
-    records = []
+    records: list[Message] = []
     for update in request.feature_updates:
         why = _refuse(state, update)
         if why is not None:
@@ -51,12 +54,33 @@ def decide_update_features(
             records.append(
                 FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level)
             )
+            if update.feature == ELR_FEATURE and update.max_version_level > 0:
+                records += one_minimum(state, context.static)
+            elif update.feature == ELR_FEATURE:
+                # From here on commits need no minimum, so who is eligible now soon will not be.
+                records.append(ClearElrRecord(topic_name=""))
     results = [
         UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE)
         for update in request.feature_updates
     ]
     response = UpdateFeaturesResponse(error_code=ErrorCode.NONE, results=results)
     return Decision([] if request.validate_only else records, response)
+
+
+def one_minimum(state: State, static: Mapping[str, str]) -> list[Message]:
+    """With eligible replicas the cluster has one minimum of replicas in sync, and all know it."""
+    cluster = (BROKER, ALL_BROKERS)
+    changes: list[tuple[str, str | None]] = [
+        (name, None)
+        for kind, name in state.configs
+        if kind == BROKER and name != ALL_BROKERS and MIN_ISR in state.config(kind, name)
+    ]
+    if MIN_ISR not in state.config(*cluster):
+        changes.insert(0, (ALL_BROKERS, static.get(MIN_ISR, "1")))
+    return [
+        ConfigRecord(resource_type=BROKER, resource_name=name, name=MIN_ISR, value=value)
+        for name, value in changes
+    ]
 
 
 def _refused(why: str) -> UpdateFeaturesResponse:

@@ -10,9 +10,6 @@ from kraftlog.metadata.values import NO_LEADER
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
-
     from kraftlog.metadata.values import PartitionImage, PartitionKey
 
 #: Sets are dicts without values here: their order is that of insertion.
@@ -37,37 +34,38 @@ class PartitionIndex:
     def leads(self, broker_id: int) -> bool:
         return broker_id in self.led_by
 
-    def change(self, before: PartitionImage | None, after: PartitionImage | None) -> None:
+    def change(
+        self, key: PartitionKey, before: PartitionImage | None, after: PartitionImage | None
+    ) -> None:
         """A partition is another, new (no before) or gone (no after)."""
-        if before is not None:
-            self._remove(before)
-        if after is not None:
-            self._add(after)
-
-    def _add(self, partition: PartitionImage) -> None:
-        key = partition.key
-        for broker in partition.isr:
-            self.in_isr.setdefault(broker, {})[key] = None
-        for broker in partition.elr:
-            self.in_elr.setdefault(broker, {})[key] = None
-        self.led_by.setdefault(partition.leader, {})[key] = None
-        if partition.leader != partition.replicas[0]:
-            self.imbalanced[key] = None
-        if partition.reassigning:
-            self.reassigning[key] = None
-
-    def _remove(self, partition: PartitionImage) -> None:
-        key = partition.key
-        _take_out(self.in_isr, partition.isr, key)
-        _take_out(self.in_elr, partition.elr, key)
-        _take_out(self.led_by, (partition.leader,), key)
-        self.imbalanced.pop(key, None)
-        self.reassigning.pop(key, None)
+        was = _NOTHING if before is None else (before.isr, before.elr, (before.leader,))
+        now = _NOTHING if after is None else (after.isr, after.elr, (after.leader,))
+        for held, brokers_before, brokers_after in zip(
+            (self.in_isr, self.in_elr, self.led_by), was, now, strict=True
+        ):
+            if brokers_before != brokers_after:
+                _move(held, key, brokers_before, brokers_after)
+        imbalanced = after is not None and after.leader != after.replicas[0]
+        reassigning = after is not None and after.reassigning
+        for keys, belongs in ((self.imbalanced, imbalanced), (self.reassigning, reassigning)):
+            if belongs:
+                keys[key] = None
+            else:
+                keys.pop(key, None)
 
 
-def _take_out(held: dict[int, Keys], brokers: Iterable[int], key: PartitionKey) -> None:
-    for broker in brokers:
-        keys: Any = held[broker]
-        del keys[key]
-        if not keys:
-            del held[broker]
+_NOTHING: tuple[tuple[int, ...], ...] = ((), (), ())
+
+
+def _move(
+    held: dict[int, Keys], key: PartitionKey, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    for broker in before:
+        if broker not in after:
+            keys = held[broker]
+            del keys[key]
+            if not keys:
+                del held[broker]
+    for broker in after:
+        if broker not in before:
+            held.setdefault(broker, {})[key] = None

@@ -5,12 +5,12 @@ Every change of a partition goes through here, so that the rules stand in one pl
    only where that is allowed, and then it is marked as recovering (V2);
  - a new leader begins a leader epoch, so does a replica that goes; a growing ISR does not;
  - any change begins a partition epoch, and what changes nothing leaves no record;
- - a reassignment is complete when all replicas that stay or come are in sync (V10).
+ - a reassignment is complete when all replicas that come are in sync (V10).
 """
 
 from __future__ import annotations
 
-from kraftlog.metadata.replay import SAME_LEADER, SAME_RECOVERY
+from kraftlog.metadata.replay import SAME_LEADER
 from kraftlog.metadata.values import NO_LEADER, RECOVERING, Directory
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
@@ -76,12 +76,16 @@ class _Change:
     # Reassignment --------------------------------------------------------------------------------
 
     def complete_reassignment(self) -> None:
-        """When all that stay or come are in sync, the others go."""
+        """When all that come are in sync, the others go.
+
+        Where fewer come than go, there are fewer to do without: then all that stay are in sync.
+        """
         if not self.adding and not self.removing:
             return
         isr = without(self.isr, self.removing)
         replicas = without(self.replicas, self.removing)
-        if isr and replicas and set(replicas) <= set(isr):
+        needed = replicas if len(self.adding) < len(self.removing) else self.adding
+        if isr and replicas and set(needed) <= set(isr):
             self.isr, self.replicas, self.adding, self.removing = isr, replicas, (), ()
 
     # Eligible replicas ---------------------------------------------------------------------------
@@ -103,39 +107,34 @@ class _Change:
 
     def elect(self) -> None:
         elected = self._elected()
-        if elected == self.before.leader:
-            return
-        self.leader = elected
+        if elected != self.before.leader:
+            self.leader = elected
         if self.unclean:
             # Only what the new leader has counts from here on.
             self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
-        elif elected in self.elr:
+        elif elected in self.elr and elected not in self.isr:
             self.isr, self.elr = (elected,), without(self.elr, (elected,))
 
     def _elected(self) -> int:
-        election = self._election()
+        preferred = self.wanted.election == Election.PREFERRED
         order = list(self.replicas)
-        if election != Election.PREFERRED:
-            order.insert(0, self.before.leader)
-        else:
-            order.insert(1, self.before.leader)
+        order.insert(1 if preferred else 0, self.before.leader)
         for broker in order:
             if self._eligible(broker) and self.can_lead(broker):
                 return broker
         # Asking for the preferred leader is never a reason to lose anything.
-        last = self._last_leader() if election != Election.PREFERRED else None
-        if last is None and election == Election.UNCLEAN:
+        last = None if preferred else self._last_leader()
+        if last is None and self._may_be_unclean():
             last = next(filter(self.can_lead, self.replicas), None)
         if last is None:
             return NO_LEADER
         self.unclean = True
         return last
 
-    def _election(self) -> int:
-        if self.wanted.election is not None:
-            return self.wanted.election
-        allowed = self.state.unclean_election(self.before)
-        return Election.UNCLEAN if allowed else Election.ONLINE
+    def _may_be_unclean(self) -> bool:
+        if self.wanted.election is None:
+            return self.state.unclean_election(self.before)
+        return self.wanted.election == Election.UNCLEAN
 
     def _eligible(self, broker: int) -> bool:
         return broker in self.isr or (not self.isr and broker in self.elr)
@@ -148,19 +147,19 @@ class _Change:
         return last if self.can_lead(last) else None
 
     def last_known(self) -> tuple[int, ...]:
-        """Remembers the leader of a partition whose ISR ends empty, until it has one again."""
-        if not self.elr_enabled:
-            return ()
+        """Remembers who led last, while nobody does."""
         before = self.before
-        if not self.isr and before.isr:
-            return (before.leader,) if before.leader != NO_LEADER else before.last_known_elr
         will_lead = before.leader if self.leader == SAME_LEADER else self.leader
-        return before.last_known_elr if will_lead == NO_LEADER else ()
+        if not self.elr_enabled or will_lead != NO_LEADER:
+            return ()
+        return before.last_known_elr if before.leader == NO_LEADER else (before.leader,)
 
     # The record ----------------------------------------------------------------------------------
 
     def directories(self) -> tuple[Uuid, ...]:
         """A replica keeps its directory; a new one gets the only one of its broker, or none yet."""
+        if self.replicas == self.before.replicas and not self.wanted.directories:
+            return self.before.directories
         known = dict(zip(self.before.replicas, self.before.directories, strict=False))
         known.update(self.wanted.directories)
         return tuple(
@@ -175,22 +174,24 @@ class _Change:
             # Who is no longer a replica must not go on as one: the others learn it by the epoch.
             self.leader = before.leader
         isr = self.isr if self.isr or self.elr_enabled else before.isr
-        recovery = SAME_RECOVERY if self.recovery == before.recovery else self.recovery
-        record = PartitionChangeRecord(
-            partition_id=before.index,
-            topic_id=before.topic_id,
-            isr=_difference(isr, before.isr),
-            leader=self.leader,
-            replicas=_difference(self.replicas, before.replicas),
-            removing_replicas=_difference(self.removing, before.removing),
-            adding_replicas=_difference(self.adding, before.adding),
-            leader_recovery_state=recovery,
-            directories=_difference(self.directories(), before.directories),
-            eligible_leader_replicas=_difference(self.elr, before.elr),
-            last_known_elr=_difference(self.last_known(), before.last_known_elr),
-        )
-        nothing = PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id)
-        return None if record == nothing else record
+        changes: dict[str, Any] = {
+            name: now
+            for name, now, was in (
+                ("isr", isr, before.isr),
+                ("leader", self.leader, SAME_LEADER),
+                ("replicas", self.replicas, before.replicas),
+                ("removing_replicas", self.removing, before.removing),
+                ("adding_replicas", self.adding, before.adding),
+                ("leader_recovery_state", self.recovery, before.recovery),
+                ("directories", self.directories(), before.directories),
+                ("eligible_leader_replicas", self.elr, before.elr),
+                ("last_known_elr", self.last_known(), before.last_known_elr),
+            )
+            if now != was
+        }
+        if not changes:
+            return None
+        return PartitionChangeRecord(partition_id=before.index, topic_id=before.topic_id, **changes)
 
 
 def partition_change(
@@ -228,7 +229,3 @@ def default_directory(state: State, broker_id: int) -> Uuid:
 def without(brokers: Iterable[int], gone: Iterable[int]) -> tuple[int, ...]:
     left = set(gone)
     return tuple(broker for broker in brokers if broker not in left)
-
-
-def _difference(after: tuple[Any, ...], before: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    return None if after == before else after

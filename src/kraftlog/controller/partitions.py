@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.placement import place
 from kraftlog.controller.topics import UNKNOWN_TOPIC, new_partitions, refuse_assignment
@@ -27,12 +29,12 @@ def decide_create_partitions(
     state: State, request: partitions_api.CreatePartitionsRequest, context: Context
 ) -> Decision:
     """More partitions, never fewer (V11)."""
-    names = [topic.name for topic in request.topics]
+    named = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
         made: list[PartitionRecord] | Refusal
-        if names.count(topic.name) > 1:
+        if named[topic.name] > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
             made = _more_partitions(state, topic, context)
@@ -111,12 +113,12 @@ def decide_remove_partitions(
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:
     """The last partitions of a topic, never all of them: a gap would break its clients (V11)."""
-    names = [topic.name for topic in request.topics]
+    named = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
     for topic in {topic.name: topic for topic in request.topics}.values():
         removed: list[Message] | Refusal
-        if names.count(topic.name) > 1:
+        if named[topic.name] > 1:
             removed = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
             removed = _fewer_partitions(state, topic)

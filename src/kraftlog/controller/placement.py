@@ -126,8 +126,8 @@ class _Racks:
 def place(
     brokers: Iterable[BrokerImage], partitions: int, replicas: int, chance: Chance
 ) -> list[tuple[int, ...]] | Refusal:
-    """Replicas for so many new partitions; brokers that are shutting down get none."""
-    usable = [broker for broker in brokers if not broker.in_controlled_shutdown]
+    """Replicas for so many new partitions, on the brokers that take any."""
+    usable = [broker for broker in brokers if broker.takes_replicas]
     racks = _Racks(usable, chance)
     if replicas <= 0:
         why = f"Invalid replication factor {replicas}: the replication factor must be positive."

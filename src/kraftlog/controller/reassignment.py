@@ -7,6 +7,8 @@ come and which go is in its record, so a reassignment outlives every controller 
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.partition_change import Wanted, partition_change, without
 from kraftlog.controller.topics import refuse_assignment
@@ -46,12 +48,19 @@ def decide_alter_reassignments(
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:
     may_change_factor = request.allow_replication_factor_change
+    named = Counter(
+        (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions
+    )
     records: list[Message] = []
     topics = []
     for topic in request.topics:
         results = []
         for asked in topic.partitions:
-            outcome = _alter(state, topic.name, asked, may_change_factor=may_change_factor)
+            outcome = (
+                Refusal(ErrorCode.INVALID_REQUEST, "The same partition is named twice.")
+                if named[topic.name, asked.partition_index] > 1
+                else _alter(state, topic.name, asked, may_change_factor=may_change_factor)
+            )
             refused = outcome if isinstance(outcome, Refusal) else None
             if outcome is not None and not isinstance(outcome, Refusal):
                 records.append(outcome)

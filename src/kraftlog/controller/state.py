@@ -75,7 +75,7 @@ class State(Image):
             self._journal.append((held, key, before))
         held[key] = value
         if held is self.partitions:
-            self.index.change(None if before is ABSENT else before, value)
+            self.index.change(key, None if before is ABSENT else before, value)
         elif held is self.topic_ids:
             self.colliding.setdefault(collision_name(key), {})[key] = None
 
@@ -84,7 +84,7 @@ class State(Image):
         if self._journal is not None:
             self._journal.append((held, key, before))
         if held is self.partitions:
-            self.index.change(before, None)
+            self.index.change(key, before, None)
         elif held is self.topic_ids:
             alike = self.colliding[collision_name(key)]
             del alike[key]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from kraftlog.controller.configs import check_configs, described_configs
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.partition_change import default_directory
@@ -50,20 +52,20 @@ def decide_create_topics(
     if _asked_for(request) > RECORDS_IN_BATCH:
         why = "Excessively large number of partitions per request."
         return _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why))
-    names = [topic.name for topic in request.topics]
+    named = Counter(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
-    created: dict[str, str] = {}
+    so_far = _SoFar()
     for topic in {topic.name: topic for topic in request.topics}.values():
         made: _NewTopic | Refusal
-        if names.count(topic.name) > 1:
+        if named[topic.name] > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
-            made = _new_topic(state, topic, created, context)
+            made = _new_topic(state, topic, so_far, context)
         if isinstance(made, Refusal):
             results.append(_refused(topic.name, made))
             continue
-        created[collision_name(topic.name)] = topic.name
+        so_far.names[collision_name(topic.name)] = topic.name
         records += made.records
         results.append(made.result)
     if len(records) > RECORDS_IN_BATCH:
@@ -87,6 +89,26 @@ def _refused(name: str, why: Refusal) -> topics_api.CreatableTopicResult:
     )
 
 
+class _SoFar:
+    """What the topics before have come to: names, and what equal configurations look like."""
+
+    __slots__ = ("described", "names")
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        self.described: dict[
+            tuple[tuple[str, str | None], ...], list[topics_api.CreatableTopicConfigs]
+        ] = {}
+
+    def configs(
+        self, state: State, topic: topics_api.CreatableTopic, context: Context
+    ) -> list[topics_api.CreatableTopicConfigs]:
+        own = tuple((config.name, config.value) for config in topic.configs)
+        if own not in self.described:
+            self.described[own] = described_configs(state, topic, context)
+        return self.described[own]
+
+
 class _NewTopic:
     __slots__ = ("records", "result")
 
@@ -96,9 +118,11 @@ class _NewTopic:
 
 
 def _new_topic(
-    state: State, topic: topics_api.CreatableTopic, created: dict[str, str], context: Context
+    state: State, topic: topics_api.CreatableTopic, so_far: _SoFar, context: Context
 ) -> _NewTopic | Refusal:
-    refusal = _refuse_name(state, topic.name, created) or _refuse_configs(state, topic, context)
+    refusal = _refuse_name(state, topic.name, so_far.names) or _refuse_configs(
+        state, topic, context
+    )
     if refusal is not None:
         return refusal
     placement = _placement(state, topic, context)
@@ -121,7 +145,7 @@ def _new_topic(
         error_code=ErrorCode.NONE,
         num_partitions=len(placement),
         replication_factor=len(placement[0]),
-        configs=described_configs(state, topic, context),
+        configs=so_far.configs(state, topic, context),
     )
     return _NewTopic([*records, *new], result)
 
@@ -299,17 +323,14 @@ def decide_delete_topics(
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, NULL_UUID) for name in request.topic_names]
     found = [_find(state, name, topic_id) for name, topic_id in asked]
-    counted: dict[Uuid, int] = {}
-    for topic in found:
-        if not isinstance(topic, Refusal):
-            counted[topic.id] = counted.get(topic.id, 0) + 1
+    named = Counter(topic.id for topic in found if not isinstance(topic, Refusal))
     records: list[Message] = []
     results = []
     for (name, topic_id), topic in zip(asked, found, strict=True):
         outcome: TopicImage | Refusal = topic
         if not context.config.delete_topics:
             outcome = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
-        elif not isinstance(topic, Refusal) and counted[topic.id] > 1:
+        elif not isinstance(topic, Refusal) and named[topic.id] > 1:
             outcome = Refusal(ErrorCode.INVALID_REQUEST, "The same topic is named twice.")
         if isinstance(outcome, Refusal):
             result = deletion_api.DeletableTopicResult(

@@ -61,6 +61,13 @@ class BrokerImage(Value):
         """Whether it may lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
+    @property
+    def takes_replicas(self) -> bool:
+        """Not while it leaves, nor when all of its directories are cordoned."""
+        cordoned = self.cordoned or ()
+        full = bool(cordoned) and all(each in cordoned for each in self.directories)
+        return not self.in_controlled_shutdown and not full
+
     def online(self, directory: Uuid) -> bool:
         """Whether a replica there can be served; where no directory is known, it is believed."""
         if directory in (Directory.MIGRATING, Directory.UNASSIGNED):

@@ -61,6 +61,27 @@ SERVED = {
         _whole(ApiKey.BROKER_HEARTBEAT, "cluster"),
         _whole(ApiKey.CONTROLLER_REGISTRATION, "cluster"),
         _whole(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster"),
+        _whole(ApiKey.ELECT_LEADERS, "cluster"),
+        _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "cluster"),
+        _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "cluster"),
+        _whole(ApiKey.DESCRIBE_CLUSTER),
+        _whole(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
+        _whole(ApiKey.DESCRIBE_QUORUM),
+        _whole(ApiKey.DESCRIBE_CONFIGS),
+        _whole(ApiKey.LIST_CONFIG_RESOURCES),
+        _whole(ApiKey.FIND_COORDINATOR),
+        _whole(ApiKey.JOIN_GROUP, "group_members"),
+        _whole(ApiKey.SYNC_GROUP, "group_members"),
+        _whole(ApiKey.HEARTBEAT, "group_members"),
+        _whole(ApiKey.LEAVE_GROUP, "group_members"),
+        _whole(ApiKey.OFFSET_COMMIT, "group_members"),
+        _whole(ApiKey.OFFSET_DELETE, "group_members"),
+        _whole(ApiKey.OFFSET_FETCH),
+        _whole(ApiKey.LIST_GROUPS, "group_admin"),
+        _whole(ApiKey.DESCRIBE_GROUPS, "group_admin"),
+        _whole(ApiKey.DELETE_GROUPS, "group_admin"),
+        # Version 6 is for transactions in two phases.
+        Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     )
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.changes import PartitionChanged
+from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
 from kraftlog.replication.partition import Partition
 from kraftlog.value import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ def follow(node: Node, change: Any) -> None:
             _remove(node, change.before)
         else:
             _be(node, change.after)
+    elif isinstance(change, TopicRemoved) and node.coordinating is not None:
+        node.coordinating.topic_deleted(change.topic.name, change.topic.id, node.now)
 
 
 def _be(node: Node, image: PartitionImage) -> None:
@@ -41,7 +43,11 @@ def _be(node: Node, image: PartitionImage) -> None:
         return
     if image.leader == me:
         partition.lead(image.leader_epoch)
+        if partition.online and node.coordinating is not None:
+            node.coordinating.leads(partition, node.now)
     elif partition.leader_epoch != image.leader_epoch:
+        if node.coordinating is not None:
+            node.coordinating.leads_no_more(partition, node.now)
         node.drop_waiting(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         partition.resign(image.leader_epoch)
 
@@ -52,6 +58,8 @@ def _remove(node: Node, image: PartitionImage) -> None:
     if partition is None:
         return
     del node.by_log[partition.log]
+    if node.coordinating is not None:
+        node.coordinating.leads_no_more(partition, node.now)
     if partition.pending is not None:
         node.turn.remove(partition.pending)
     partition.resign(partition.leader_epoch)

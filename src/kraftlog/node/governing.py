@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
+from kraftlog.controller.features import SUPPORTED
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
 from kraftlog.value import TYPE_CHECKING
 
@@ -52,12 +54,8 @@ class Governing:
         need not be waited for.
         """
         self.epoch = epoch
-        bootstrap = [
-            record
-            for record in bootstrap_records()
-            if record.name not in FEATURES_OFF  # type: ignore[attr-defined]  # they are all levels of features
-        ]
-        decision = self.controller.activate(bootstrap, now)
+        levels = chosen_levels(None, dict.fromkeys(FEATURES_OFF, 0), SUPPORTED)
+        decision = self.controller.activate(bootstrap_records(levels), now)
         self.controller.broker_is_gone(self._quorum.core.me.id)
         self._propose(decision, lambda _, __: None, now)
 
@@ -76,7 +74,7 @@ class Governing:
         """Do what is due by itself, until nothing is."""
         while self.is_active:
             decision = self.controller.poll(now, self._quorum.core.log.end)
-            if decision is None or not decision.records:
+            if decision is None:
                 return
             self._propose(decision, lambda _, __: None, now)
 

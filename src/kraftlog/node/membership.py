@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 #: How soon what failed is tried again.
 RETRY_MS = 50
 UNKNOWN = -1
+#: The lowest and the highest level of each feature that is offered.
+SUPPORTED_FEATURES = {
+    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
+    "kraft.version": (0, 1),
+    "eligible.leader.replicas.version": (0, 1),
+}
 
 
 class BrokerAddress(Value):
@@ -105,16 +111,9 @@ class Membership:
             ],
             features=[
                 registrations.Feature(
-                    name=METADATA_VERSION,
-                    min_supported_version=METADATA_LEVEL,
-                    max_supported_version=METADATA_LEVEL,
-                ),
-                *[
-                    registrations.Feature(
-                        name=name, min_supported_version=0, max_supported_version=most
-                    )
-                    for name, most in SUPPORTED_FEATURES.items()
-                ],
+                    name=name, min_supported_version=low, max_supported_version=high
+                )
+                for name, (low, high) in SUPPORTED_FEATURES.items()
             ],
             rack=self._rack,
             log_dirs=[self._directory_id],
@@ -153,12 +152,3 @@ class Membership:
             self.has_left = response.should_shut_down
         elif not response.is_fenced:
             self._due_ms = now.monotonic_ms + self._heartbeat_ms
-
-
-#: Beside the version of the metadata: the highest level of each feature that is offered.
-SUPPORTED_FEATURES = {
-    "kraft.version": 1,
-    "eligible.leader.replicas.version": 1,
-    "group.version": 0,
-    "transaction.version": 0,
-}

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
 
+from kraftlog.config.keys import BROKER
+from kraftlog.config.layers import Layers
 from kraftlog.effects import (
     LogFailed,
     LogFlushed,
     LogOpened,
+    LogRead,
     PeerAnswered,
     PeerSilent,
 )
@@ -27,6 +30,7 @@ from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.following import follow
+from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.raft.core import RaftCore
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
+    from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
     from kraftlog.node.membership import Membership
     from kraftlog.node.slots import Slot
@@ -60,6 +65,8 @@ class Node:
     ) -> None:
         self.config = config
         self.logs = logs
+        #: When the turn began that is under way.
+        self.now = now
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
@@ -83,6 +90,8 @@ class Node:
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
         self.membership = self._make_membership() if settings.is_broker else None
+        self.coordinating = self._make_coordinating() if settings.is_broker else None
+        self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
         self.replay(metadata.snapshot, metadata.applied - 1)
         self.quorum.start(now)
 
@@ -106,6 +115,23 @@ class Node:
             static=settings.texts,
         )
         return Governing(controller, self.quorum)
+
+    def _broker_epoch(self) -> int:
+        return -1 if self.membership is None else self.membership.epoch
+
+    def config_layers(self) -> Layers:
+        """What stands for this broker's settings: its file's, and what was set while it ran."""
+        image = self.image
+        return Layers(
+            self.config.settings.texts,
+            image.config(BROKER, ""),
+            image.config(BROKER, str(self.config.node_id)),
+        )
+
+    def _make_coordinating(self) -> Coordinating:
+        from kraftlog.node.coordinating import Coordinating
+
+        return Coordinating(self)
 
     def _make_membership(self) -> Membership:
         from kraftlog.node.membership import Membership
@@ -155,11 +181,14 @@ class Node:
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
+        self.now = now
         if isinstance(message, LogOpened):
             partition = self.by_log.get(message.log)
             if partition is not None:
                 partition.opened(message.start, message.end)
                 self._wake(partition)
+                if partition.online and self.coordinating is not None:
+                    self.coordinating.leads(partition, now)
         elif isinstance(message, LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -167,6 +196,9 @@ class Node:
         elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
             response = message.response if isinstance(message, PeerAnswered) else None
             self.errands.answered(message.number, response, now)
+        elif isinstance(message, LogRead) and message.log != METADATA_LOG:
+            if self.coordinating is not None:
+                self.coordinating.read(message, now)
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
 
@@ -189,11 +221,14 @@ class Node:
 
     def poll(self, now: Now) -> None:
         """Do what is due."""
+        self.now = now
         self.quorum.poll(now)
         if self.governing is not None:
             self.governing.poll(now)
         if self.membership is not None:
             self.membership.poll(now)
+        if self.coordinating is not None:
+            self.coordinating.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             heappop(self._waiting)[2].expire(self, now)
 
@@ -203,7 +238,7 @@ class Node:
         while waiting and waiting[0][2].done:
             heappop(waiting)
         due = [waiting[0][0]] if waiting else []
-        for part in (self.quorum, self.governing, self.membership):
+        for part in (self.quorum, self.governing, self.membership, self.coordinating):
             at = part.deadline() if part is not None else None
             if at is not None:
                 due.append(at)

@@ -128,7 +128,7 @@ def described(remains: Remains, voters: VoterSet) -> list[str]:
     lost = may_be_lost(remains)
     lines += ["What may be lost for good:", *[f"  - {what}" for what in lost]] if lost else []
     tail = remains.end - remains.committed
-    if tail:
+    if lost and tail:
         lines += [
             "What is kept and counts as committed from then on, although it may not have been:",
             f"  - {tail} records from offset {remains.committed} on",

@@ -165,7 +165,8 @@ class QuorumHands:
         """One chunk of what has to be replayed."""
         if self.reads:
             wanted = self.reads.pop(0)
-            data = read_batches(self._log, wanted.offset, wanted.limit)
+            log = self._directory.logs.get(wanted.log)
+            data = b"" if log is None else read_batches(log, wanted.offset, wanted.limit)
             self._tell(effects.LogRead(wanted.log, wanted.offset, data), now)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.voters import VoterHistory, VoterSet
 from kraftlog.node.quorum.batches import summaries
 from kraftlog.raft.log import RaftLog
@@ -26,10 +27,13 @@ def recovered_log(log: Log, high_watermark: int = 0) -> RaftLog:
         voters.base = snapshot_voters(files, log.folder, snapshot)
     offset = log.start_offset
     while (place := log.locate(offset, CHUNK_BYTES, log.end_offset)) is not None:
+        read_to = offset
         for batch in summaries(log.read(place)):
             offset = batch.last_offset + 1
             if batch.voters is not None:
                 voters.append(batch.base_offset, batch.voters)
+        if offset == read_to:
+            raise CorruptLogError(f"{log.folder}: no sound batch at offset {offset}")
     committed = snapshot.offset if snapshot is not None else 0
     known = max(min(high_watermark, log.end_offset), min(committed, log.end_offset))
     found = RaftLog(voters, log.start_offset, log.end_offset, log.epochs.copy(), known)

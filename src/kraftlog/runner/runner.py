@@ -79,10 +79,10 @@ class Runner:
 
     def finish_turn(self, now: Now) -> None:
         """Do everything that the turn's requests and messages have left to do."""
-        for append in self.node.take_turn():
-            self._write(append, now)
-        while effects := self.node.take_effects():
-            for effect in effects:
+        while self.node.turn or self.node.has_effects:
+            for append in self.node.take_turn():
+                self._write(append, now)
+            for effect in self.node.take_effects():
                 self._carry_out[type(effect)](effect, now)
         self._go_on_opening(now)
         self._quorum.go_on_reading(now)

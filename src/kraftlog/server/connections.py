@@ -65,6 +65,7 @@ class Connection:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
+        self.host = peer.rpartition(":")[0]
         self.max_frame = max_frame
         #: Which APIs may be asked for here: those of brokers, of controllers, or both.
         self.listener = BROKER

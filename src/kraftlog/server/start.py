@@ -41,7 +41,7 @@ def serve(settings: BrokerConfig, ready: Callable[[str], None]) -> None:
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     lane = Lane("flush")
-    path = settings.metadata_directory
+    path = _directory(settings)
     meta = load_or_make(
         files,
         path,
@@ -72,6 +72,16 @@ def serve(settings: BrokerConfig, ready: Callable[[str], None]) -> None:
     runner.carry(node)
     server.carry(node, runner)
     server.run(on_ready=lambda: ready(_ready_line(server)))
+
+
+def _directory(settings: BrokerConfig) -> str:
+    """The one directory of all logs."""
+    if len(settings.directories) > 1:
+        raise ConfigError(
+            f"metadata.log.dir={settings.metadata_directory}: expected the directory of log.dirs, "
+            f"{settings.data_directories[0]}; a node here keeps all its logs in one"
+        )
+    return settings.metadata_directory
 
 
 def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:

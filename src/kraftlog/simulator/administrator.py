@@ -213,7 +213,7 @@ class Administrator:
     def _over(self, request: Request, error: int) -> None:
         request.error = error
         self.world.progress += 1
-        self.world.note(None, "is told", f"{request.change}: {error}")
+        self.world.note(None, "is told", (str(request.change), error))
 
     def _give_up(self, request: Request) -> None:
         if not request.is_over:

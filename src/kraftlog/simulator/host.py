@@ -34,6 +34,7 @@ class VirtualConnection:
     def __init__(self, listener: int = BROKER) -> None:
         self.slots: deque[Slot] = deque()
         self.listener = listener
+        self.host = "127.0.0.1"
 
     def ready(self, slot: Slot) -> None:
         for piece in slot.pieces or ():

@@ -7,6 +7,7 @@ recorded run is the run.
 
 from __future__ import annotations
 
+from kraftlog.logstate.voters import VoterHistory
 from kraftlog.simulator import sentences
 from kraftlog.simulator.log_history import Acknowledged, Failed, Invoked, ReadAnswered, Unknown
 from kraftlog.simulator.network import Network
@@ -189,9 +190,7 @@ class RecordedWorld(World):
         cuts = self.network.cuts
         if cuts != self._cuts:
             self._cuts = set(cuts)
-            self._cut_text = sentences.describe_cuts(
-                self.replicas, range(self.setting.voters), cuts
-            )
+            self._cut_text = sentences.describe_cuts(self.replicas, self.newest_voters().ids, cuts)
             recording.cuts.append((recording.moment(), tuple(sorted(cuts))))
         wrong = sentences.conditions(self, self._cut_text)
         if wrong != self._wrong:
@@ -208,6 +207,7 @@ class RecordedWorld(World):
         if core is None:
             return self._state_on_disk(replica)
         election, log = core.election, core.log
+        voters, votes, targets, voters_at = self._voters_of(replica, log.voters)
         return State(
             core.role.name,
             election.epoch,
@@ -219,18 +219,33 @@ class RecordedWorld(World):
             replica.paused,
             core.version > core.durable_version,
             tuple(zip(log.epochs.epochs, log.epochs.starts, strict=True)),
+            voters,
+            votes,
+            targets,
+            voters_at,
+            log.start,
         )
+
+    @staticmethod
+    def _voters_of(replica: Replica, history: VoterHistory) -> tuple[Any, ...]:
+        latest = history.latest
+        places = tuple([offset for offset, _ in history.entries])
+        return latest.ids, latest.holds(replica.key), latest.targets, places
 
     def _state_on_disk(self, replica: Replica) -> State:
         """What a replica that does not run will find when it starts."""
         disk = replica.disk
-        key = replica.incarnation, replica.lives, disk.cuts
+        key = replica.incarnation, replica.lives, disk.cuts, disk.start
         known = self._down.get(replica.id)
         if known is not None and known[0] == key:
             return known[1]
         epochs: dict[int, int] = {}
+        history = VoterHistory(replica.bootstrap)
         for batch in disk.batches:
             epochs.setdefault(batch.epoch, batch.base_offset)
+            if batch.voters is not None:
+                history.append(batch.base_offset, batch.voters)
+        ids, votes, targets, places = self._voters_of(replica, history)
         voted = disk.election.voted
         state = State(
             "down",
@@ -243,6 +258,11 @@ class RecordedWorld(World):
             paused=False,
             writing=False,
             epochs=tuple(epochs.items()),
+            voters=ids,
+            votes=votes,
+            targets=targets,
+            voters_at=places,
+            start=disk.start,
         )
         self._down[replica.id] = key, state
         return state
@@ -257,10 +277,14 @@ class RecordedWorld(World):
         super().note(replica, what, detail)
         if what == "starts" and replica is not None:
             disk = replica.disk
-            text = sentences.started(replica.id, disk.end, disk.election.epoch)
+            text = sentences.started(replica.id, disk.start, disk.end, disk.election.epoch)
             self.tell(replica.id, "fault", text)
         elif what == "fault" and detail.kind in sentences.STRIKES:
             self.tell(-1, "fault", sentences.STRIKES[detail.kind])
+        elif what == "asks to":
+            self.tell(-1, "voters", f"The administrator asks to {detail}.")
+        elif what == "is told":
+            self.tell(-1, "voters", sentences.told(*detail))
         elif what == "violation":
             self.tell(-1, "fault", f"A rule is broken: {detail}")
 

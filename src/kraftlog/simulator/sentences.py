@@ -10,6 +10,8 @@ from kraftlog.raft.messages import (
     EndAnswer,
     Fetch,
     FetchAnswer,
+    SnapshotChunk,
+    SnapshotFetch,
     Vote,
     VoteAnswer,
 )
@@ -48,6 +50,14 @@ class State(Value):
     writing: bool
     #: (epoch, first offset) of the log's epochs.
     epochs: tuple[tuple[int, int], ...]
+    #: By its own log: who votes, whether it does itself, where a reassignment leads to, and where
+    #: the records of voters are.
+    voters: tuple[int, ...]
+    votes: bool
+    targets: tuple[int, ...] | None
+    voters_at: tuple[int, ...]
+    #: Where the log starts: all before is in a snapshot.
+    start: int = 0
 
 
 # Messages ----------------------------------------------------------------------------------------
@@ -58,7 +68,12 @@ def kind_of(body: Any, asked: Any = None) -> str:
     request = asked if asked is not None else body
     if isinstance(request, Vote):
         return "pre-vote" if request.pre_vote else "vote"
-    kinds: dict[Any, str] = {Begin: "begin", End: "end", Fetch: "fetch"}
+    kinds: dict[Any, str] = {
+        Begin: "begin",
+        End: "end",
+        Fetch: "fetch",
+        SnapshotFetch: "snapshot",
+    }
     return kinds[type(request)]
 
 
@@ -73,6 +88,9 @@ def request(source: int, target: int, body: Any) -> str:
     if isinstance(body, End):
         order = ", ".join([str(key.id) for key in body.successors])
         return f"{source} tells {target} that it leaves; who should stand, best first: {order}"
+    if isinstance(body, SnapshotFetch):
+        which = _snapshot(body.id.offset)
+        return f"{source} asks {target} for {which}, from byte {body.position} on"
     assert isinstance(body, Fetch)
     has = f"it has all before {body.offset}" if body.offset else "its log is empty"
     return f"{source} fetches from {target}: {has}"
@@ -97,6 +115,9 @@ def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | Non
         return _vote_answer(source, target, body, asked, core)
     if isinstance(body, FetchAnswer):
         return _fetch_answer(source, target, body)
+    if isinstance(body, SnapshotChunk) and not body.error:
+        piece = f"bytes {body.position} to {body.position + body.length - 1} of {body.size}"
+        return f"{source} sends {target} {piece} of {_snapshot(body.id.offset)}."
     if body.error:
         return f"{source} refuses {target}: {_error(body)}."
     if isinstance(body, BeginAnswer):
@@ -142,6 +163,9 @@ def _fetch_answer(source: int, target: int, body: FetchAnswer) -> str:
     if body.diverging is not None:
         epoch, end = body.diverging.epoch, body.diverging.offset
         return f"{source} tells {target} that their logs part: here epoch {epoch} ends at {end}."
+    if body.snapshot is not None:
+        start = body.snapshot.offset
+        return f"{source} tells {target} that its log starts at {start}, behind a snapshot."
     if body.batches:
         first, last = body.batches[0].base_offset, body.batches[-1].last_offset
         return f"{source} sends {target} {_offsets(first, last + 1)}; {mark}."
@@ -154,6 +178,10 @@ def _error(body: Any) -> str:
     if body.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
         return f"that epoch is unknown here, this is epoch {body.epoch}"
     return _ERRORS.get(body.error, str(body.error))
+
+
+def _snapshot(end: int) -> str:
+    return f"the snapshot of all before {end}"
 
 
 def _offsets(first: int, end: int) -> str:
@@ -172,19 +200,50 @@ def changes(who: int, before: State, now: State) -> Iterator[tuple[str, str]]:
         return
     if (now.role, now.epoch, now.leader) != (before.role, before.epoch, before.leader):
         yield "role", role(who, now.role, now.epoch, now.leader, now.voted)
-    if now.end > before.end:
+    if now.start > before.start and now.start == now.end != before.end:
+        yield "log", f"{who} puts {_snapshot(now.start)} in place of its log."
+    elif now.start > before.start:
+        yield "log", f"{who} has a snapshot: its log starts at {now.start}."
+    elif now.end > before.end:
         how = "appends" if leads else "copies"
         yield "log", f"{who} {how} {_offsets(before.end, now.end)}."
     elif now.end < before.end:
         yield "log", f"{who} cuts its log at {now.end}: what stood there was never committed."
     elif now.flushed > before.flushed:
         yield "log", f"{who} has all before {now.flushed} on disk."
+    if (now.voters, now.targets) != (before.voters, before.targets):
+        yield "voters", voters(who, before, now)
     if now.high_watermark > before.high_watermark:
         end = now.high_watermark
         if leads:
             yield "commit", f"{who} commits all before {end}: a majority has it on disk."
         else:
             yield "commit", f"{who} learns that all before {end} is committed."
+
+
+def voters(who: int, before: State, now: State) -> str:
+    """Who votes from now on, by the log of `who`."""
+    if now.end < before.end:
+        return f"{who} takes a change back, as its log is cut: {_list(now.voters)} vote."
+    if now.voters == before.voters:
+        if now.targets is None:
+            return f"{who} knows of no further change: {_list(now.voters)} vote."
+        return f"{who} knows where this is to lead: the voters are to be {_list(now.targets)}."
+    came = [f"{one} votes" for one in now.voters if one not in before.voters]
+    left = [f"{one} votes no more" for one in before.voters if one not in now.voters]
+    says = "decides" if now.role == "leader" else "goes by its log, committed or not"
+    return f"{who} {says}: {' and '.join(came + left)}. The voters: {_list(now.voters)}."
+
+
+def _list(ids: Iterable[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def told(change: str, error: int) -> str:
+    """The administrator's answer."""
+    if error:
+        return f"The administrator is refused to {change}: {_ERRORS.get(error, str(error))}."
+    return f"The administrator hears that its wish to {change} is committed."
 
 
 def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
@@ -210,10 +269,11 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
     return f"{who} knows no leader of epoch {epoch}."
 
 
-def started(who: int, end: int, epoch: int) -> str:
+def started(who: int, start: int, end: int, epoch: int) -> str:
     if not end and not epoch:
         return f"{who} starts with an empty disk."
-    return f"{who} starts with what its disk holds: all before {end}, and epoch {epoch}."
+    behind = f" (before {start}: a snapshot)" if start else ""
+    return f"{who} starts with what its disk holds: all before {end}{behind}, and epoch {epoch}."
 
 
 # What is broken ----------------------------------------------------------------------------------

@@ -224,6 +224,7 @@ def reassign_midway(world: World) -> Iterator[Goal]:
     yield led_by_another(world, leader)
     world.start(leader)
     yield voters_are(world, 0, 4, 5)
+    world.workload.slow_down()
     absent = world.replicas[1]
     world.kill(absent)
     yield passing(2 * world.setting.raft.fetch_timeout_ms)
@@ -359,6 +360,7 @@ def removed_voter(world: World) -> Iterator[Goal]:
         world.network.isolate(gone)
     yield from remove(world, gone)
     expect_to_stay(world, leader)
+    world.workload.slow_down()
     yield passing(2 * world.setting.raft.fetch_timeout_ms)
     world.network.heal()
     yield all_reached(world, highest_mark(world) + 10)

@@ -444,6 +444,10 @@ class Log:
         self._names_changed = True
         self._unsynced += [segment.log.path for segment in self.segments[-1:]]
 
+    def epochs_are_new(self) -> None:
+        """They were read from the batches: the next flush writes them down."""
+        self._epochs_changed = True
+
     def flushed(self, job: FlushJob) -> int:
         """A job has ended; the recovery point. Raises when it has failed: never to be retried."""
         assert job is self._flushing, "jobs end in the order in which they were made"

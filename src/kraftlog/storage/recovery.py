@@ -16,6 +16,7 @@ from __future__ import annotations
 from kraftlog.errors import CorruptLogError, StorageError
 from kraftlog.logstate.epochs import NO_EPOCH, EpochCache
 from kraftlog.logstate.producers import NO_OFFSET
+from kraftlog.records.header import HEADER_SIZE, read_header
 from kraftlog.storage.checkpoints import EPOCHS, decode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import read_whole
@@ -76,7 +77,7 @@ class RecoveryReport(Value):
         if self.problem:
             parts.append(f"{self.cut_bytes} bytes cut off: {self.problem}")
         if self.rebuilt:
-            parts.append(f"indexes made anew of {', '.join(self.rebuilt)}")
+            parts.append(f"made anew: {', '.join(self.rebuilt)}")
         if self.removed:
             parts.append(f"removed {', '.join(self.removed)}")
         return "; ".join(parts)
@@ -145,6 +146,8 @@ class _Opener:
         first_scanned = self._first_to_scan(segments)
         trusted = segments[:first_scanned]
         yield from self._believe(trusted, segments[first_scanned:])
+        if not has_epochs or self._epochs_are_old(trusted):
+            yield from self._rebuild_epochs(trusted)
         log.segments = trusted
         log.end_offset = trusted[-1].end_offset if trusted else self._first_base(segments)
         if self.clean:
@@ -270,6 +273,34 @@ class _Opener:
             if not following or segment.end_offset != following[0].base_offset:
                 raise
             segment.size = size
+
+    def _epochs_are_old(self, trusted: list[Segment]) -> bool:
+        """Whether the last batch that is believed is of an epoch that the checkpoint lacks."""
+        if not self.clean or not trusted or not trusted[-1].size:
+            return False
+        segment, position = trusted[-1], 0
+        last = segment.offsets.last()
+        for place, _, _, _ in segment.walk(last[1] if last else 0):
+            position = place
+        head = self.disk.files.pread(segment.log.use(), HEADER_SIZE, position)
+        return read_header(head).leader_epoch > self.log.epochs.latest
+
+    def _rebuild_epochs(self, trusted: list[Segment]) -> Generator[int, None, None]:
+        """The checkpoint was lost, or left behind: a log without epochs would agree with any."""
+        log = self.log
+        log.epochs = EpochCache()
+        for segment in trusted:
+            scan = Scan(
+                segment.base_offset,
+                log.config.index_interval_bytes,
+                with_crc=False,
+                epochs=log.epochs,
+                last_epoch=log.epochs.latest,
+            )
+            yield from scan_file(self.disk, segment.log, segment.size, scan)
+        if log.epochs.epochs:
+            log.epochs_are_new()
+            self.report.rebuilt += (EPOCHS,)
 
     def _load_producers(self, end_offset: int) -> Generator[int, None, None]:
         """Snapshot and replay. A clean log without any snapshot never had a producer id."""

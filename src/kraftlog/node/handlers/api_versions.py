@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.api_table import SERVED, served_on
+from kraftlog.node.membership import SUPPORTED_FEATURES
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kraftlog.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.types import Now
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+
+ZERO_SINCE = 4
 
 
 def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
@@ -25,4 +33,22 @@ def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now)
     else:
         served, code = served_on(slot.connection.listener), ErrorCode.NONE
     keys = [ApiVersion(api_key=s.key, min_version=s.first, max_version=s.last) for s in served]
-    slot.answer(ApiVersionsResponse(error_code=code, api_keys=keys))
+    response = ApiVersionsResponse(error_code=code, api_keys=keys)
+    if request is not None:
+        _tell_features(node, slot, response)
+    slot.answer(response)
+
+
+def _tell_features(node: Node, slot: Slot, response: ApiVersionsResponse) -> None:
+    """What this node can do beside its APIs, and what the cluster has agreed on."""
+    response.supported_features = [
+        SupportedFeatureKey(name=name, min_version=low, max_version=high)
+        for name, (low, high) in SUPPORTED_FEATURES.items()
+        # Readers of version 3 take a lowest level of 0 for an error.
+        if low > 0 or slot.version >= ZERO_SINCE
+    ]
+    response.finalized_features_epoch = node.quorum.applied - 1
+    response.finalized_features = [
+        FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+        for name, level in sorted(node.image.features.items())
+    ]

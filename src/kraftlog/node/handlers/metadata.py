@@ -1,13 +1,13 @@
 """Metadata 0-13: brokers, topics and leaders, from the image.
 
 Null topics (in version 0: none) ask for all of them. Topics can be asked for by id from version 12
-on. Missing: creating topics that do not exist, authorized operations.
+on. A topic that is not there is made, if asker and settings allow it; the answer waits for it.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.values import NO_LEADER
+from kraftlog.metadata.image import NO_LEADER
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata import (
@@ -18,7 +18,10 @@ from kraftlog.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from kraftlog.metadata.image import Image, PartitionImage, TopicImage
+    from typing import Any
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.metadata.values import PartitionImage, TopicImage
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.types import Now
@@ -26,31 +29,89 @@ if TYPE_CHECKING:
 
 #: The first version in which a topic may be asked for by its id alone.
 BY_ID_SINCE = 12
+#: Versions in which making topics can't be declined.
+ALWAYS_CREATES_UNTIL = 3
+#: What may be done with a topic where nobody is kept from anything, as bits: read, write, create,
+#: delete, alter, describe, describe configs, alter configs.
+ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
+NOT_ASKED_FOR = -(2**31)
+INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
-def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def is_internal(topic: str) -> bool:
+    return topic in INTERNAL
+
+
+def offline_replicas(image: Image, partition: PartitionImage) -> list[int]:
+    """Those on brokers that are not there."""
+    brokers = image.brokers
+    return [
+        replica
+        for replica in partition.replicas
+        if replica not in brokers or brokers[replica].fenced
+    ]
+
+
+def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> None:
+    wanted = _to_create(node, slot, request)
+    if not wanted:
+        slot.answer(_answer(node, slot, request))
+        return
+    from kraftlog.node.creating import create_topics
+
+    def made(codes: dict[str, int], _: Now) -> None:
+        slot.answer(_answer(node, slot, request, codes))
+
+    create_topics(node, wanted, made, now)
+
+
+def _to_create(node: Node, slot: Slot, request: MetadataRequest) -> list[str]:
+    """Names that were asked for and may be made into topics."""
+    may = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
+    if not may or not request.topics or not node.config.settings.auto_create_topics_enable:
+        return []
+    names = [topic.name for topic in request.topics if topic.topic_id == NULL_UUID]
+    return [name for name in names if name and name not in node.image.topic_ids]
+
+
+def _answer(
+    node: Node, slot: Slot, request: MetadataRequest, codes: dict[str, int] | None = None
+) -> MetadataResponse:
     image = node.image
     asked = request.topics
+    operations = NOT_ASKED_FOR
+    if request.include_topic_authorized_operations:
+        operations = ALL_TOPIC_OPERATIONS
     if asked is None or (not asked and slot.version == 0):
-        topics = [_known(image, topic) for topic in image.topics.values()]
+        topics = [_known(image, topic, operations) for topic in image.topics.values()]
     else:
-        topics = [_asked_for(image, topic, slot.version) for topic in asked]
+        topics = [_asked_for(image, it, slot.version, operations, codes or {}) for it in asked]
     brokers = [
         MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
         for b in image.brokers.values()
+        if not b.fenced
     ]
-    slot.answer(
-        MetadataResponse(
-            brokers=brokers,
-            cluster_id=node.config.cluster_id,
-            # Clients send admin requests to the node named here: a live broker passes them on.
-            controller_id=node.config.node_id,
-            topics=topics,
-        )
+    response = MetadataResponse(
+        brokers=brokers,
+        cluster_id=node.config.cluster_id,
+        # Clients send admin requests to the node named here: a live broker passes them on.
+        controller_id=node.config.node_id,
+        topics=topics,
     )
+    if request.include_cluster_authorized_operations:
+        from kraftlog.node.handlers.describe_cluster import ALL_OPERATIONS
+
+        response.cluster_authorized_operations = ALL_OPERATIONS
+    return response
 
 
-def _asked_for(image: Image, asked: MetadataRequestTopic, version: int) -> MetadataResponseTopic:
+def _asked_for(
+    image: Image,
+    asked: MetadataRequestTopic,
+    version: int,
+    operations: int,
+    codes: dict[str, int],
+) -> MetadataResponseTopic:
     if version < BY_ID_SINCE and asked.name is None:
         # These versions can leave a name out, yet can neither ask by id nor answer without a name.
         return MetadataResponseTopic(
@@ -61,10 +122,11 @@ def _asked_for(image: Image, asked: MetadataRequestTopic, version: int) -> Metad
         topic = image.topics.get(asked.topic_id)
         code = ErrorCode.UNKNOWN_TOPIC_ID
     else:
-        topic = image.topic_named(asked.name or "")
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        name = asked.name or ""
+        topic = image.topic_named(name)
+        code = codes.get(name) or _why_not(name)
     if topic is not None:
-        return _known(image, topic)
+        return _known(image, topic, operations)
     return MetadataResponseTopic(
         error_code=code,
         name=asked.name if not by_id else None,
@@ -73,22 +135,33 @@ def _asked_for(image: Image, asked: MetadataRequestTopic, version: int) -> Metad
     )
 
 
-def _known(image: Image, topic: TopicImage) -> MetadataResponseTopic:
+def _why_not(name: str) -> int:
+    from kraftlog.controller.topics import invalid_name
+
+    if invalid_name(name) is not None:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _known(image: Image, topic: TopicImage, operations: int) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
-        partitions=[_partition(p) for p in image.partitions_of(topic)],
+        is_internal=is_internal(topic.name),
+        partitions=[_partition(image, p) for p in image.partitions_of(topic)],
+        topic_authorized_operations=operations,
     )
 
 
-def _partition(image: PartitionImage) -> MetadataResponsePartition:
-    offline = image.leader == NO_LEADER
+def _partition(image: Image, partition: PartitionImage) -> Any:
+    offline = partition.leader == NO_LEADER
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
-        partition_index=image.index,
-        leader_id=image.leader,
-        leader_epoch=image.leader_epoch,
-        replica_nodes=image.replicas,
-        isr_nodes=image.isr,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        offline_replicas=offline_replicas(image, partition),
     )

@@ -6,6 +6,7 @@ records, and come back out of the bytes that a follower receives.
 
 from __future__ import annotations
 
+from kraftlog.errors import CorruptBatchError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import Batch, LeaderChange
 from kraftlog.records.builder import BatchBuilder
@@ -15,8 +16,8 @@ from kraftlog.records.control import (
     build_control_batch,
     decode_control_key,
 )
-from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD
-from kraftlog.records.reader import read_records
+from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
+from kraftlog.records.reader import check_crc, read_records
 from kraftlog.records.walk import walk
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -37,20 +38,24 @@ VOTERS_VERSION = 0
 
 
 def summaries(data: Buffer) -> Iterator[Batch]:
-    """The batches in the answer to a fetch; a broken or unfinished end is left out."""
+    """The sound batches of an answer to a fetch, up to one that is broken or unfinished."""
     view = memoryview(data)
-    for position, fields in walk(view, may_end_in_batch=True):
-        base_offset, length, epoch, _, _, attributes, last_delta = fields[:7]
-        size = length + LENGTH_OVERHEAD
-        piece = view[position : position + size]
-        yield Batch(
-            base_offset=base_offset,
-            last_offset=base_offset + last_delta,
-            epoch=epoch,
-            size_bytes=size,
-            voters=voters_in(piece) if attributes & CONTROL_BIT else None,
-            payload=piece,
-        )
+    try:
+        for position, fields in walk(view, may_end_in_batch=True):
+            base_offset, length, epoch, _, _, attributes, last_delta = fields[:7]
+            size = length + LENGTH_OVERHEAD
+            piece = view[position : position + size]
+            check_crc(piece, BatchHeader(*fields))
+            yield Batch(
+                base_offset=base_offset,
+                last_offset=base_offset + last_delta,
+                epoch=epoch,
+                size_bytes=size,
+                voters=voters_in(piece) if attributes & CONTROL_BIT else None,
+                payload=piece,
+            )
+    except CorruptBatchError:
+        return  # whoever asked fetches on from where the sound ones end
 
 
 def records_batch(records: Sequence[tuple[Message, int]], timestamp_ms: int) -> bytearray:

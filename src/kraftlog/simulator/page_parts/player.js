@@ -152,9 +152,9 @@ function toggle(set, what) {
 
 const PRESETS = {
   everything: KINDS,
-  elections: ["pre-vote", "vote", "begin", "end", "role", "fault"],
-  replication: ["fetch", "log", "commit", "client", "fault"],
-  "the story": ["vote", "role", "fault"],
+  elections: ["pre-vote", "vote", "begin", "end", "role", "voters", "fault"],
+  replication: ["fetch", "snapshot", "log", "commit", "voters", "client", "fault"],
+  "the story": ["vote", "role", "voters", "fault"],
 };
 
 function setPreset(kinds) {

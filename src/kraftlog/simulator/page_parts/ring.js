@@ -53,14 +53,15 @@ function drawMessage(index, time, fadeMs, told) {
   return `${line}<circle ${at} class="message-dot" cx="${fixed(x)}" cy="${fixed(y)}" r="5.5" fill="${fill}" stroke="${colour}"/>`;
 }
 
-// What stands beside a replica: its role, its leader, its vote.
-function linesOf(id, state, newest) {
+// What stands beside a replica: its role, its leader, its vote, and whether that is to change.
+function linesOf(id, state, newest, targets) {
   const name = state.role !== "leader" ? state.role : state.epoch === newest ? "★ leader" : "old leader";
   const role = name + (state.paused ? ", paused" : "");
   if (state.role === "down") return [role];
   const lines = [role];
   if (state.role !== "leader") lines.push(state.leader < 0 ? "no leader" : `leader: ${state.leader}`);
-  if (isVoter(id)) {
+  if (targets && targets.includes(id) !== state.votes) lines.push(state.votes ? "is to leave" : "is to become a voter");
+  if (state.votes) {
     const vote = state.voted < 0 ? "no vote" : state.voted === id ? "voted for itself" : `voted for ${state.voted}`;
     lines.push(state.writing ? `${vote} (to disk …)` : vote);
   }
@@ -82,8 +83,9 @@ function drawNode(id, time, shown) {
   const state = stateAt(id, time), {x, y} = places[id];
   const newest = newestReign(time);
   const crown = state.role === "leader" ? `<circle class="crown${state.epoch === newest ? "" : " of-old"}" r="${RING.node + 5}"/>` : "";
-  const lines = linesOf(id, state, newest);
-  return `<g class="node${shown ? "" : " off"}" data-node="${id}" data-role="${state.role}" data-epoch="${state.epoch}" data-leader="${state.leader}" data-voted="${state.voted}" data-voter="${isVoter(id)}" transform="translate(${fixed(x)} ${fixed(y)})">` +
+  const targets = targetsAt(time);
+  const lines = linesOf(id, state, newest, targets);
+  return `<g class="node${shown ? "" : " off"}" data-node="${id}" data-role="${state.role}" data-epoch="${state.epoch}" data-leader="${state.leader}" data-voted="${state.voted}" data-voter="${state.votes}" data-target="${!!targets && targets.includes(id)}" transform="translate(${fixed(x)} ${fixed(y)})">` +
     `<title>${id}: ${lines.join(", ")}; epoch ${state.epoch}; log up to ${state.end}, ${state.mark} committed</title>${crown}` +
     `<circle class="body" r="${RING.node}" fill="var(--${state.role})"/>` +
     `<text class="id" y="4" text-anchor="middle">${id}</text><text class="epoch" y="17" text-anchor="middle">epoch ${state.epoch}</text>` +

@@ -2,16 +2,15 @@
 
 const run = JSON.parse(document.getElementById("run").textContent);
 const nodes = run.states.map((_, id) => id);
-const isVoter = (id) => id < run.voters;
 
 const EVENT = {at: 0, node: 1, kind: 2, text: 3, message: 4};
 const MESSAGE = {sent: 0, lands: 1, source: 2, target: 3, kind: 4, isAnswer: 5, fate: 6};
 const FAULT = {begin: 0, end: 1, what: 2, nodes: 3};
 
 const ROLES = ["leader", "follower", "candidate", "prospective", "voted", "unattached", "resigned", "observer", "down"];
-const MESSAGE_KINDS = ["pre-vote", "vote", "begin", "end", "fetch"];
-const KINDS = [...MESSAGE_KINDS, "role", "log", "commit", "client", "fault"];
-const KIND_COLOURS = {role: "--leader", log: "--soft", commit: "--ink", client: "--observer", fault: "--bad"};
+const MESSAGE_KINDS = ["pre-vote", "vote", "begin", "end", "fetch", "snapshot"];
+const KINDS = [...MESSAGE_KINDS, "role", "log", "commit", "voters", "client", "fault"];
+const KIND_COLOURS = {role: "--leader", log: "--soft", commit: "--ink", voters: "--voters", client: "--observer", fault: "--bad"};
 const kindColour = (kind) => `var(${KIND_COLOURS[kind] || "--" + kind})`;
 
 // The rule behind what is seen.
@@ -21,9 +20,11 @@ const RULES = {
   begin: "A new leader tells every voter, until each has noticed. Observers find out by fetching.",
   end: "A leader that leaves names its successors, so that nobody has to wait for a timeout.",
   fetch: "To fetch from an offset says: all before it is on disk here. Who knows no leader asks any voter.",
+  snapshot: "What a snapshot holds is no longer in the log. Who lacks it gets the snapshot, piece by piece.",
   role: "Who learns of a newer epoch adopts it at once, whatever it was.",
   log: "Only the leader appends; the others copy. Where logs part, the leader’s is right.",
   commit: "Committed is what a majority of the voters has on disk. It can’t be lost any more.",
+  voters: "Voters come and go one at a time. A change is in force where it is in the log, and goes if it is cut off.",
   client: "A client is told “safe” only after the commit. Without an answer it can’t know.",
   fault: "Faults may delay the quorum. They must not make it forget or contradict itself.",
 };
@@ -40,14 +41,21 @@ function lastAt(list, time) {
 
 function stateAt(id, time) {
   const states = run.states[id];
-  const [, role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs] =
+  const [, role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start] =
     states[Math.max(lastAt(states, time), 0)];
-  return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs};
+  return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start};
 }
 
 // The newest epoch that anybody leads: a leader of an older one does not know yet that it is over.
 function newestReign(time) {
   return Math.max(-1, ...nodes.map((id) => stateAt(id, time)).filter((s) => s.role === "leader").map((s) => s.epoch));
+}
+
+// Where a reassignment leads to, as the newest leader knows it; null if there is none.
+function targetsAt(time) {
+  const newest = newestReign(time);
+  const leader = nodes.map((id) => stateAt(id, time)).find((s) => s.role === "leader" && s.epoch === newest);
+  return leader ? leader.targets : null;
 }
 
 function cutsAt(time) {

@@ -1,0 +1,179 @@
+"""What decisions about the cluster cost on one core: `python -m bench controller`."""
+
+from __future__ import annotations
+
+import tracemalloc
+from random import Random
+from time import perf_counter
+
+from kraftlog.controller.activation import bootstrap_records
+from kraftlog.controller.context import ControllerConfig
+from kraftlog.controller.controller import Controller
+from kraftlog.controller.placement import place
+from kraftlog.metadata.image import Image
+from kraftlog.metadata.values import PartitionImage
+from kraftlog.metadata.versions import record_version
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.record_frames import decode_metadata, encode_metadata
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from kraftlog.wire.schema import Message
+
+BROKERS = 30
+PARTITIONS = 100_000
+IN_TOPIC = 5_000
+FACTOR = 3
+RUNS = 5
+
+
+class Cluster:
+    """A controller and the image that brokers answer from; commits follow at once."""
+
+    def __init__(self) -> None:
+        self.committed = Image()
+        self.offset = 0
+        self.ids = iter(range(1, 1 << 30))
+        self.controller = Controller(
+            ControllerConfig(node_id=1, cluster_id="c"),
+            chance=Random(0),
+            new_id=lambda: (1 << 120 | next(self.ids)).to_bytes(16, "big"),
+            static={},
+        )
+        decision = self.controller.activate(bootstrap_records({"metadata.version": 30}), NOW)
+        self.append(decision.records)
+
+    def ask(self, api: int, request: Message) -> Any:
+        decision = self.controller.decide(api, request, NOW, self.offset)
+        self.append(decision.records)
+        return decision
+
+    def append(self, records: Any) -> None:
+        self.offset += len(records)
+        self.controller.proposed(records, self.offset - 1)
+        self.controller.committed(records, self.offset - 1)
+        for record in records:
+            self.committed.replay(record)
+
+    def heartbeat(self, broker: int, *, fence: bool = False) -> BrokerHeartbeatRequest:
+        return BrokerHeartbeatRequest(
+            broker_id=broker,
+            broker_epoch=self.controller.state.brokers[broker].epoch,
+            current_metadata_offset=self.offset,
+            want_fence=fence,
+            want_shut_down=False,
+        )
+
+
+NOW = Now(0, 0)
+
+
+def registration(broker: int) -> BrokerRegistrationRequest:
+    one = broker.to_bytes(2, "big") * 8
+    return BrokerRegistrationRequest(
+        broker_id=broker,
+        cluster_id="c",
+        incarnation_id=one,
+        listeners=[Listener(name="P", host="h", port=1, security_protocol=0)],
+        features=[
+            Feature(name="metadata.version", min_supported_version=30, max_supported_version=30)
+        ],
+        rack=f"rack {broker % 3}",
+        log_dirs=[one],
+    )
+
+
+def best(run: Callable[[], object]) -> float:
+    found = float("inf")
+    for _ in range(RUNS):
+        start = perf_counter()
+        run()
+        found = min(found, perf_counter() - start)
+    return found
+
+
+def create(name: str, partitions: int) -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name=name, num_partitions=partitions, replication_factor=FACTOR, assignments=(), configs=()
+    )
+    return CreateTopicsRequest(topics=[topic])
+
+
+def cases() -> Iterator[tuple[str, float, str]]:
+    """(what, figure, unit) of each measurement."""
+    cluster = Cluster()
+    for broker in range(1, BROKERS + 1):
+        cluster.ask(ApiKey.BROKER_REGISTRATION, registration(broker))
+        cluster.ask(ApiKey.BROKER_HEARTBEAT, cluster.heartbeat(broker))
+    for number in range(PARTITIONS // IN_TOPIC):
+        cluster.ask(ApiKey.CREATE_TOPICS, create(f"t{number}", IN_TOPIC))
+    state = cluster.controller.state
+    what = f"with {PARTITIONS:,} partitions of {FACTOR} replicas on {BROKERS} brokers"
+    one = create("one", 1)
+    took = best(lambda: cluster.controller.decide(ApiKey.CREATE_TOPICS, one, NOW, 0))
+    yield f"decide a topic of one partition, {what}", 1e6 * took, "µs"
+    beat = cluster.heartbeat(1)
+    took = best(lambda: cluster.controller.decide(ApiKey.BROKER_HEARTBEAT, beat, NOW, 0))
+    yield f"decide a heartbeat that changes nothing, {what}", 1e6 * took, "µs"
+    brokers = list(state.brokers.values())
+    took = best(lambda: place(brokers, IN_TOPIC, FACTOR, Random(0)))
+    yield f"place {IN_TOPIC:,} partitions", 1e3 * took, "ms"
+    yield from _fencing(cluster)
+    yield from _snapshots(cluster)
+
+
+def _fencing(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
+    """10,000 replicas on a broker, of which it leads a third; then all of its leaderships."""
+    state = cluster.controller.state
+    request = cluster.heartbeat(1, fence=True)
+    took = best(lambda: cluster.controller.decide(ApiKey.BROKER_HEARTBEAT, request, NOW, 0))
+    decision = cluster.controller.decide(ApiKey.BROKER_HEARTBEAT, request, NOW, 0)
+    led = len(state.index.led_by[1])
+    held = len(decision.records) - 1
+    yield f"decide to fence a broker with {held:,} replicas, {led:,} leaderships", 1e3 * took, "ms"
+    start = perf_counter()
+    cluster.controller.proposed(decision.records, cluster.offset + held)
+    yield "propose it (speculative image, index, log of undoings)", _ms(start), "ms"
+    start = perf_counter()
+    cluster.controller.resign()
+    yield "take it back when leadership is lost", _ms(start), "ms"
+    cluster.controller.activate((), NOW)
+    start = perf_counter()
+    for record in decision.records:
+        cluster.committed.replay(record)
+    yield "replay it on a broker", _ms(start), "ms"
+
+
+def _snapshots(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
+    start = perf_counter()
+    records = cluster.committed.records()
+    next(records)
+    yield f"begin a snapshot of {PARTITIONS:,} partitions (copies the maps)", _ms(start), "ms"
+    start = perf_counter()
+    raw = [encode_metadata(record, record_version(record)) for record in records]
+    yield "write it, per record", 1e6 * (perf_counter() - start) / len(raw), "µs"
+    start = perf_counter()
+    decoded = [decode_metadata(each)[0] for each in raw]
+    yield "read it, per record", 1e6 * (perf_counter() - start) / len(raw), "µs"
+    tracemalloc.start()
+    image = Image()
+    start = perf_counter()
+    for record in decoded:
+        image.replay(record)
+    took = perf_counter() - start
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    yield "replay it, per record (while memory is traced)", 1e6 * took / len(raw), "µs"
+    yield "memory of an image, per partition", kept / PARTITIONS, "bytes"
+    assert sum(isinstance(p, PartitionImage) for p in image.partitions.values()) == PARTITIONS
+
+
+def _ms(start: float) -> float:
+    return 1e3 * (perf_counter() - start)

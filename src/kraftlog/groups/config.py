@@ -1,0 +1,26 @@
+"""`GroupConfig`: the limits and times of a coordinator, by the names of Kafka's settings."""
+
+from __future__ import annotations
+
+from kraftlog.value import Value
+
+
+class GroupConfig(Value):
+    """Kafka's defaults, but for the initial delay, which makes every first join slow."""
+
+    #: group.min.session.timeout.ms, group.max.session.timeout.ms
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    #: group.initial.rebalance.delay.ms; Kafka's own default is 3000.
+    initial_rebalance_delay_ms: int = 0
+    #: group.max.size
+    max_size: int = 2**31 - 1
+    #: How long a new member may wait for a generation to complete; Kafka has no setting for it.
+    new_member_join_timeout_ms: int = 300_000
+    #: offset.metadata.max.bytes
+    offset_metadata_max_bytes: int = 4_096
+    #: offsets.retention.minutes, in milliseconds, and offsets.retention.check.interval.ms
+    offsets_retention_ms: int = 7 * 24 * 60 * 60_000
+    offsets_retention_check_interval_ms: int = 600_000
+    #: offsets.commit.timeout.ms: how long a request waits for its records to be committed.
+    offsets_commit_timeout_ms: int = 5_000

@@ -1,0 +1,287 @@
+"""`Group`: the members of one group, its generation, its leader, its state.
+
+What is here lives in memory only and is made anew from the group's record when a partition is
+loaded: joining and syncing end in a record once everybody has an assignment. Methods keep the
+counts and maps in step with each other; when something is to happen, and what clients are told,
+is said in `rebalance`, `joining`, `members`.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.groups.member import Member, names
+from kraftlog.groups.states import MAY_FOLLOW, State
+from kraftlog.groups.timers import Timer
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import decode_request
+from kraftlog.wire.messages.consumer_protocol import ConsumerProtocolSubscription
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.groups.member import Protocols
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.group_records import GroupMetadataValue
+
+#: The protocol type of those whose metadata we can read.
+CONSUMER = "consumer"
+
+
+class Group:
+    """Whoever changes the state goes by `enter`; `MAY_FOLLOW` says what is legal."""
+
+    __slots__ = (
+        "awaiting",
+        "generation",
+        "group_id",
+        "initial_remaining_ms",
+        "join_timer",
+        "leader",
+        "member_added",
+        "members",
+        "pending_joins",
+        "pending_syncs",
+        "previous_state",
+        "protocol",
+        "protocol_type",
+        "state",
+        "state_since",
+        "static",
+        "subscribed",
+        "support",
+        "sync_timer",
+    )
+
+    def __init__(self, group_id: str, now: Now | None = None) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.previous_state = State.DEAD
+        #: Since when it is in its state, as wall time; -1: not known, from a record that old.
+        self.state_since = now.wall_ms if now is not None else -1
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        #: Instance id -> member id.
+        self.static: dict[str, str] = {}
+        #: Those who were given an id and asked to join with it, and until when they may.
+        self.pending_joins: dict[str, Timer] = {}
+        #: Those whose SyncGroup is missing. A dict, as its order is the same in every run.
+        self.pending_syncs: dict[str, None] = {}
+        #: How many members wait for JoinGroup, and by how many each protocol is supported.
+        self.awaiting = 0
+        self.support: dict[str, int] = {}
+        #: The topics that its consumers read; None: can't be said.
+        self.subscribed: frozenset[str] | None = None
+        #: Not None while the first members of an empty group are waited for: what is left of it.
+        self.initial_remaining_ms: int | None = None
+        self.member_added = False
+        self.join_timer: Timer = Timer(_nothing)
+        self.sync_timer: Timer = Timer(_nothing)
+
+    # State ---------------------------------------------------------------------------------------
+
+    def enter(self, state: str, now: Now) -> None:
+        assert self.state in MAY_FOLLOW[state], f"{self.group_id}: {self.state} -> {state}"
+        self.previous_state = self.state
+        self.state = state
+        if State.DEAD not in {self.previous_state, state}:
+            # An end that fails has changed nothing: the group is empty for as long as it was.
+            self.state_since = now.wall_ms
+
+    @property
+    def can_rebalance(self) -> bool:
+        return self.state in MAY_FOLLOW[State.PREPARING]
+
+    def next_generation(self, now: Now) -> None:
+        """All who are here have joined: a protocol is chosen, assignments are waited for."""
+        self.generation += 1
+        self.protocol = self.select_protocol() if self.members else None
+        self.subscribed = self.subscriptions()
+        self.enter(State.COMPLETING if self.members else State.EMPTY, now)
+        self.pending_syncs.clear()
+
+    # Members -------------------------------------------------------------------------------------
+
+    def add(self, member: Member, protocol_type: str | None, slot: Any = None) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        if member.instance_id is not None:
+            assert member.instance_id not in self.static
+            self.static[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        self._count(member.protocols, 1)
+        self.pending_joins.pop(member.member_id, None)
+        if slot is not None:
+            self.wait(member, slot)
+
+    def remove(self, member_id: str) -> Member | None:
+        """Take a member out that waits for nothing; the oldest one leads if it was the leader."""
+        member = self.members.pop(member_id, None)
+        if member is not None:
+            assert member.joining is None
+            self._count(member.protocols, -1)
+            if member.instance_id is not None:
+                del self.static[member.instance_id]
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_joins.pop(member_id, None)
+        self.pending_syncs.pop(member_id, None)
+        return member
+
+    def rename(self, member: Member, member_id: str) -> None:
+        """A static member goes on under another id, at the place of the old one."""
+        assert member.instance_id is not None
+        old = member.member_id
+        self.members = {
+            (member_id if known == old else known): each for known, each in self.members.items()
+        }
+        member.member_id = member_id
+        self.static[member.instance_id] = member_id
+        if self.leader == old:
+            self.leader = member_id
+        if old in self.pending_syncs:
+            del self.pending_syncs[old]
+            self.pending_syncs[member_id] = None
+
+    def update(
+        self, member: Member, protocols: Protocols, rebalance_ms: int, session_ms: int
+    ) -> None:
+        self._count(member.protocols, -1)
+        member.protocols = protocols
+        self._count(protocols, 1)
+        member.rebalance_timeout_ms = rebalance_ms
+        member.session_timeout_ms = session_ms
+
+    def wait(self, member: Member, slot: Any) -> Any:
+        """Its JoinGroup waits. Gives the slot of an earlier one, which waits no longer."""
+        earlier, member.joining = member.joining, slot
+        self.awaiting += earlier is None
+        return earlier
+
+    def take_joining(self, member: Member) -> Any:
+        """The slot of its JoinGroup, which is about to be answered; None: it has none."""
+        slot, member.joining = member.joining, None
+        self.awaiting -= slot is not None
+        return slot
+
+    def _count(self, protocols: Protocols, by: int) -> None:
+        for name, _ in protocols:
+            left = self.support.get(name, 0) + by
+            if left:
+                self.support[name] = left
+            else:
+                del self.support[name]
+
+    # Questions -----------------------------------------------------------------------------------
+
+    @property
+    def all_joined(self) -> bool:
+        return len(self.members) == self.awaiting and not self.pending_joins
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as the slowest member asks for."""
+        return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether a member that offers these fits in: one of them is supported by all."""
+        if self.state == State.EMPTY:
+            return bool(protocol_type and protocols)
+        everyone = len(self.members)
+        return protocol_type == self.protocol_type and any(
+            self.support.get(name, 0) == everyone for name in names(protocols)
+        )
+
+    def select_protocol(self) -> str:
+        """Of the protocols that all support, the one that most like best."""
+        everyone = len(self.members)
+        candidates = {name for name, count in self.support.items() if count == everyone}
+        votes: dict[str, int] = {}
+        for member in self.members.values():
+            vote = member.vote(candidates)
+            votes[vote] = votes.get(vote, 0) + 1
+        return max(votes, key=votes.__getitem__)
+
+    def elect_leader(self) -> bool:
+        """Whether there is a leader who has joined: the old one, else the first who has."""
+        if self.leader is None:
+            return False
+        leader = self.members.get(self.leader)
+        if leader is not None and leader.joining is not None:
+            return True
+        for member in self.members.values():
+            if member.joining is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    def stranger(self, member_id: str, instance_id: str | None) -> int:
+        """The code for one who is no member, or not any longer; NONE for a member."""
+        if instance_id is not None:
+            known = self.static.get(instance_id)
+            if known is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if known != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def reads(self, topic: str) -> bool:
+        """Whether its members read the topic; of consumers whom we can't read, we assume it."""
+        if self.subscribed is None:
+            return self.protocol_type == CONSUMER
+        return topic in self.subscribed
+
+    def subscriptions(self) -> frozenset[str] | None:
+        """The topics that the members ask for, where their metadata can be read."""
+        if self.protocol_type != CONSUMER:
+            return None
+        topics: set[str] = set()
+        # Most members say the same: each thing said is read once.
+        said = {member.metadata(self.protocol) for member in self.members.values()}
+        try:
+            for metadata in said:
+                topics.update(_topics_of(metadata))
+        except ProtocolError:
+            return None
+        return frozenset(topics)
+
+
+def group_of(group_id: str, value: GroupMetadataValue) -> Group:
+    """The group that a record tells of: stable with its members, or empty."""
+    group = Group(group_id)
+    group.state = State.STABLE if value.members else State.EMPTY
+    group.state_since = value.current_state_timestamp
+    group.generation = value.generation
+    group.protocol_type = value.protocol_type or None
+    group.protocol = (value.protocol or "") if value.members else value.protocol
+    group.leader = value.leader
+    for said in value.members:
+        rebalance_ms = said.rebalance_timeout
+        member = Member(
+            said.member_id,
+            said.group_instance_id,
+            said.client_id,
+            said.client_host,
+            said.session_timeout if rebalance_ms == -1 else rebalance_ms,
+            said.session_timeout,
+            ((group.protocol or "", said.subscription),),
+            said.assignment,
+        )
+        group.add(member, group.protocol_type)
+    group.subscribed = group.subscriptions()
+    return group
+
+
+def _topics_of(metadata: bytes) -> tuple[str, ...]:
+    """The topics of a subscription: every version begins with what version 0 has."""
+    if len(metadata) < 2:
+        raise ProtocolError("a subscription has a version")
+    return tuple(decode_request(ConsumerProtocolSubscription, 0, metadata, 2).topics)
+
+
+def _nothing(now: Now) -> None:
+    """What a timer does that nobody has given a meaning."""

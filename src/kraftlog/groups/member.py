@@ -1,0 +1,94 @@
+"""`Member`: one client in a group, as it joined."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.groups.timers import Timer
+    from kraftlog.wire.messages.join_group import JoinGroupRequest
+
+#: What a member supports, in its order of preference: (name, its metadata for it).
+Protocols = tuple[tuple[str, bytes], ...]
+
+
+class Member:
+    """Changed by its group only, which counts who waits and what all support."""
+
+    __slots__ = (
+        "assignment",
+        "client_host",
+        "client_id",
+        "instance_id",
+        "is_new",
+        "joining",
+        "member_id",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session",
+        "session_timeout_ms",
+        "syncing",
+    )
+
+    def __init__(
+        self,
+        member_id: str,
+        instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.instance_id = instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocols = protocols
+        self.assignment = assignment
+        #: The slots of the requests that wait: JoinGroup for the generation to be complete,
+        #: SyncGroup for the assignment.
+        self.joining: Any = None
+        self.syncing: Any = None
+        #: Was never given a generation: it may not know its id yet, so it sends no heartbeats.
+        self.is_new = False
+        self.session: Timer | None = None
+
+    def metadata(self, protocol: str | None) -> bytes:
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        raise AssertionError(f"member {self.member_id} does not support {protocol}")
+
+    def vote(self, candidates: set[str]) -> str:
+        """The protocol it likes best among those that all support."""
+        return next(name for name, _ in self.protocols if name in candidates)
+
+    @property
+    def excused(self) -> bool:
+        """Whether it need not send heartbeats, as it waits for us."""
+        return not self.is_new and (self.joining is not None or self.syncing is not None)
+
+
+def protocols_of(request: JoinGroupRequest) -> Protocols:
+    """What a request offers; of one that is named twice the first counts."""
+    named: dict[str, bytes] = {}
+    for protocol in request.protocols:
+        named.setdefault(protocol.name, protocol.metadata)
+    return tuple(named.items())
+
+
+def rebalance_timeout_of(request: JoinGroupRequest) -> int:
+    """Version 0 has none: there the session timeout stands for it."""
+    given = request.rebalance_timeout_ms
+    return request.session_timeout_ms if given == -1 else given
+
+
+def names(protocols: Protocols) -> Sequence[str]:
+    return [name for name, _ in protocols]

@@ -1,0 +1,195 @@
+"""SyncGroup, Heartbeat, LeaveGroup: what members of a generation ask for."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups import rebalance
+from kraftlog.groups.records import group_record
+from kraftlog.groups.states import State
+from kraftlog.groups.writes import coordinator_error
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.heartbeat import HeartbeatResponse
+from kraftlog.wire.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
+from kraftlog.wire.messages.sync_group import SyncGroupResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from kraftlog.groups.group import Group
+    from kraftlog.groups.member import Member
+    from kraftlog.groups.messages import Asker
+    from kraftlog.groups.shard import GroupShard
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.heartbeat import HeartbeatRequest
+    from kraftlog.wire.messages.leave_group import LeaveGroupRequest
+    from kraftlog.wire.messages.sync_group import SyncGroupRequest
+
+#: From this version on several members may leave by one request.
+SEVERAL_SINCE = 3
+
+# SyncGroup ------------------------------------------------------------------------------------
+
+
+def sync(shard: GroupShard, slot: Any, request: SyncGroupRequest, now: Now) -> None:
+    group = shard.groups.get(request.group_id)
+    code = _sync_refused(group, request)
+    if code or group is None:
+        shard.answer(slot, no_assignment(code))
+        return
+    member = group.members[request.member_id]
+    group.pending_syncs.pop(member.member_id, None)
+    if not group.pending_syncs:
+        shard.timers.cancel(group.sync_timer)
+    if group.state == State.STABLE:
+        shard.answer(slot, _assignment(group, member))
+        return
+    shard.answer(take_syncing(member), no_assignment(ErrorCode.REBALANCE_IN_PROGRESS))
+    member.syncing = slot
+    if group.leader == member.member_id:
+        _assign(
+            shard, group, {each.member_id: each.assignment for each in request.assignments}, now
+        )
+
+
+def no_assignment(code: int) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code, assignment=b"")
+
+
+def take_syncing(member: Member) -> Any:
+    """The slot of its SyncGroup, which is about to be answered; None: it has none."""
+    slot, member.syncing = member.syncing, None
+    return slot
+
+
+def give_nothing(shard: GroupShard, group: Group, code: int, now: Now) -> None:
+    """Who waits for an assignment is told the code instead."""
+    for member in group.members.values():
+        member.assignment = b""
+        if member.syncing is not None:
+            shard.answer(take_syncing(member), no_assignment(code))
+            shard.watch(group, member, member.session_timeout_ms, now)
+
+
+def _sync_refused(group: Group | None, request: SyncGroupRequest) -> int:
+    if group is None or group.state == State.EMPTY:
+        return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+    if group.state == State.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    code = group.stranger(request.member_id, request.group_instance_id)
+    if code:
+        return code
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if _differ(request.protocol_type, group.protocol_type) or _differ(
+        request.protocol_name, group.protocol
+    ):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state == State.PREPARING:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _differ(asked: str | None, known: str | None) -> bool:
+    return asked is not None and known is not None and asked != known
+
+
+def _assign(shard: GroupShard, group: Group, assignments: Mapping[str, bytes], now: Now) -> None:
+    """The leader has spoken: once it is in the log, all are told."""
+    generation = group.generation
+
+    def told(code: int, later: Now) -> None:
+        if group.state != State.COMPLETING or group.generation != generation:
+            return  # somebody came or went while it was written
+        if code:
+            give_nothing(shard, group, coordinator_error(code), later)
+            rebalance.prepare_or_complete(shard, group, later)
+            return
+        group.enter(State.STABLE, later)
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.syncing is not None:
+                shard.answer(take_syncing(member), _assignment(group, member))
+                shard.watch(group, member, member.session_timeout_ms, later)
+
+    shard.writes.submit([group_record(group, assignments)], now, told)
+
+
+def _assignment(group: Group, member: Member) -> SyncGroupResponse:
+    return SyncGroupResponse(
+        error_code=ErrorCode.NONE,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol,
+        assignment=member.assignment,
+    )
+
+
+# Heartbeat ------------------------------------------------------------------------------------
+
+
+def heartbeat(shard: GroupShard, slot: Any, request: HeartbeatRequest, now: Now) -> None:
+    group = shard.groups.get(request.group_id)
+    if group is None:
+        code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+    elif group.state == State.DEAD:
+        code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    else:
+        code = group.stranger(request.member_id, request.group_instance_id)
+        if not code and request.generation_id != group.generation:
+            code = ErrorCode.ILLEGAL_GENERATION
+        if not code:
+            member = group.members[request.member_id]
+            shard.watch(group, member, member.session_timeout_ms, now)
+            if group.state == State.PREPARING:
+                code = ErrorCode.REBALANCE_IN_PROGRESS
+    shard.answer(slot, HeartbeatResponse(error_code=code))
+
+
+# LeaveGroup -----------------------------------------------------------------------------------
+
+
+def leave(shard: GroupShard, slot: Any, asker: Asker, request: LeaveGroupRequest, now: Now) -> None:
+    several = asker.version >= SEVERAL_SINCE
+    leaving = request.members if several else (MemberIdentity(member_id=request.member_id),)
+    group = shard.groups.get(request.group_id)
+    if not request.group_id:
+        shard.answer(slot, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        return
+    if group is not None and group.state == State.DEAD:
+        shard.answer(slot, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return
+    told = [
+        MemberResponse(
+            member_id=each.member_id,
+            group_instance_id=each.group_instance_id,
+            error_code=_leave_one(shard, group, each),
+        )
+        for each in leaving
+    ]
+    shard.answer(slot, _left(told, several))
+    if group is not None and any(not each.error_code for each in told):
+        rebalance.members_left(shard, group, now)
+
+
+def _left(told: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
+    """Old versions tell of their one member at the top."""
+    if several:
+        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(told))
+    return LeaveGroupResponse(error_code=told[0].error_code)
+
+
+def _leave_one(shard: GroupShard, group: Group | None, leaving: MemberIdentity) -> int:
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    member_id: str | None = leaving.member_id
+    if not member_id:
+        # An administrator names an instance without knowing its member id.
+        member_id = group.static.get(leaving.group_instance_id or "")
+        if member_id is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+    elif member_id not in group.pending_joins:
+        code = group.stranger(member_id, leaving.group_instance_id)
+        if code:
+            return code
+    shard.dismiss(group, member_id)
+    return ErrorCode.NONE

@@ -1,0 +1,321 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete: how far a group has read.
+
+What is committed is seen once it is in the log. Who asks for stable offsets waits for what is
+under way, and is told where a transaction has not ended.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.group import CONSUMER
+from kraftlog.groups.records import no_offset_record, offset_record
+from kraftlog.groups.states import State
+from kraftlog.groups.writes import coordinator_error
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kraftlog.wire.messages.offset_delete import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from kraftlog.wire.messages.offset_fetch import (
+    OffsetFetchRequestTopics,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.groups.durable import CommittedOffset
+    from kraftlog.groups.group import Group
+    from kraftlog.groups.messages import Asker
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.groups.shard import GroupShard
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages.offset_commit import (
+        OffsetCommitRequest,
+        OffsetCommitRequestPartition,
+    )
+    from kraftlog.wire.messages.offset_delete import OffsetDeleteRequest
+    from kraftlog.wire.messages.offset_fetch import OffsetFetchRequestGroup
+
+NO_OFFSET = -1
+#: Earlier versions are told of a group that is not there as of a generation that is over.
+GROUP_NOT_FOUND_SINCE = 9
+
+# OffsetCommit ---------------------------------------------------------------------------------
+
+
+def commit(
+    shard: GroupShard, slot: Any, asker: Asker, request: OffsetCommitRequest, now: Now
+) -> None:
+    group = shard.groups.get(request.group_id)
+    code = _commit_refused(group, asker, request)
+    if code:
+        shard.answer(slot, commit_response(request, lambda _: code))
+        return
+    if group is not None and group.state in {State.STABLE, State.PREPARING}:
+        member = group.members[request.member_id]
+        shard.watch(group, member, member.session_timeout_ms, now)
+    fits = _fits(shard.config.offset_metadata_max_bytes)
+    records = _commit_records(request, fits, now)
+    if not records:
+        shard.answer(slot, commit_response(request, fits))
+        return
+    # An offset alone makes a group, of somebody who shares out partitions without us.
+    changed = group or shard.new_group(request.group_id, now)
+
+    def told(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+        failed = coordinator_error(code)
+        each = (lambda _: failed) if failed else fits
+        shard.answer(slot, commit_response(request, each))
+
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+        shard.drop_if_nothing(changed)
+
+    shard.writes.submit(records, now, told, undo)
+
+
+def commit_response(
+    request: OffsetCommitRequest, code: Callable[[OffsetCommitRequestPartition], int]
+) -> OffsetCommitResponse:
+    """Every partition with its code."""
+    return OffsetCommitResponse(
+        topics=[
+            OffsetCommitResponseTopic(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    OffsetCommitResponsePartition(
+                        partition_index=part.partition_index, error_code=code(part)
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _commit_refused(group: Group | None, asker: Asker, request: OffsetCommitRequest) -> int:
+    generation = request.generation_id_or_member_epoch
+    if group is None:
+        if generation < 0:
+            return ErrorCode.NONE
+        if asker.version >= GROUP_NOT_FOUND_SINCE:
+            return ErrorCode.GROUP_ID_NOT_FOUND
+        return ErrorCode.ILLEGAL_GENERATION
+    code = commit_refused(
+        group, request.member_id, request.group_instance_id, generation, is_transactional=False
+    )
+    if not code and group.state == State.COMPLETING:
+        # It knows of the new generation already, and may commit once it has its assignment.
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return code
+
+
+def commit_refused(
+    group: Group, member_id: str, instance_id: str | None, generation: int, is_transactional: bool
+) -> int:
+    """Why somebody may not commit for a group, or NONE."""
+    if group.state == State.DEAD:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if generation < 0 and group.state == State.EMPTY:
+        return ErrorCode.NONE
+    if generation >= 0 or member_id or instance_id is not None:
+        code = group.stranger(member_id, instance_id)
+        if not code and generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return code
+    # Transactions of old clients say nothing of who they are.
+    return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def _fits(max_size: int) -> Callable[[OffsetCommitRequestPartition], int]:
+    """Whether a commit's metadata is short enough, as Java counts: in units of UTF-16."""
+
+    def code(part: OffsetCommitRequestPartition) -> int:
+        metadata = part.committed_metadata or ""
+        too_large = (
+            2 * len(metadata) > max_size and len(metadata.encode("utf-16-le")) // 2 > max_size
+        )
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE if too_large else ErrorCode.NONE
+
+    return code
+
+
+def _commit_records(
+    request: OffsetCommitRequest, fits: Callable[[OffsetCommitRequestPartition], int], now: Now
+) -> list[GroupRecord]:
+    retention_ms = request.retention_time_ms
+    expires = -1 if retention_ms == -1 else now.wall_ms + retention_ms
+    return [
+        offset_record(request.group_id, topic.name, topic.topic_id, part, now.wall_ms, expires)
+        for topic in request.topics
+        for part in topic.partitions
+        if not fits(part)
+    ]
+
+
+# OffsetFetch ----------------------------------------------------------------------------------
+
+
+def fetch(
+    shard: GroupShard, slot: Any, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> None:
+    if not require_stable or asked.group_id not in shard.writes.offsets:
+        shard.answer(slot, _fetched(shard, asked, require_stable))
+        return
+
+    def told(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
+        if code:
+            # The only code by which every client looks for the coordinator anew.
+            shard.answer(slot, fetch_refused(asked.group_id, ErrorCode.NOT_COORDINATOR))
+        else:
+            shard.answer(slot, _fetched(shard, asked, require_stable))
+
+    shard.writes.after_all(told)
+
+
+def fetch_refused(group_id: str, code: int) -> OffsetFetchResponseGroup:
+    return OffsetFetchResponseGroup(group_id=group_id, error_code=code)
+
+
+def _fetched(
+    shard: GroupShard, asked: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup:
+    """No topics asked for (None) is all of them."""
+    group_id = asked.group_id
+    topics = asked.topics
+    if topics is None:
+        known = shard.durable.offsets.by_group.get(group_id, {})
+        topics = [
+            OffsetFetchRequestTopics(name=name, partition_indexes=tuple(partitions))
+            for name, partitions in known.items()
+        ]
+    return OffsetFetchResponseGroup(
+        group_id=group_id,
+        topics=[
+            OffsetFetchResponseTopics(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=[
+                    _position(shard, group_id, topic, index, require_stable)
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in topics
+        ],
+    )
+
+
+def _position(
+    shard: GroupShard,
+    group_id: str,
+    topic: OffsetFetchRequestTopics,
+    index: int,
+    require_stable: bool,
+) -> OffsetFetchResponsePartitions:
+    committed = shard.durable.offsets.get(group_id, topic.name, index)
+    code = ErrorCode.NONE
+    if require_stable and shard.durable.unstable(group_id, topic.name, index):
+        code = ErrorCode.UNSTABLE_OFFSET_COMMIT
+    if code or committed is None or _of_another(committed, topic.topic_id):
+        return OffsetFetchResponsePartitions(
+            partition_index=index, committed_offset=NO_OFFSET, error_code=code
+        )
+    return OffsetFetchResponsePartitions(
+        partition_index=index,
+        committed_offset=committed.offset,
+        committed_leader_epoch=committed.leader_epoch,
+        metadata=committed.metadata,
+    )
+
+
+def _of_another(committed: CommittedOffset, topic_id: Uuid) -> bool:
+    """Whether it was committed for an earlier topic of the same name."""
+    return NULL_UUID not in {committed.topic_id, topic_id} and committed.topic_id != topic_id
+
+
+# OffsetDelete ---------------------------------------------------------------------------------
+
+
+def delete(shard: GroupShard, slot: Any, request: OffsetDeleteRequest, now: Now) -> None:
+    group = shard.groups.get(request.group_id)
+    code = _delete_refused(group, request.group_id)
+    if code or group is None:
+        shard.answer(slot, OffsetDeleteResponse(error_code=code, topics=()))
+        return
+    response = OffsetDeleteResponse(
+        error_code=ErrorCode.NONE,
+        topics=[
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(
+                        partition_index=part.partition_index,
+                        error_code=ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+                        if group.reads(topic.name)
+                        else ErrorCode.NONE,
+                    )
+                    for part in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ],
+    )
+    keys = offset_keys(shard, request.group_id)
+    records = [
+        no_offset_record(request.group_id, topic.name, part.partition_index)
+        for topic in request.topics
+        if not group.reads(topic.name)
+        for part in topic.partitions
+        if (topic.name, part.partition_index) in keys
+    ]
+    if not records:
+        shard.answer(slot, response)
+        return
+
+    def told(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+        failed = OffsetDeleteResponse(error_code=coordinator_error(code), topics=())
+        shard.answer(slot, failed if code else response)
+
+    shard.writes.submit(records, now, told)
+
+
+def _delete_refused(group: Group | None, group_id: str) -> int:
+    if not group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None or group.state == State.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if group.state != State.EMPTY and group.protocol_type != CONSUMER:
+        # Of others than consumers we do not know what they read.
+        return ErrorCode.NON_EMPTY_GROUP
+    return ErrorCode.NONE
+
+
+def offset_keys(shard: GroupShard, group_id: str) -> dict[tuple[str, int], None]:
+    """Every partition for which the group has an offset, or will have when all is written."""
+    keys = shard.durable.all_keys(group_id)
+    keys.update(dict.fromkeys(shard.writes.offsets.get(group_id, ())))
+    return keys
+
+
+def topic_deleted(shard: GroupShard, topic: str, topic_id: Uuid, now: Now) -> None:
+    """Offsets of a topic that is gone; those of its successor of the same name stay."""
+    for group_id in list(shard.durable.offsets.by_group):
+        partitions = shard.durable.offsets.by_group[group_id].get(topic, {})
+        records = [
+            no_offset_record(group_id, topic, index)
+            for index, committed in partitions.items()
+            if committed.topic_id in {NULL_UUID, topic_id}
+        ]
+        shard.writes.submit_parts(records, now)

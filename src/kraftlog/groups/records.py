@@ -1,0 +1,110 @@
+"""The records that a shard writes, in the versions that Kafka 4.3 writes them."""
+
+from __future__ import annotations
+
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    MemberMetadata,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kraftlog.groups.group import Group
+    from kraftlog.types import Uuid
+    from kraftlog.wire.messages.offset_commit import OffsetCommitRequestPartition
+    from kraftlog.wire.schema import Message
+
+GROUP_VERSION = 3
+OFFSET_VERSION = 4
+#: Only this version can say when an offset is to go.
+EXPIRING_OFFSET_VERSION = 1
+
+
+class GroupRecord(Value):
+    """A record of ours, as messages; a value of None takes back what the key said."""
+
+    key: Message
+    value: Message | None
+    version: int = -1
+
+    def encoded(self) -> tuple[bytes, bytes | None]:
+        value = None if self.value is None else encode_versioned(self.value, self.version)
+        return OFFSETS_LOG.encode_key(self.key), value
+
+
+def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
+    """The group with the members it has now; who is assigned nothing is given nothing."""
+    value = GroupMetadataValue(
+        protocol_type=group.protocol_type or "",
+        generation=group.generation,
+        protocol=group.protocol,
+        leader=group.leader,
+        current_state_timestamp=group.state_since,
+        members=tuple(
+            [
+                MemberMetadata(
+                    member_id=member.member_id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout=member.rebalance_timeout_ms,
+                    session_timeout=member.session_timeout_ms,
+                    subscription=member.metadata(group.protocol),
+                    assignment=assignments.get(member.member_id, b""),
+                )
+                for member in group.members.values()
+            ]
+        ),
+    )
+    return GroupRecord(GroupMetadataKey(group=group.group_id), value, GROUP_VERSION)
+
+
+def new_group_record(group: Group) -> GroupRecord:
+    """A group that has just come into being: nothing is known of it yet."""
+    value = GroupMetadataValue(
+        protocol_type="",
+        generation=0,
+        protocol=None,
+        leader=None,
+        current_state_timestamp=group.state_since,
+        members=(),
+    )
+    return GroupRecord(GroupMetadataKey(group=group.group_id), value, GROUP_VERSION)
+
+
+def no_group_record(group_id: str) -> GroupRecord:
+    return GroupRecord(GroupMetadataKey(group=group_id), None)
+
+
+def offset_record(
+    group_id: str,
+    topic: str,
+    topic_id: Uuid,
+    asked: OffsetCommitRequestPartition,
+    wall_ms: int,
+    expire_timestamp: int = -1,
+) -> GroupRecord:
+    """`expire_timestamp` -1: it lives as long as the settings say."""
+    expires = expire_timestamp != -1
+    value = OffsetCommitValue(
+        offset=asked.committed_offset,
+        # The version that can expire knows neither epoch nor topic id.
+        leader_epoch=-1 if expires else asked.committed_leader_epoch,
+        metadata=asked.committed_metadata or "",
+        commit_timestamp=wall_ms,
+        expire_timestamp=expire_timestamp,
+        topic_id=NULL_UUID if expires else topic_id,
+    )
+    key = OffsetCommitKey(group=group_id, topic=topic, partition=asked.partition_index)
+    return GroupRecord(key, value, EXPIRING_OFFSET_VERSION if expires else OFFSET_VERSION)
+
+
+def no_offset_record(group_id: str, topic: str, partition: int) -> GroupRecord:
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

@@ -1,0 +1,285 @@
+"""`GroupShard`: the groups whose records are in one partition of `__consumer_offsets`.
+
+How a node uses it. A broker that becomes leader of a partition makes a shard for it, feeds it the
+partition's records by `replay_batch`, slice by slice, up to the high watermark, and then says
+`loaded`; one that leads no longer says `unload`, carries out the last effects and drops it. In
+between a handler finds the shard by `partition_of(group_id, count)` and calls the method of its
+API with the decoded request, an opaque slot and the time: the answer comes as `Answer(slot,
+response)`, at once or later. Where the host has no shard for a partition it answers
+NOT_COORDINATOR, where that is not loaded COORDINATOR_LOAD_IN_PROGRESS.
+
+After each call the host takes the effects. `WriteRecords` is one batch for the partition, with
+acks of all in-sync replicas; it is answered by `handle(Written(token, offset))` when the high
+watermark has passed it, or by `handle(WriteFailed(token, code))`, in the order of the tokens.
+Several batches may be under way. `poll` has something to do at `deadline()`.
+
+What a request that concerns several groups is told is put together by the host: the methods that
+take a part of one answer with that part.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups import expiry, joining, listing, members, offsets, rebalance
+from kraftlog.groups.durable import NO_PRODUCER, Durable
+from kraftlog.groups.group import Group, group_of
+from kraftlog.groups.messages import Answer, WriteFailed, Written
+from kraftlog.groups.states import State
+from kraftlog.groups.timers import Timer, Timers
+from kraftlog.groups.writes import Writes
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.group_records import GroupMetadataKey, OffsetCommitKey
+from kraftlog.wire.record_frames import OFFSETS_LOG, UnknownRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
+
+    from kraftlog.groups.config import GroupConfig
+    from kraftlog.groups.member import Member
+    from kraftlog.groups.messages import Asker
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages.describe_groups import DescribedGroup
+    from kraftlog.wire.messages.heartbeat import HeartbeatRequest
+    from kraftlog.wire.messages.join_group import JoinGroupRequest
+    from kraftlog.wire.messages.leave_group import LeaveGroupRequest
+    from kraftlog.wire.messages.list_groups import ListedGroup
+    from kraftlog.wire.messages.offset_commit import OffsetCommitRequest
+    from kraftlog.wire.messages.offset_delete import OffsetDeleteRequest
+    from kraftlog.wire.messages.offset_fetch import OffsetFetchRequestGroup
+    from kraftlog.wire.messages.sync_group import SyncGroupRequest
+
+
+def partition_of(group_id: str, count: int) -> int:
+    """Which partition keeps a group: by Java's hash of a string, as every Kafka has it."""
+    code = 0
+    units = group_id.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        code = (31 * code + (high << 8) + low) & 0xFFFFFFFF
+    signed = code - (1 << 32) if code >> 31 else code
+    # The smallest number has no positive counterpart in Java, which takes 0 for it.
+    return (0 if signed == -(1 << 31) else abs(signed)) % count
+
+
+class GroupShard:
+    """Durable state changes by replay alone; members and timers live beside it."""
+
+    def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
+        self.config = config
+        #: Makes an id that nobody else has from what it is to begin with.
+        self.new_member_id = new_member_id
+        self.is_loaded = False
+        self.durable = Durable()
+        #: The living groups: each that has a record, an offset or a member, once loaded.
+        self.groups: dict[str, Group] = {}
+        self.timers = Timers()
+        self._effects: list[Any] = []
+        self.writes = Writes(
+            self._effects, self.timers, config.offsets_commit_timeout_ms, self._committed
+        )
+        self.expiry = expiry.Expiry(self)
+
+    # Loading -------------------------------------------------------------------------------------
+
+    def replay_batch(
+        self,
+        records: Iterable[tuple[int, bytes, bytes | None]],
+        producer_id: int = NO_PRODUCER,
+    ) -> None:
+        """Committed records of one batch as (offset, key, value), while loading.
+
+        `producer_id` is given for a batch of a transaction. What is of a kind we do not know, as
+        a newer coordinator may have written it, is passed over.
+        """
+        assert not self.is_loaded
+        for offset, raw_key, raw_value in records:
+            try:
+                number, key = OFFSETS_LOG.decode_key(raw_key)
+                value = OFFSETS_LOG.decode_value(number, raw_value)
+            except UnknownRecordError:
+                continue
+            self.durable.replay(offset, key, value, producer_id)
+
+    def end_transaction(self, producer_id: int, committed: bool, now: Now) -> None:
+        """A transaction's marker is in the log; while loading and afterwards."""
+        touched = self.durable.end_transaction(producer_id, committed)
+        if self.is_loaded:
+            for group_id in touched:
+                self._revive(group_id, now)
+
+    def loaded(self, now: Now) -> None:
+        """All is replayed: groups come to life, and their members have to be heard of again."""
+        self.is_loaded = True
+        for group_id in [*self.durable.groups, *self.durable.offsets.by_group]:
+            self._revive(group_id, now)
+        self.expiry.start(now)
+
+    def unload(self, now: Now) -> None:
+        """The partition has another leader: whoever waits is sent there."""
+        for group in self.groups.values():
+            group.state = State.DEAD
+            self.turn_away(group, ErrorCode.NOT_COORDINATOR)
+        self.writes.abandon(now)
+        self.groups.clear()
+        self.durable = Durable()
+        self.timers.clear()
+        self.is_loaded = False
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def join_group(self, slot: Any, asker: Asker, request: JoinGroupRequest, now: Now) -> None:
+        joining.join(self, slot, asker, request, now)
+
+    def sync_group(self, slot: Any, request: SyncGroupRequest, now: Now) -> None:
+        members.sync(self, slot, request, now)
+
+    def heartbeat(self, slot: Any, request: HeartbeatRequest, now: Now) -> None:
+        members.heartbeat(self, slot, request, now)
+
+    def leave_group(self, slot: Any, asker: Asker, request: LeaveGroupRequest, now: Now) -> None:
+        members.leave(self, slot, asker, request, now)
+
+    def offset_commit(
+        self, slot: Any, asker: Asker, request: OffsetCommitRequest, now: Now
+    ) -> None:
+        """Topics come with their names; where the request has ids, with both."""
+        offsets.commit(self, slot, asker, request, now)
+
+    def offset_fetch(self, slot: Any, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
+        """One group of a request, in the form of version 8; answered by an
+        OffsetFetchResponseGroup. Topics come with their names, and ids where there are any."""
+        offsets.fetch(self, slot, asked, require_stable)
+
+    def offset_delete(self, slot: Any, request: OffsetDeleteRequest, now: Now) -> None:
+        offsets.delete(self, slot, request, now)
+
+    def topic_deleted(self, topic: str, topic_id: Uuid, now: Now) -> None:
+        """Nobody reads it any more: its offsets go."""
+        offsets.topic_deleted(self, topic, topic_id, now)
+
+    def delete_groups(self, slot: Any, group_ids: Sequence[str], now: Now) -> None:
+        """Those of a request that are here; answered by a DeleteGroupsResponse of them."""
+        listing.delete(self, slot, group_ids, now)
+
+    def describe_groups(self, asker: Asker, group_ids: Sequence[str]) -> list[DescribedGroup]:
+        return [listing.describe(self, asker, group_id) for group_id in group_ids]
+
+    def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+        return listing.listed(self, states, types)
+
+    # What came of it, and time -------------------------------------------------------------------
+
+    def handle(self, message: Written | WriteFailed, now: Now) -> None:
+        if not self.is_loaded:
+            return  # of a batch from before `unload`; who waited for it has been told
+        if isinstance(message, Written):
+            self.writes.written(message.token, message.offset, now)
+        else:
+            self.writes.failed(message.token, message.error, now)
+
+    def poll(self, now: Now) -> None:
+        self.timers.poll(now)
+
+    def deadline(self) -> int | None:
+        """When `poll` has something to do, in monotonic milliseconds."""
+        return self.timers.deadline()
+
+    def take_effects(self) -> list[Any]:
+        taken = self._effects[:]
+        self._effects.clear()
+        return taken
+
+    # For the rules in the other files ------------------------------------------------------------
+
+    def answer(self, slot: Any, response: Any) -> None:
+        """No slot, no answer: not every wait that ends has somebody at its end."""
+        if slot is not None:
+            self._effects.append(Answer(slot, response))
+
+    def new_group(self, group_id: str, now: Now) -> Group:
+        return self._settle(Group(group_id, now))
+
+    def watch(self, group: Group, member: Member, within_ms: int, now: Now) -> None:
+        """The member has to be heard of within this time."""
+        if member.session is None:
+            member.session = Timer(lambda late: rebalance.session_over(self, group, member, late))
+        self.timers.set(member.session, now.monotonic_ms + within_ms)
+
+    def dismiss(self, group: Group, member_id: str) -> Member | None:
+        """Take a member out of its group, with its timer; who asked with it is turned away."""
+        pending = group.pending_joins.get(member_id)
+        if pending is not None:
+            self.timers.cancel(pending)
+        member = group.members.get(member_id)
+        if member is not None:
+            self._turn_member_away(group, member, ErrorCode.UNKNOWN_MEMBER_ID)
+            if member.session is not None:
+                self.timers.cancel(member.session)
+        return group.remove(member_id)
+
+    def turn_away(self, group: Group, code: int) -> None:
+        """Whoever waits for this group is told the code."""
+        for member in group.members.values():
+            self._turn_member_away(group, member, code)
+
+    def _turn_member_away(self, group: Group, member: Member, code: int) -> None:
+        known = "" if code == ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
+        self.answer(group.take_joining(member), joining.refusal(known, code))
+        self.answer(members.take_syncing(member), members.no_assignment(code))
+
+    def drop_if_nothing(self, group: Group) -> None:
+        """Forget a group of which nothing is left: no record, no offset, no member."""
+        group_id = group.group_id
+        durable = self.durable
+        if (
+            not group.members
+            and not group.pending_joins
+            and group_id not in durable.groups
+            and group_id not in durable.offsets.by_group
+            and group_id not in self.writes.offsets
+            and self.groups.get(group_id) is group
+        ):
+            self.drop(group)
+
+    def drop(self, group: Group) -> None:
+        """The group is gone, with whoever was in it."""
+        for member_id in [*group.members, *group.pending_joins]:
+            self.dismiss(group, member_id)
+        self.timers.cancel(group.join_timer)
+        self.timers.cancel(group.sync_timer)
+        group.state = State.DEAD
+        if self.groups.get(group.group_id) is group:
+            del self.groups[group.group_id]
+
+    def _committed(self, offset: int, record: GroupRecord, now: Now) -> None:
+        """A record of ours is in the log: it counts from here on."""
+        self.durable.replay(offset, record.key, record.value)
+        key = record.key
+        if isinstance(key, GroupMetadataKey) and record.value is None:
+            group = self.groups.get(key.group)
+            if group is not None and group.state == State.DEAD:
+                self.drop(group)
+        elif isinstance(key, (GroupMetadataKey, OffsetCommitKey)):
+            self._revive(key.group, now)
+
+    def _revive(self, group_id: str, now: Now) -> None:
+        """What the log has and memory has not: made of the record, with its members watched."""
+        durable = self.durable
+        if group_id in self.groups:
+            return
+        value = durable.groups.get(group_id)
+        if value is None and group_id not in durable.offsets.by_group:
+            return
+        group = self._settle(Group(group_id, now) if value is None else group_of(group_id, value))
+        for member in group.members.values():
+            self.watch(group, member, member.session_timeout_ms, now)
+        if len(group.members) > self.config.max_size:
+            # The limit has become smaller: a rebalance makes room, after a last commit of all.
+            rebalance.prepare(self, group, now)
+
+    def _settle(self, group: Group) -> Group:
+        group.join_timer = Timer(lambda now: rebalance.join_time_over(self, group, now))
+        group.sync_timer = Timer(lambda now: rebalance.sync_time_over(self, group, now))
+        self.groups[group.group_id] = group
+        return group

@@ -1,0 +1,179 @@
+"""`Writes`: batches on their way into the log, in order, and who waits for them.
+
+Nothing that a batch says counts before it is committed. What was done ahead of that in memory is
+undone when the batch fails; who waits is told once, at the latest when the time limit is over,
+though a batch may still be committed after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.messages import WriteRecords
+from kraftlog.groups.timers import Timer
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.group_records import OffsetCommitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.groups.timers import Timers
+    from kraftlog.types import Now
+
+    #: Is told the code of what came of a batch, NONE when it is committed.
+    Told = Callable[[int, Now], None]
+
+
+#: As many as fit into a batch of a megabyte however long the names are that they carry.
+RECORDS_A_BATCH = 1_000
+
+
+class Write:
+    """One batch under way."""
+
+    __slots__ = ("deadline_ms", "records", "token", "told", "undo")
+
+    def __init__(self, token: int, records: list[GroupRecord], deadline_ms: int) -> None:
+        self.token = token
+        self.records = records
+        self.deadline_ms = deadline_ms
+        self.told: list[Told] = []
+        self.undo: Told | None = None
+
+
+class Writes:
+    """The queue of a shard. `replay` is what makes a committed record count."""
+
+    __slots__ = (
+        "_effects",
+        "_queue",
+        "_replay",
+        "_time_limit",
+        "_timeout_ms",
+        "_timers",
+        "_tokens",
+        "offsets",
+    )
+
+    def __init__(
+        self,
+        effects: list[Any],
+        timers: Timers,
+        timeout_ms: int,
+        replay: Callable[[int, GroupRecord, Now], None],
+    ) -> None:
+        self._effects = effects
+        self._timers = timers
+        self._timeout_ms = timeout_ms
+        self._replay = replay
+        self._queue: deque[Write] = deque()
+        self._tokens = 0
+        self._time_limit = Timer(self._time_over)
+        #: How many batches under way say something of an offset: group -> (topic, partition).
+        self.offsets: dict[str, dict[tuple[str, int], int]] = {}
+
+    def submit(
+        self,
+        records: list[GroupRecord],
+        now: Now,
+        told: Told | None = None,
+        undo: Told | None = None,
+    ) -> None:
+        """Have a batch written; `undo` is called, before `told`, if it will never be in the log."""
+        self._tokens += 1
+        write = Write(self._tokens, records, now.monotonic_ms + self._timeout_ms)
+        if told is not None:
+            write.told.append(told)
+        write.undo = undo
+        self._queue.append(write)
+        self._count(records, 1)
+        encoded = tuple([record.encoded() for record in records])
+        self._effects.append(WriteRecords(write.token, encoded))
+        if self._time_limit.at is None:
+            self._timers.set(self._time_limit, write.deadline_ms)
+
+    def submit_parts(self, records: list[GroupRecord], now: Now, undo: Told | None = None) -> None:
+        """The same for records that need not stand or fall together, in batches of some size."""
+        for start in range(0, len(records), RECORDS_A_BATCH):
+            part = records[start : start + RECORDS_A_BATCH]
+            is_last = start + len(part) == len(records)
+            self.submit(part, now, undo=undo if is_last else None)
+
+    def after_all(self, told: Told) -> None:
+        """Have somebody told once all that is under way now has an outcome."""
+        self._queue[-1].told.append(told)
+
+    def written(self, token: int, offset: int, now: Now) -> None:
+        write = self._take(token)
+        for position, record in enumerate(write.records):
+            self._replay(offset + position, record, now)
+        _tell(write, ErrorCode.NONE, now)
+
+    def failed(self, token: int, error: int, now: Now) -> None:
+        write = self._take(token)
+        if write.undo is not None:
+            write.undo(error, now)
+        _tell(write, error, now)
+
+    def abandon(self, now: Now) -> None:
+        """The partition is no longer ours: nobody here learns what becomes of these."""
+        while self._queue:
+            write = self._queue.popleft()
+            self._count(write.records, -1)
+            _tell(write, ErrorCode.NOT_COORDINATOR, now)
+        self._timers.cancel(self._time_limit)
+
+    def _take(self, token: int) -> Write:
+        write = self._queue.popleft()
+        assert write.token == token, "batches are told of in the order in which they were written"
+        self._count(write.records, -1)
+        if not self._queue:
+            self._timers.cancel(self._time_limit)
+        return write
+
+    def _time_over(self, now: Now) -> None:
+        for write in list(self._queue):
+            if write.deadline_ms <= now.monotonic_ms:
+                _tell(write, ErrorCode.REQUEST_TIMED_OUT, now)
+        waiting = [write.deadline_ms for write in self._queue if write.told]
+        if waiting:
+            self._timers.set(self._time_limit, waiting[0])
+
+    def _count(self, records: list[GroupRecord], by: int) -> None:
+        for record in records:
+            key = record.key
+            if isinstance(key, OffsetCommitKey):
+                counts = self.offsets.setdefault(key.group, {})
+                name = key.topic, key.partition
+                counts[name] = counts.get(name, 0) + by
+                if not counts[name]:
+                    del counts[name]
+                    if not counts:
+                        del self.offsets[key.group]
+
+
+def _tell(write: Write, code: int, now: Now) -> None:
+    told, write.told = write.told, []
+    for tell in told:
+        tell(code, now)
+
+
+def coordinator_error(code: int) -> int:
+    """What a client is told when an append failed: whether to wait or to look elsewhere."""
+    return _TOLD.get(code, code)
+
+
+_TOLD = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}

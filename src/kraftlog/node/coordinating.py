@@ -1,0 +1,208 @@
+"""The coordinators of this broker: groups by the partitions of `__consumer_offsets` that it leads.
+
+A shard is loaded from its partition and writes to it.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import ReadLog
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.config import GroupConfig
+from kraftlog.groups.messages import Answer, WriteFailed, WriteRecords, Written
+from kraftlog.groups.shard import GroupShard, partition_of
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, TRANSACTIONAL_BIT, read_header
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from kraftlog.effects import LogRead
+    from kraftlog.node.node import Node
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+
+TOPIC = "__consumer_offsets"
+
+
+class OwnWrite:
+    """Stands where a producer's slot stands: a batch of the broker's own, to be committed."""
+
+    __slots__ = ("base_offset", "done", "error_code", "response", "waits")
+
+    def __init__(self, base_offset: int, done: Callable[[int, int], None]) -> None:
+        self.waits = 1
+        self.response: Any = None
+        self.error_code = int(ErrorCode.NONE)
+        self.base_offset = base_offset
+        self.done = done
+
+    def answer(self, _: Any) -> None:
+        self.done(self.error_code, self.base_offset)
+
+
+class Hosted:
+    """A shard, its partition, and how far it is loaded."""
+
+    __slots__ = ("loaded_to", "partition", "shard")
+
+    def __init__(self, partition: Partition, shard: GroupShard) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.loaded_to = partition.start
+
+
+class Coordinating:
+    """Finds the shard of a group, and carries out what shards want."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        settings = node.config.settings
+        self._config = GroupConfig(
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            initial_rebalance_delay_ms=(
+                settings.group_initial_rebalance_delay_ms
+                if settings.is_given("group.initial.rebalance.delay.ms")
+                else 0
+            ),
+            max_size=settings.group_max_size,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+            offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
+        )
+        self._hosted: dict[int, Hosted] = {}
+
+    # Finding -------------------------------------------------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        """0 while the topic is not there."""
+        topic = self._node.image.topic_named(TOPIC)
+        return 0 if topic is None else topic.partition_count
+
+    def shard_of(self, group_id: str) -> GroupShard | int:
+        """The shard that has the group, or why it can't be asked."""
+        count = self.partition_count
+        if not count:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        hosted = self._hosted.get(partition_of(group_id, count))
+        if hosted is None:
+            return ErrorCode.NOT_COORDINATOR
+        if not hosted.shard.is_loaded:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        return hosted.shard
+
+    def shards(self) -> Iterator[GroupShard]:
+        """All that are here; some may still be loading."""
+        for hosted in self._hosted.values():
+            yield hosted.shard
+
+    # Partitions come and go ----------------------------------------------------------------------
+
+    def leads(self, partition: Partition, now: Now) -> None:
+        """This broker leads the partition, whose log is open."""
+        if partition.topic != TOPIC or partition.index in self._hosted:
+            return
+        hosted = Hosted(partition, GroupShard(self._config, self._new_member_id))
+        self._hosted[partition.index] = hosted
+        self._load_on(hosted, now)
+
+    def leads_no_more(self, partition: Partition, now: Now) -> None:
+        hosted = self._hosted.get(partition.index) if partition.topic == TOPIC else None
+        if hosted is not None:
+            hosted.shard.unload(now)
+            self._carry_out(hosted, now)
+            del self._hosted[partition.index]
+
+    def topic_deleted(self, topic: str, topic_id: bytes, now: Now) -> None:
+        for hosted in self._hosted.values():
+            if hosted.shard.is_loaded:
+                hosted.shard.topic_deleted(topic, topic_id, now)
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{uuid_text(self._node.config.new_id())}"
+
+    # Loading -------------------------------------------------------------------------------------
+
+    def _load_on(self, hosted: Hosted, now: Now) -> None:
+        """The next piece, or the end of it."""
+        partition = hosted.partition
+        if hosted.loaded_to < partition.high_watermark:
+            self._node.emit(ReadLog(partition.log, hosted.loaded_to, partition.high_watermark))
+        else:
+            hosted.shard.loaded(now)
+            self._carry_out(hosted, now)
+
+    def read(self, report: LogRead, now: Now) -> None:
+        hosted = self._hosted.get(report.log[1])
+        if hosted is None or hosted.shard.is_loaded or hosted.loaded_to != report.offset:
+            return
+        view = memoryview(report.data)
+        next_offset = report.offset
+        for position, fields in walk(view):
+            next_offset = fields[0] + fields[6] + 1
+            if not fields[5] & (CONTROL_BIT | TRANSACTIONAL_BIT):
+                batch = view[position : position + fields[1] + LENGTH_OVERHEAD]
+                hosted.shard.replay_batch(
+                    [(r.offset, r.key or b"", r.value) for r in read_records(batch)]
+                )
+        if next_offset == report.offset:
+            next_offset = hosted.partition.high_watermark  # a hole up to the end
+        hosted.loaded_to = next_offset
+        self._load_on(hosted, now)
+
+    # What shards want ----------------------------------------------------------------------------
+
+    def settle(self, now: Now) -> None:
+        """After requests and reports: carry out what they led to."""
+        for hosted in list(self._hosted.values()):
+            self._carry_out(hosted, now)
+
+    def _carry_out(self, hosted: Hosted, now: Now) -> None:
+        while wanted := hosted.shard.take_effects():
+            for effect in wanted:
+                if isinstance(effect, Answer):
+                    effect.slot.answer(effect.response)
+                else:
+                    self._write(hosted, effect, now)
+
+    def _write(self, hosted: Hosted, effect: WriteRecords, now: Now) -> None:
+        partition, shard = hosted.partition, hosted.shard
+        if not partition.online:
+            shard.handle(WriteFailed(effect.token, ErrorCode.NOT_LEADER_OR_FOLLOWER), now)
+            return
+        builder = BatchBuilder()
+        for key, value in effect.records:
+            builder.append(now.wall_ms, key, value)
+        batch = bytearray(builder.build())
+        base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
+
+        def done(error: int, base_offset: int) -> None:
+            token = effect.token
+            shard.handle(
+                WriteFailed(token, error) if error else Written(token, base_offset),
+                self._node.now,
+            )
+            self._carry_out(hosted, self._node.now)
+
+        own = OwnWrite(base, done)
+        partition.acks.append((partition.end, own, own))
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def poll(self, now: Now) -> None:
+        for hosted in list(self._hosted.values()):
+            due = hosted.shard.deadline()
+            if due is not None and due <= now.monotonic_ms:
+                hosted.shard.poll(now)
+                self._carry_out(hosted, now)
+
+    def deadline(self) -> int | None:
+        due = [hosted.shard.deadline() for hosted in self._hosted.values()]
+        return min([at for at in due if at is not None], default=None)

@@ -1,0 +1,76 @@
+"""DescribeCluster 0-2: the brokers, or on a controller's listener the controllers."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
+
+BROKERS, CONTROLLERS = 1, 2
+#: What may be done with a cluster where nobody is kept from anything, as bits: create, alter,
+#: describe, cluster action, describe configs, alter configs, idempotent write.
+ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
+NOT_ASKED_FOR = -(2**31)
+
+
+def handle(node: Node, slot: Slot, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    here = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
+    if request.endpoint_type not in {BROKERS, CONTROLLERS}:
+        slot.answer(_refused(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))
+        return
+    if request.endpoint_type != here:
+        slot.answer(_refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE))
+        return
+    slot.answer(
+        DescribeClusterResponse(
+            error_code=ErrorCode.NONE,
+            endpoint_type=here,
+            cluster_id=node.config.cluster_id,
+            controller_id=node.quorum.leader_id if here == CONTROLLERS else node.config.node_id,
+            brokers=_controllers(node) if here == CONTROLLERS else _brokers(node, request),
+            cluster_authorized_operations=(
+                ALL_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
+            ),
+        )
+    )
+
+
+def _brokers(node: Node, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
+    return [
+        DescribeClusterBroker(
+            broker_id=broker.id,
+            host=broker.host,
+            port=broker.port,
+            rack=broker.rack,
+            is_fenced=broker.fenced,
+        )
+        for broker in node.image.brokers.values()
+        if request.include_fenced_brokers or not broker.fenced
+    ]
+
+
+def _controllers(node: Node) -> list[DescribeClusterBroker]:
+    return [
+        DescribeClusterBroker(
+            broker_id=voter.key.id, host=voter.endpoints[0].host, port=voter.endpoints[0].port
+        )
+        for voter in node.quorum.core.log.voter_set.voters
+        if voter.endpoints
+    ]
+
+
+def _refused(request: DescribeClusterRequest, code: int) -> DescribeClusterResponse:
+    return DescribeClusterResponse(
+        error_code=code,
+        error_message="This listener answers for another kind of node.",
+        endpoint_type=request.endpoint_type,
+        cluster_id="",
+        brokers=(),
+    )

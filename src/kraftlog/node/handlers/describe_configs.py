@@ -1,0 +1,84 @@
+"""DescribeConfigs 1-4: what stands for topics, brokers and groups, and where it comes from."""
+
+from __future__ import annotations
+
+from kraftlog.config import describe
+from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import describe_configs as api
+
+if TYPE_CHECKING:
+    from kraftlog.config.describe import Described
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+
+def handle(node: Node, slot: Slot, request: api.DescribeConfigsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    results = [_resource(node, resource, request) for resource in request.resources]
+    slot.answer(api.DescribeConfigsResponse(results=results))
+
+
+def _resource(
+    node: Node, resource: api.DescribeConfigsResource, request: api.DescribeConfigsRequest
+) -> api.DescribeConfigsResult:
+    found = _described(node, resource)
+    if isinstance(found, tuple):
+        code, message = found
+        return api.DescribeConfigsResult(
+            error_code=code,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=(),
+        )
+    return api.DescribeConfigsResult(
+        error_code=ErrorCode.NONE,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_entry(entry, request) for entry in found],
+    )
+
+
+def _described(
+    node: Node, resource: api.DescribeConfigsResource
+) -> list[Described] | tuple[int, str]:
+    """All that stands for a resource, or the code and words of a refusal."""
+    image, name, names = node.image, resource.resource_name, resource.configuration_keys
+    kind = resource.resource_type
+    if kind == TOPIC:
+        if name not in image.topic_ids:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}."
+        return describe.describe_topic(image.config(TOPIC, name), node.config_layers(), names)
+    if kind == BROKER:
+        if not name:
+            return describe.describe_all_brokers(image.config(BROKER, ""), names)
+        if name != str(node.config.node_id):
+            why = f"Unexpected broker id, expected {node.config.node_id} or empty, but got {name}"
+            return ErrorCode.INVALID_REQUEST, why
+        return describe.describe_broker(node.config_layers(), names)
+    if kind == GROUP:
+        return describe.describe_group(image.config(GROUP, name), node.config_layers(), names)
+    if kind == CLIENT_METRICS:
+        return describe.describe_client_metrics(image.config(CLIENT_METRICS, name), names)
+    return ErrorCode.INVALID_REQUEST, f"Unsupported resource type: {kind}"
+
+
+def _entry(
+    entry: Described, request: api.DescribeConfigsRequest
+) -> api.DescribeConfigsResourceResult:
+    synonyms = entry.synonyms if request.include_synonyms else ()
+    return api.DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.config_source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            api.DescribeConfigsSynonym(name=it.name, value=it.value, source=it.source)
+            for it in synonyms
+        ],
+        config_type=entry.config_type,
+        documentation=entry.documentation if request.include_documentation else None,
+    )

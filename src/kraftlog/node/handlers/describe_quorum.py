@@ -1,0 +1,97 @@
+"""DescribeQuorum 0-2: who leads the metadata quorum, who lags (D1 to D7).
+
+Only the leader knows; a broker that is asked passes the question on.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers.cluster import PATIENCE_MS, PassedOn
+from kraftlog.raft.describe import describe
+from kraftlog.types import METADATA_TOPIC, NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages import describe_quorum as api
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.raft.describe import ReplicaDescription
+    from kraftlog.types import Now
+
+#: The first version that tells where the voters are.
+NODES_SINCE = 2
+
+
+def handle(node: Node, slot: Slot, request: api.DescribeQuorumRequest, now: Now) -> None:
+    if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
+        slot.answer(answer(node, request, slot.version, now))
+        return
+    PassedOn(node, slot, request, now.monotonic_ms + PATIENCE_MS).go(now)
+
+
+def answer(
+    node: Node, request: api.DescribeQuorumRequest, version: int, now: Now
+) -> api.DescribeQuorumResponse:
+    topics = [
+        api.TopicResult(
+            topic_name=topic.topic_name,
+            partitions=[_partition(node, topic.topic_name, part, now) for part in topic.partitions],
+        )
+        for topic in request.topics
+    ]
+    voters = node.quorum.core.log.voter_set.voters if version >= NODES_SINCE else ()
+    nodes = [
+        api.Node(
+            node_id=voter.key.id,
+            listeners=[
+                api.Listener(name=each.name, host=each.host, port=each.port)
+                for each in voter.endpoints
+            ],
+        )
+        for voter in voters
+    ]
+    return api.DescribeQuorumResponse(error_code=ErrorCode.NONE, topics=topics, nodes=nodes or ())
+
+
+def _partition(node: Node, topic: str, part: api.PartitionData, now: Now) -> api.PartitionResult:
+    if topic != METADATA_TOPIC or part.partition_index != 0:
+        return _refused(part.partition_index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    found = describe(node.quorum.core, now)
+    if found is None:
+        refused = _refused(part.partition_index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        refused.leader_id = node.quorum.leader_id
+        refused.leader_epoch = node.quorum.epoch
+        return refused
+    return api.PartitionResult(
+        partition_index=0,
+        error_code=ErrorCode.NONE,
+        leader_id=found.leader_id,
+        leader_epoch=found.epoch,
+        high_watermark=found.high_watermark,
+        current_voters=[_replica(replica) for replica in found.voters],
+        observers=[_replica(replica) for replica in found.observers],
+        target_voters=found.targets,
+    )
+
+
+def _refused(index: int, code: int) -> api.PartitionResult:
+    return api.PartitionResult(
+        partition_index=index,
+        error_code=code,
+        leader_id=-1,
+        leader_epoch=0,
+        high_watermark=-1,
+        current_voters=(),
+        observers=(),
+    )
+
+
+def _replica(replica: ReplicaDescription) -> api.ReplicaState:
+    return api.ReplicaState(
+        replica_id=replica.key.id,
+        replica_directory_id=replica.key.directory_id or NULL_UUID,
+        log_end_offset=replica.end_offset,
+        last_fetch_timestamp=replica.fetched_ms,
+        last_caught_up_timestamp=replica.caught_up_ms,
+    )

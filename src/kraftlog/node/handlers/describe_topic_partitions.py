@@ -1,0 +1,83 @@
+"""DescribeTopicPartitions 0: topics with all there is to say of their partitions, page by page."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.image import NO_LEADER
+from kraftlog.node.handlers.metadata import ALL_TOPIC_OPERATIONS, is_internal, offline_replicas
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import describe_topic_partitions as api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+#: As Kafka's max.request.partition.size.limit.
+MOST_PARTITIONS = 2000
+
+
+def handle(node: Node, slot: Slot, request: api.DescribeTopicPartitionsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    cursor = request.cursor
+    names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
+    wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
+    limit = min(max(request.response_partition_limit, 1), MOST_PARTITIONS)
+    topics, following = [], None
+    for name in wanted:
+        first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
+        if limit <= 0:
+            following = api.Cursor(topic_name=name, partition_index=first)
+            break
+        told, is_whole = _topic(node, name, first, limit)
+        limit -= len(told.partitions)
+        topics.append(told)
+        if not is_whole:
+            following = api.Cursor(topic_name=name, partition_index=first + len(told.partitions))
+            break
+    slot.answer(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=following))
+
+
+def _topic(
+    node: Node, name: str, first: int, limit: int
+) -> tuple[api.DescribeTopicPartitionsResponseTopic, bool]:
+    """The topic from one partition on, and whether that is all of it."""
+    topic = node.image.topic_named(name)
+    if topic is None:
+        unknown = api.DescribeTopicPartitionsResponseTopic(
+            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            name=name,
+            topic_id=NULL_UUID,
+            partitions=(),
+        )
+        return unknown, True
+    partitions = list(node.image.partitions_of(topic))[first:]
+    told = api.DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.NONE,
+        name=name,
+        topic_id=topic.id,
+        is_internal=is_internal(name),
+        partitions=list(_partitions(node, partitions[:limit])),
+        topic_authorized_operations=ALL_TOPIC_OPERATIONS,
+    )
+    return told, len(partitions) <= limit
+
+
+def _partitions(
+    node: Node, partitions: Iterable[PartitionImage]
+) -> Iterable[api.DescribeTopicPartitionsResponsePartition]:
+    for image in partitions:
+        yield api.DescribeTopicPartitionsResponsePartition(
+            error_code=ErrorCode.LEADER_NOT_AVAILABLE if image.leader == NO_LEADER else 0,
+            partition_index=image.index,
+            leader_id=image.leader,
+            leader_epoch=image.leader_epoch,
+            replica_nodes=image.replicas,
+            isr_nodes=image.isr,
+            eligible_leader_replicas=image.elr,
+            last_known_elr=image.last_known_elr,
+            offline_replicas=offline_replicas(node.image, image),
+        )

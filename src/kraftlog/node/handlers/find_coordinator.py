@@ -1,0 +1,71 @@
+"""FindCoordinator 0-6: which broker looks after a group; the topic it rests on is made if need be.
+
+Transactional ids have no coordinator yet.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.shard import partition_of
+from kraftlog.node.coordinating import TOPIC
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+
+GROUP = 0
+TRANSACTION = 1
+#: The first version that asks for several at once.
+SEVERAL_SINCE = 4
+
+
+def handle(node: Node, slot: Slot, request: FindCoordinatorRequest, now: Now) -> None:
+    assert node.coordinating is not None
+    if request.key_type != GROUP or node.coordinating.partition_count:
+        _answer(node, slot, request)
+        return
+    from kraftlog.node.creating import create_topics
+
+    create_topics(node, [TOPIC], lambda _, __: _answer(node, slot, request), now)
+
+
+def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
+    several = slot.version >= SEVERAL_SINCE
+    keys = request.coordinator_keys if several else [request.key]
+    found = [_find(node, request.key_type, key) for key in keys]
+    if several:
+        slot.answer(FindCoordinatorResponse(coordinators=found))
+        return
+    one = found[0]
+    slot.answer(
+        FindCoordinatorResponse(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            node_id=one.node_id,
+            host=one.host,
+            port=one.port,
+        )
+    )
+
+
+def _find(node: Node, key_type: int, key: str) -> Coordinator:
+    if key_type not in {GROUP, TRANSACTION}:
+        return _nowhere(key, ErrorCode.INVALID_REQUEST)
+    assert node.coordinating is not None
+    topic = node.image.topic_named(TOPIC)
+    if key_type == TRANSACTION or topic is None:
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    index = partition_of(key, topic.partition_count)
+    partition = node.image.partitions.get((topic.id, index))
+    broker = node.image.brokers.get(partition.leader) if partition is not None else None
+    if broker is None:
+        return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
+
+
+def _nowhere(key: str, code: int) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)

@@ -1,0 +1,133 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetCommit, OffsetDelete: each is about one group,
+and goes to the shard that has it."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.messages import Asker
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.groups.shard import GroupShard
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+#: OffsetCommit goes by topic ids from here on.
+COMMIT_BY_ID_SINCE = 10
+
+
+def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
+    assert slot.api is not None
+    assert node.coordinating is not None
+    shard = node.coordinating.shard_of(request.group_id)
+    if isinstance(shard, int):
+        slot.answer(_refusal(slot, request, shard))
+        return
+    _ask(node, shard, slot, request, now)
+    node.coordinating.settle(now)
+
+
+def asker_of(slot: Slot) -> Asker:
+    return Asker(slot.version, slot.client_id or "", f"/{slot.connection.host}")
+
+
+def _ask(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> None:
+    assert slot.api is not None
+    key = slot.api.key
+    if key == ApiKey.JOIN_GROUP:
+        shard.join_group(slot, asker_of(slot), request, now)
+    elif key == ApiKey.SYNC_GROUP:
+        shard.sync_group(slot, request, now)
+    elif key == ApiKey.HEARTBEAT:
+        shard.heartbeat(slot, request, now)
+    elif key == ApiKey.LEAVE_GROUP:
+        shard.leave_group(slot, asker_of(slot), request, now)
+    elif key == ApiKey.OFFSET_DELETE:
+        shard.offset_delete(slot, request, now)
+    else:
+        _commit(node, shard, slot, request, now)
+
+
+def _commit(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> None:
+    """Topics that are not there are refused; the others are committed under name and id."""
+    from kraftlog.wire.messages.offset_commit import (
+        OffsetCommitResponsePartition,
+        OffsetCommitResponseTopic,
+    )
+
+    by_id = slot.version >= COMMIT_BY_ID_SINCE
+    image = node.image
+    refused, known = [], []
+    for topic in request.topics:
+        if by_id:
+            found = image.topics.get(topic.topic_id)
+            topic.name = "" if found is None else found.name
+        else:
+            found = image.topic_named(topic.name)
+            topic.topic_id = NULL_UUID if found is None else found.id
+        missing = [
+            part
+            for part in topic.partitions
+            if found is None or not 0 <= part.partition_index < found.partition_count
+        ]
+        code = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else UNKNOWN
+        if missing:
+            refused.append(
+                OffsetCommitResponseTopic(
+                    name=topic.name,
+                    topic_id=topic.topic_id,
+                    partitions=[
+                        OffsetCommitResponsePartition(
+                            partition_index=part.partition_index, error_code=code
+                        )
+                        for part in missing
+                    ],
+                )
+            )
+        kept = [part for part in topic.partitions if part not in missing]
+        if kept:
+            topic.partitions = kept
+            known.append(topic)
+    request.topics = known
+    shard.offset_commit(_Rejoined(slot, refused), asker_of(slot), request, now)
+
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class _Rejoined:
+    """A slot whose answer is completed with what was refused before."""
+
+    __slots__ = ("_refused", "_slot")
+
+    def __init__(self, slot: Slot, refused: list[Any]) -> None:
+        self._slot = slot
+        self._refused = refused
+
+    def answer(self, response: Any) -> None:
+        response.topics = [*response.topics, *self._refused]
+        self._slot.answer(response)
+
+
+def _refusal(slot: Slot, request: Any, code: int) -> Any:
+    assert slot.api is not None
+    response: Any = slot.api.response()
+    key = slot.api.key
+    if key == ApiKey.OFFSET_COMMIT:
+        from kraftlog.groups.offsets import commit_response
+
+        return commit_response(request, lambda _: code)
+    if key == ApiKey.JOIN_GROUP:
+        return response(
+            error_code=code, generation_id=-1, protocol_name="", leader="", member_id="", members=()
+        )
+    if key == ApiKey.OFFSET_DELETE:
+        return response(error_code=code, topics=())
+    if key == ApiKey.SYNC_GROUP:
+        return response(error_code=code, assignment=b"")
+    return response(error_code=code)

@@ -1,0 +1,37 @@
+"""InitProducerId 0-5: an id for a producer that numbers its batches.
+
+Ids come in blocks from whoever governs. Transactions are not built yet, so a transactional id is
+refused.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.init_producer_id import InitProducerIdResponse
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
+
+
+def handle(node: Node, slot: Slot, request: InitProducerIdRequest, now: Now) -> None:
+    if request.transactional_id is not None:
+        slot.answer(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        return
+
+    def told(producer_id: int) -> None:
+        if producer_id < 0:
+            slot.answer(_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+        else:
+            slot.answer(
+                InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
+            )
+
+    node.producer_ids.next(told, now)
+
+
+def _refused(code: int) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)

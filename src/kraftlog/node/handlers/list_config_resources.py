@@ -1,0 +1,42 @@
+"""ListConfigResources 0-1: for what there are settings; version 0 asks for client metrics alone."""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import list_config_resources as api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+#: Brokers have loggers, too; here they can't be set.
+BROKER_LOGGER = 8
+ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
+
+
+def handle(node: Node, slot: Slot, request: api.ListConfigResourcesRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    kinds = [CLIENT_METRICS] if slot.version == 0 else list(request.resource_types) or list(ALL)
+    if not set(kinds) <= set(ALL):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        slot.answer(api.ListConfigResourcesResponse(error_code=code, config_resources=()))
+        return
+    found = [
+        api.ConfigResource(resource_name=name, resource_type=kind)
+        for kind in kinds
+        for name in _names(node, kind)
+    ]
+    slot.answer(api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=found))
+
+
+def _names(node: Node, kind: int) -> Iterable[str]:
+    image = node.image
+    if kind == TOPIC:
+        return sorted(image.topic_ids)
+    if kind in {BROKER, BROKER_LOGGER}:
+        return [str(broker_id) for broker_id in sorted(image.brokers)]
+    return sorted(name for set_for, name in image.configs if set_for == kind)

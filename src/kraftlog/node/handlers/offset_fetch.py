@@ -1,0 +1,147 @@
+"""OffsetFetch 1-10: how far groups have read; one group, or from version 8 on several."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import offset_fetch as api
+
+if TYPE_CHECKING:
+    from kraftlog.metadata.image import Image
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+SEVERAL_SINCE = 8
+BY_ID_SINCE = 10
+#: Before it there was no place for an error of the whole but the partitions.
+ERROR_SINCE = 2
+
+
+def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) -> None:
+    assert node.coordinating is not None
+    groups = list(request.groups)
+    if slot.version < SEVERAL_SINCE:
+        groups = [_as_one_of_several(request)]
+    gathering = _Gathering(node, slot, groups)
+    for place, group in enumerate(groups):
+        shard = node.coordinating.shard_of(group.group_id)
+        unknown = _name_topics(node.image, group, slot.version)
+        if isinstance(shard, int):
+            gathering.put(
+                place, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
+            )
+        else:
+            place_of = _Place(gathering, place, unknown)
+            shard.offset_fetch(place_of, group, request.require_stable)
+    node.coordinating.settle(now)
+
+
+def _as_one_of_several(request: api.OffsetFetchRequest) -> api.OffsetFetchRequestGroup:
+    topics = None
+    if request.topics is not None:
+        topics = [
+            api.OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
+        ]
+    return api.OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+
+
+def _name_topics(
+    image: Image, group: api.OffsetFetchRequestGroup, version: int
+) -> list[api.OffsetFetchResponseTopics]:
+    """Where topics come by id, give them their names; those without any are answered here."""
+    if version < BY_ID_SINCE or group.topics is None:
+        return []
+    unknown, known = [], []
+    for topic in group.topics:
+        found = image.topics.get(topic.topic_id)
+        if found is not None:
+            topic.name = found.name
+            known.append(topic)
+            continue
+        unknown.append(
+            api.OffsetFetchResponseTopics(
+                topic_id=topic.topic_id,
+                partitions=[
+                    api.OffsetFetchResponsePartitions(
+                        partition_index=index,
+                        committed_offset=-1,
+                        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
+                    )
+                    for index in topic.partition_indexes
+                ],
+            )
+        )
+    group.topics = known
+    return unknown
+
+
+class _Place:
+    """Where the answer about one group goes."""
+
+    __slots__ = ("_gathering", "_place", "_unknown")
+
+    def __init__(
+        self, gathering: _Gathering, place: int, unknown: list[api.OffsetFetchResponseTopics]
+    ) -> None:
+        self._gathering = gathering
+        self._place = place
+        self._unknown = unknown
+
+    def answer(self, response: api.OffsetFetchResponseGroup) -> None:
+        if self._unknown:
+            response.topics = [*response.topics, *self._unknown]
+        self._gathering.put(self._place, response)
+
+
+class _Gathering:
+    """The answer, which leaves once every group is in it."""
+
+    def __init__(self, node: Node, slot: Slot, groups: list[api.OffsetFetchRequestGroup]) -> None:
+        self._node = node
+        self._slot = slot
+        self._found: list[api.OffsetFetchResponseGroup | None] = [None] * len(groups)
+        if not groups:
+            slot.answer(api.OffsetFetchResponse(groups=()))
+
+    def put(self, place: int, found: api.OffsetFetchResponseGroup) -> None:
+        self._found[place] = found
+        if None not in self._found:
+            self._answer([group for group in self._found if group is not None])
+
+    def _answer(self, groups: list[api.OffsetFetchResponseGroup]) -> None:
+        version = self._slot.version
+        if version >= BY_ID_SINCE:
+            for group in groups:
+                for topic in group.topics:
+                    if topic.topic_id == NULL_UUID:
+                        known = self._node.image.topic_ids.get(topic.name)
+                        topic.topic_id = NULL_UUID if known is None else known
+        if version >= SEVERAL_SINCE:
+            self._slot.answer(api.OffsetFetchResponse(groups=groups))
+            return
+        [one] = groups
+        self._slot.answer(
+            api.OffsetFetchResponse(
+                topics=[_old_topic(topic) for topic in one.topics],
+                error_code=one.error_code if version >= ERROR_SINCE else 0,
+            )
+        )
+
+
+def _old_topic(topic: api.OffsetFetchResponseTopics) -> api.OffsetFetchResponseTopic:
+    return api.OffsetFetchResponseTopic(
+        name=topic.name,
+        partitions=[
+            api.OffsetFetchResponsePartition(
+                partition_index=part.partition_index,
+                committed_offset=part.committed_offset,
+                committed_leader_epoch=part.committed_leader_epoch,
+                metadata=part.metadata,
+                error_code=part.error_code,
+            )
+            for part in topic.partitions
+        ],
+    )

@@ -1,0 +1,51 @@
+"""Ids for idempotent producers, from blocks that the controller has given to this broker."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.node.errands import Errands
+    from kraftlog.types import Now
+
+NONE_NOW = -1
+
+
+class ProducerIds:
+    """`next` gives an id now, or once a block has come; -1: none can be had at the moment."""
+
+    def __init__(self, broker_id: int, epoch: Callable[[], int], errands: Errands) -> None:
+        self._broker_id = broker_id
+        self._epoch = epoch
+        self._errands = errands
+        self._next = 0
+        self._end = 0
+        self._waiting: list[Callable[[int], None]] = []
+
+    def next(self, told: Callable[[int], None], now: Now) -> None:
+        if self._next < self._end:
+            self._next += 1
+            told(self._next - 1)
+            return
+        self._waiting.append(told)
+        if len(self._waiting) == 1:
+            request = AllocateProducerIdsRequest(
+                broker_id=self._broker_id, broker_epoch=self._epoch()
+            )
+            self._errands.ask(ApiKey.ALLOCATE_PRODUCER_IDS, 0, request, self._came, now)
+
+    def _came(self, response: Any, now: Now) -> None:
+        waiting, self._waiting = self._waiting, []
+        if response is None or response.error_code:
+            for told in waiting:
+                told(NONE_NOW)
+            return
+        self._next = response.producer_id_start
+        self._end = self._next + response.producer_id_len
+        for told in waiting:
+            self.next(told, now)

@@ -1,0 +1,224 @@
+"""Loading a partition is replaying its records, those of transactions among them."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.durable import CommittedOffset
+from kraftlog.groups.shard import partition_of
+from kraftlog.groups.states import State
+from kraftlog.types import NULL_UUID
+from kraftlog.wire.messages.group_records import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
+from tests.groups.desk import OK, SESSION_MS, Desk
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def offset(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes, bytes]:
+    """A record that says how far group g has read t."""
+    key = OFFSETS_LOG.encode_key(OffsetCommitKey(group="g", topic="t", partition=index))
+    value = OffsetCommitValue(offset=offset, metadata="", commit_timestamp=5)
+    return record_offset, key, encode_versioned(value, 4)
+
+
+# Groups --------------------------------------------------------------------------------------
+
+
+def test_a_member_notices_nothing_of_another_coordinator() -> None:
+    desk = Desk()
+    ids = desk.stable(2)
+    static = desk.join(instance="i")
+    desk.join(ids[0])
+    desk.join(ids[1])
+    desk.assign(desk.leader())
+    desk.commit_offsets({T0: 7}, ids[0], 2)
+    before = desk.describe()
+    desk.move()
+    assert desk.describe() == before
+    assert desk.heartbeat(ids[1], 2) == OK
+    assert desk.heartbeat(desk.told(static).member_id, 2, instance="i") == OK
+    assert desk.offsets() == {T0: 7}
+    assert desk.told(desk.join(ids[1])).generation_id == 2  # nothing has changed for it
+
+
+def test_members_have_to_be_heard_of_again() -> None:
+    desk = Desk()
+    _, other = desk.stable(2)
+    desk.advance(SESSION_MS - 1)
+    desk.move()
+    desk.advance(SESSION_MS - 1)
+    assert desk.heartbeat(other, 1) == OK
+    desk.advance(1)
+    assert desk.heartbeat(other, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_rebalance_that_was_not_finished_begins_anew() -> None:
+    desk = Desk()
+    old, _ = desk.stable(2)
+    joining = desk.join(old)
+    desk.move()
+    assert desk.told(joining).error_code == ErrorCode.NOT_COORDINATOR
+    assert desk.state() == State.STABLE
+    desk.join(old)
+    assert desk.state() == State.PREPARING
+
+
+def test_a_member_of_an_old_record_waits_for_a_rebalance_as_long_as_its_session_is() -> None:
+    from kraftlog.groups.group import group_of
+    from kraftlog.wire.messages.group_records import GroupMetadataValue, MemberMetadata
+
+    member = MemberMetadata(
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        session_timeout=7000,
+        subscription=b"",
+        assignment=b"a",
+    )
+    value = GroupMetadataValue(
+        protocol_type="connect", generation=3, protocol=None, leader="gone", members=(member,)
+    )
+    group = group_of("g", value)
+    assert group.rebalance_timeout_ms == 7000
+    assert group.elect_leader() is False
+
+
+def test_after_loading_no_more_is_replayed() -> None:
+    with pytest.raises(AssertionError):
+        Desk().shard.replay_batch([])
+
+
+def test_records_of_kinds_we_do_not_know_are_passed_over() -> None:
+    desk = Desk()
+    shard = desk.new_shard()
+    shard.replay_batch(
+        [
+            (0, b"\x7f\x00new", b"whatever"),
+            (1, b"\x00\x03\x00\x01g", None),  # of a group of the newer protocol
+            (2, offset(0, 1)[1], b"\x00\x63from the future"),
+            offset(3, 9),
+        ]
+    )
+    shard.loaded(desk.now)
+    assert {key: each.offset for key, each in shard.durable.offsets.by_group["g"]["t"].items()} == {
+        0: 9
+    }
+
+
+def test_offsets_of_the_oldest_form_count() -> None:
+    desk = Desk()
+    key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
+    value = LegacyOffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
+    shard = desk.new_shard()
+    shard.replay_batch([(7, OFFSETS_LOG.encode_key(key), encode_versioned(value, 0))])
+    assert shard.durable.offsets.get("g", "t", 0) == CommittedOffset(
+        4, -1, "m", 9, -1, NULL_UUID, 7
+    )
+
+
+# Transactions --------------------------------------------------------------------------------
+
+
+def in_transaction() -> Desk:
+    """Group g has offset 1 of t-0, and producer 5 has 8 for it and 9 of t-1, not yet ended."""
+    desk = Desk()
+    desk.shard = desk.new_shard()
+    desk.shard.replay_batch([offset(0, 1)])
+    desk.shard.replay_batch([offset(1, 8), offset(2, 9, 1)], producer_id=5)
+    desk.shard.loaded(desk.now)
+    return desk
+
+
+def test_what_a_transaction_left_counts_once_it_is_committed() -> None:
+    desk = in_transaction()
+    assert desk.offsets() == {T0: 1}
+    desk.shard.end_transaction(5, committed=True, now=desk.now)
+    assert desk.offsets() == {T0: 8, T1: 9}
+    assert (desk.shard.durable.open, desk.shard.durable.transactional) == ({}, {})
+
+
+def test_what_an_aborted_transaction_left_never_counts() -> None:
+    desk = in_transaction()
+    desk.shard.end_transaction(5, committed=False, now=desk.now)
+    desk.shard.end_transaction(6, committed=True, now=desk.now)
+    assert desk.offsets() == {T0: 1}
+    assert (desk.shard.durable.open, desk.shard.durable.transactional) == ({}, {})
+
+
+def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
+    desk = in_transaction()
+    desk.log += [(each, b"", None) for each in range(3)]
+    desk.commit_offsets({T0: 3})
+    desk.shard.end_transaction(5, committed=True, now=desk.now)
+    assert desk.offsets() == {T0: 3, T1: 9}
+
+
+def test_who_asks_for_stable_offsets_is_told_of_transactions_that_have_not_ended() -> None:
+    desk = in_transaction()
+    told = desk.told(desk.fetch(T0, ("u", 0), stable=True))
+    unstable, stable = [topic.partitions[0] for topic in told.topics]
+    assert (unstable.error_code, unstable.committed_offset) == (
+        ErrorCode.UNSTABLE_OFFSET_COMMIT,
+        -1,
+    )
+    assert stable.error_code == OK
+    assert desk.offsets(T0) == {T0: 1}
+
+
+def test_a_deletion_takes_what_a_transaction_left() -> None:
+    desk = in_transaction()
+    desk.log += [(each, b"", None) for each in range(3)]
+    desk.delete_offsets(T1)
+    desk.shard.end_transaction(5, committed=True, now=desk.now)
+    assert desk.offsets() == {T0: 8}
+
+    desk = in_transaction()
+    desk.delete_groups("g")
+    desk.shard.end_transaction(5, committed=True, now=desk.now)
+    assert (desk.offsets(), desk.state()) == ({}, "none")
+
+
+def test_a_transaction_alone_makes_a_group_when_it_is_committed() -> None:
+    desk = Desk()
+    desk.shard = desk.new_shard()
+    desk.shard.replay_batch([offset(1, 8)], producer_id=5)
+    desk.shard.loaded(desk.now)
+    assert desk.state() == "none"
+    desk.shard.end_transaction(5, committed=True, now=desk.now)
+    assert (desk.state(), desk.offsets()) == (State.EMPTY, {T0: 8})
+
+
+def test_offsets_with_an_open_transaction_do_not_expire() -> None:
+    desk = in_transaction()
+    desk.advance(2 * desk.config.offsets_retention_ms)
+    assert desk.offsets() == {T0: 1}
+
+
+# Which partition -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("group", "hash_code"),
+    [
+        ("", 0),
+        ("g", 103),
+        ("my-group", 1906497762),
+        ("polygenelubricants", 0),  # its hash is the smallest number there is
+        ("console-consumer-12345", 158455506),
+        ("\N{GRINNING FACE}", 1772899),
+        ("é漢", 35673),
+    ],
+)
+def test_groups_are_spread_by_the_hash_of_java(group: str, hash_code: int) -> None:
+    assert [partition_of(group, count) for count in (1, 50, 2**31)] == [
+        0,
+        hash_code % 50,
+        hash_code,
+    ]

@@ -1,0 +1,71 @@
+"""Our records of groups and offsets are Kafka's, byte for byte, and Kafka's tool reads them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kraftlog.records.builder import BatchBuilder
+from tests.groups.desk import WALL_MS, Desk
+
+if TYPE_CHECKING:
+    from tests.interop.driver import Driver
+
+#: Key types of `__consumer_offsets`.
+NAMES = {1: "OffsetCommit", 2: "GroupMetadata"}
+TOPIC_ID = bytes(range(16))
+
+
+def a_life() -> Desk:
+    """A group with static and other members, offsets of all forms, and their end."""
+    desk = Desk()
+    static = desk.join(instance="i", client="client é")
+    [member_id] = desk.enter(1)
+    desk.join(member_id)
+    desk.poll()
+    leader = desk.told(static)
+    desk.assign(leader)
+    desk.commit_offsets({("t", 0): 5, ("é", 7): 2**40}, member_id, 1, metadata="seen", epoch=3)
+    desk.commit_offsets({("t", 1): 6}, member_id, 1, topic_id=TOPIC_ID)
+    desk.commit_offsets({("u", 0): 7}, member_id, 1, version=4, retention_ms=1000)
+    desk.leave(member_id, leader.member_id)
+    desk.delete_offsets(("u", 0))
+    desk.delete_groups("g")
+    return desk
+
+
+def test_kafka_writes_the_same_bytes(jvm: Driver) -> None:
+    items = []
+    for _, key, value in a_life().log:
+        name = NAMES[int.from_bytes(key[:2], "big")]
+        items.append((f"{name}Key", 0, key[2:]))
+        if value is not None:
+            items.append((f"{name}Value", int.from_bytes(value[:2], "big"), value[2:]))
+    answers = jvm.decode(items)
+    assert {(name, version) for name, version, _ in items} == {
+        ("GroupMetadataKey", 0),
+        ("GroupMetadataValue", 3),
+        ("OffsetCommitKey", 0),
+        ("OffsetCommitValue", 1),
+        ("OffsetCommitValue", 4),
+    }
+    for answer, (_, _, data) in zip(answers, items, strict=True):
+        assert (answer.error, answer.left, answer.again) == ("", 0, data)
+
+
+def test_kafkas_tool_tells_what_we_wrote(jvm: Driver, tmp_path: Path) -> None:
+    builder = BatchBuilder()
+    for _, key, value in a_life().log:
+        builder.append(WALL_MS, key, value)
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    segment = folder / f"{0:020}.log"
+    segment.write_bytes(builder.build())
+    output = jvm.tool(
+        "org.apache.kafka.tools.DumpLogSegments", "--offsets-decoder", "--files", str(segment)
+    ).ok()
+    kinds = [int.from_bytes(key[:2], "big") for _, key, _ in a_life().log]
+    assert [int(each) for each in re.findall(r' key: {"type":"?(\d+)', output.stdout)] == kinds
+    assert '"generation":1' in output.stdout
+    assert f'"offset":{2**40}' in output.stdout

@@ -1,0 +1,69 @@
+"""Timers: what is put off again and again costs nothing, and each fires once, in order."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.groups.timers import Timer, Timers
+from kraftlog.types import Now
+
+
+def test_a_timer_put_off_keeps_one_entry_and_fires_at_the_last_time_said() -> None:
+    timers = Timers()
+    fired: list[int] = []
+    timer = Timer(lambda now: fired.append(now.monotonic_ms))
+    for at in range(10, 1000):
+        timers.set(timer, at)
+    assert len(timers._heap) == 1
+    timers.poll(Now(998, 0))
+    assert (fired, timers.deadline()) == ([], 999)
+    timers.poll(Now(999, 0))
+    assert (fired, timers.deadline()) == ([999], None)
+
+
+def test_what_a_timer_sets_to_now_fires_now() -> None:
+    timers = Timers()
+    fired: list[str] = []
+    second = Timer(lambda _: fired.append("second"))
+
+    def first(now: Now) -> None:
+        fired.append("first")
+        timers.set(second, now.monotonic_ms)
+
+    timers.set(Timer(first), 5)
+    timers.poll(Now(5, 0))
+    assert fired == ["first", "second"]
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["set", "cancel", "poll"]), st.integers(0, 20))
+    )
+)
+def test_they_fire_as_a_simple_table_of_times_says(steps: list[tuple[int, str, int]]) -> None:
+    timers = Timers()
+    fired: list[int] = []
+    each = [_noting(number, fired) for number in range(4)]
+    table: dict[int, int] = {}
+    time = 0
+    for number, what, ms in steps:
+        if what == "set":
+            timers.set(each[number], time + ms)
+            table[number] = time + ms
+        elif what == "cancel":
+            timers.cancel(each[number])
+            table.pop(number, None)
+        else:
+            time += ms
+            timers.poll(Now(time, 0))
+            due = {known for known, at in table.items() if at <= time}
+            assert set(fired) == due
+            assert len(fired) == len(due)
+            fired.clear()
+            table = {known: at for known, at in table.items() if at > time}
+        assert timers.deadline() == min(table.values(), default=None)
+
+
+def _noting(number: int, fired: list[int]) -> Timer:
+    return Timer(lambda _: fired.append(number))

@@ -1,0 +1,67 @@
+"""A Kafka broker in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from tests.interop.kafka_jars import kafka_libs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Little, as nobody reads on once the broker is ready.
+_LOGGING = """\
+appender.out.type=Console
+appender.out.name=out
+appender.out.layout.type=PatternLayout
+appender.out.layout.pattern=%m%n
+rootLogger.level=WARN
+rootLogger.appenderRef.out.ref=out
+logger.server.name=kafka.server.KafkaRaftServer
+logger.server.level=INFO
+"""
+_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [it.getsockname()[1] for it in sockets]
+    for it in sockets:
+        it.close()
+    return ports
+
+
+@contextmanager
+def start_kafka(properties: str, folder: str) -> Iterator[None]:
+    """A broker that is ready, on directories that have been formatted; killed in the end."""
+    logging = f"{folder}/log4j2.properties"
+    with open(logging, "w", encoding="utf-8") as file:
+        file.write(_LOGGING)
+    logging = f"-Dlog4j2.configurationFile={logging}"
+    jars = os.path.join(kafka_libs(), "*")
+    broker = subprocess.Popen(
+        ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        _wait_until_ready(broker)
+        yield
+    finally:
+        broker.kill()
+        broker.communicate()
+
+
+def _wait_until_ready(broker: subprocess.Popen[str]) -> None:
+    said = []
+    assert broker.stdout
+    for line in broker.stdout:
+        said.append(line)
+        if "Kafka Server started" in line:
+            return
+    raise AssertionError("".join(said))
