@@ -51,7 +51,10 @@ class Invariant:
         """An election state has reached the disk."""
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
-        """The last batch on the replica's disk is new."""
+        """The last batch on the replica's disk makes a log that nobody had before.
+
+        A log that somebody had was looked at then, batch for batch.
+        """
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
         """The log on the disk was cut at `offset`."""
