@@ -8,6 +8,6 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="if not self.reads or core.log.high_watermark <= self.epoch_start:",
     replacement="if not self.reads:",
-    scenario="mixture",
-    seed=31,
+    scenario="reads-anywhere",
+    seed=11,
 )

@@ -155,3 +155,15 @@ def test_r8_the_removed_asks_the_voters_of_its_log() -> None:
     solo = removed_and_alone()
     assert {peer for peer in (1, 2, 3) if solo.core.peer(peer).asked} == {2, 3}
     assert isinstance(solo.core.peer(2).asked, Vote)
+
+
+def test_r7_a_committed_removal_counts_although_a_later_target_is_not_committed() -> None:
+    """Whoever was removed for certain stands no more, whatever else changes."""
+    solo = follower()
+    without_it = voters_of(2, 3)
+    removed = batch(10, 5, voters=without_it)
+    moved = batch(11, 5, voters=without_it.replace(targets=(2,)))
+    solo.answer(2, solo.fetched(removed, moved, high_watermark=10))
+    assert solo.role == "follower"
+    solo.answer(2, solo.fetched(high_watermark=11))
+    assert solo.role == "observer"

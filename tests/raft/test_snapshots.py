@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import ReplicaKey, VoterHistory
+from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Answered,
     Asked,
+    ClusterIdKnown,
     DropPrefix,
     Fetch,
     FetchAnswer,
@@ -26,8 +28,10 @@ from kraftlog.types import OffsetAndEpoch
 from tests.raft.solo import (
     FETCH,
     Solo,
+    batch,
     follower,
     key,
+    leader,
     loyal,
     observer,
     of,
@@ -152,7 +156,7 @@ def downloading(**how: Any) -> Solo:
     """A follower whose leader's log starts behind its own end; it has asked for the first chunk."""
     solo = loyal(**how)
     (asked,) = sends(solo.answer(2, solo.fetched(snapshot=BEHIND))).values()
-    assert asked == SnapshotFetch("cluster", key(1), 5, BEHIND, 0, 8 << 20)
+    assert asked == SnapshotFetch(solo.core.cluster_id, key(1), 5, BEHIND, 0, 8 << 20)
     return solo
 
 
@@ -260,3 +264,76 @@ def test_q38_a_chunk_is_as_large_as_was_asked_for(max_bytes: int) -> None:
     leading.handle(Asked("it", asked), net.now)
     (answer,) = [effect.body for effect in leading.take_effects() if isinstance(effect, Reply)]
     assert (answer.error, answer.position, answer.max_bytes) == (0, 3, max_bytes)
+
+
+# Between the whole snapshot and the log that begins behind it -----------------------------------
+
+
+def installing(**how: Any) -> Solo:
+    """The snapshot is whole; the host is putting it in place of the log."""
+    solo = downloading(**how)
+    assert of(InstallSnapshot, solo.answer(2, chunk(0, b"abcdefghij"))) == [InstallSnapshot(BEHIND)]
+    return solo
+
+
+def test_q38_nothing_is_fetched_while_a_snapshot_takes_the_place_of_the_log() -> None:
+    """C102: what another leader sent meanwhile would stand behind records that are no more."""
+    solo = installing()
+    assert sends(solo.ask(solo.begin(3, 6))) == {}
+    assert solo.role == "follower"
+    effects = solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+    fetch = sends(effects)[3]
+    assert (fetch.epoch, fetch.offset, fetch.last_epoch) == (6, 30, 4)
+
+
+def test_q38_who_knows_no_leader_when_a_snapshot_is_in_place_asks_nobody() -> None:
+    solo = observer()
+    solo.answer(2, solo.fetched(snapshot=BEHIND))
+    solo.answer(2, chunk(0, b"abcdefghij"))
+    solo.gone(2)
+    assert solo.core.election.leader_id == -1
+    assert sends(solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))) == {}
+    assert solo.core.log.start == 30
+
+
+def test_q29_a_snapshot_tells_the_id_of_the_cluster() -> None:
+    solo = installing(cluster_id=None)
+    voters = voters_of(1, 2, 3).replace(cluster_id="cluster")
+    effects = solo.step(SnapshotInstalled(BEHIND, voters))
+    assert of(ClusterIdKnown, effects) == [ClusterIdKnown("cluster")]
+    assert sends(effects)[2].cluster_id == "cluster"
+
+
+def test_q38_a_snapshot_that_holds_nothing_new_is_not_fetched() -> None:
+    """An ordinary fetch follows: silence would depose a leader that is well."""
+    solo = loyal(high_watermark=8)
+    effects = solo.answer(2, solo.fetched(snapshot=OffsetAndEpoch(8, 1)))
+    assert sends(effects) == {}
+    assert isinstance(sends(solo.wait_for("fetch"))[2], Fetch)
+
+
+def test_q12_a_log_without_records_is_in_the_epoch_of_its_snapshot() -> None:
+    """Also when what stood behind the snapshot is cut: else it would vote for an older log."""
+    solo = downloading()
+    solo.answer(2, chunk(0, b"abcdefghij"))
+    solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+    solo.answer(2, solo.fetched(batch(30, 5)))
+    assert solo.core.log.last_epoch == 5
+    solo.ask(solo.begin(3, 6))
+    solo.answer(3, solo.fetched(leader_id=3, epoch=6, diverging=BEHIND))
+    log = solo.core.log
+    assert (log.end, log.last_epoch) == (30, 4)
+    answer = solo.asked(solo.vote(2, epoch=7, last_epoch=3, end_offset=99))
+    assert not answer.granted
+
+
+def test_q12_a_log_recovered_behind_a_snapshot_is_in_its_epoch() -> None:
+    log = RaftLog(VoterHistory(voters_of(1)), end=30, snapshot=BEHIND)
+    assert (log.start, log.end, log.high_watermark, log.last_epoch) == (30, 30, 30, 4)
+    assert log.copy().key() == log.key()
+
+
+def test_q38_who_leads_loads_no_snapshot() -> None:
+    solo = leader()
+    with pytest.raises(AssertionError, match="holds all that is committed"):
+        solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.logstate.voters import ReplicaKey, Voter
-from kraftlog.raft.messages import Batch, ElectionState
+from kraftlog.raft.messages import Batch, ElectionState, Fetch
 from kraftlog.raft.messages import VoteAnswer as Answer
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator import strangers
@@ -18,7 +18,9 @@ from kraftlog.simulator.invariants.applied_once import AppliedOnce
 from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
+from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
 from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
 from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
 from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
@@ -31,12 +33,16 @@ from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
 from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
+from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
 from kraftlog.simulator.invariants.stable_leader import StableLeader
 from kraftlog.simulator.log_history import Acknowledged, Invoked
 from kraftlog.simulator.replica import Replica
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.snapshot import Snapshot, write_down
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World, passing
+from kraftlog.types import OffsetAndEpoch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,6 +122,30 @@ def commits_of_another_epoch(scene: Scene) -> None:
     scene.find(OwnEpoch).on_commit(scene.leader, core, core.log.high_watermark)
 
 
+def epoch_begins_with_a_record(scene: Scene) -> None:
+    disk = scene.follower.disk
+    batch = Batch(disk.end, disk.end, disk.batches[-1].epoch + 1, 100, None, "new")
+    disk.append(batch, 1)
+    scene.find(OwnEpoch).on_append(scene.follower, batch)
+
+
+def makes_an_epoch_alone(scene: Scene) -> None:
+    """P3: nobody was asked, and no leader named it."""
+    core = scene.core(scene.follower)
+    core.become("prospective")
+    scene.follower.seen_role = core.role
+    core.become("candidate", ElectionState(core.election.epoch + 1, -1, core.me))
+    scene.find(EarnedEpochs).on_role(scene.follower, core)
+
+
+def counts_on_another_epoch(scene: Scene) -> None:
+    """Q18: the leader has taken a fetch of a replica that has not arrived yet."""
+    election = scene.core(scene.follower).election
+    fetch = Fetch("cluster", scene.follower.key, election.epoch, 0, 0, 0, 0, 1000)
+    scene.follower.disk.election = election.replace(epoch=election.epoch - 1)
+    scene.find(CountsItsEpoch).on_heard(scene.leader, scene.follower, fetch)
+
+
 def minority_commits(scene: Scene) -> None:
     disk = scene.leader.disk
     batch = Batch(disk.end, disk.end, 1, 100, None, "new")
@@ -186,6 +216,69 @@ def applied_too_much(scene: Scene) -> None:
     scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
 
 
+def applied_behind_a_gap(scene: Scene) -> None:
+    scene.follower.state += 1
+    offset = scene.core(scene.follower).log.high_watermark
+    scene.follower.applied = offset - 1
+    scene.find(AppliedOnce).on_apply(scene.follower, offset)
+
+
+def snapshot_of(scene: Scene, end: int) -> Snapshot:
+    disk = scene.leader.disk
+    position = disk.position_before(end)
+    epoch = disk.batches[position].epoch
+    voters = scene.world.voters
+    return write_down(OffsetAndEpoch(end, epoch), disk.chains[position], voters, 1)
+
+
+def machine_goes_back(scene: Scene) -> None:
+    scene.find(AppliedOnce).on_load(scene.follower, snapshot_of(scene, 5))
+
+
+def leader_loads_a_snapshot(scene: Scene) -> None:
+    scene.find(SnapshotAtStart).on_load(scene.leader, snapshot_of(scene, 5))
+
+
+def uncommitted_is_loaded(scene: Scene) -> None:
+    del scene.world.oracle.committed[2:]
+    scene.find(SnapshotAtStart).on_load(scene.follower, snapshot_of(scene, 5))
+
+
+def snapshot_is_misnamed(scene: Scene) -> None:
+    wrong = snapshot_of(scene, 5).replace(id=OffsetAndEpoch(6, 1))
+    scene.find(SnapshotAtStart).on_load(scene.follower, wrong)
+
+
+def log_starts_elsewhere(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.snapshot, core.log.start = OffsetAndEpoch(5, 1), 6
+    scene.find(SnapshotAtStart).on_full_check()
+
+
+def log_starts_beyond_what_is_committed(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.drop_prefix(OffsetAndEpoch(5, 1))
+    core.log.high_watermark = 4
+    scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
+
+
+def snapshot_is_not_on_disk(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.drop_prefix(OffsetAndEpoch(5, 1))
+    scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
+
+
+def serves_too_early(scene: Scene) -> None:
+    scene.leader.applied = 0
+    epoch = scene.core(scene.leader).election.epoch
+    scene.find(ServesLateEnough).on_serve(scene.leader, epoch)
+
+
+def serves_for_another(scene: Scene) -> None:
+    epoch = scene.core(scene.follower).election.epoch
+    scene.find(ServesLateEnough).on_serve(scene.follower, epoch)
+
+
 def leader_is_deposed(scene: Scene) -> None:
     expect_to_stay(scene.world, scene.leader)
     core = scene.core(scene.follower)
@@ -229,6 +322,15 @@ def changed_too_early(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
+def leaves_on_the_way(scene: Scene) -> None:
+    """R5: it is not the last to go, and nobody is named as its successor."""
+    core = scene.core(scene.leader)
+    walking = core.log.voter_set.replace(targets=(7,))
+    core.log.voters.append(core.log.high_watermark - 2, walking)
+    core.log.voters.append(core.log.high_watermark - 1, walking.without(core.me.id))
+    scene.find(OneChange).on_voters(scene.leader, core)
+
+
 def stays_a_voter(scene: Scene) -> None:
     core = scene.core(scene.follower)
     core.log.voters.append(1, core.log.voter_set.without(core.me.id))
@@ -265,6 +367,9 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (HighWatermarkGrows, mark_goes_back),
     (HighWatermarkGrows, new_leader_knows_less),
     (OwnEpoch, commits_of_another_epoch),
+    (OwnEpoch, epoch_begins_with_a_record),
+    (EarnedEpochs, makes_an_epoch_alone),
+    (CountsItsEpoch, counts_on_another_epoch),
     (DurableMajority, minority_commits),
     (CommittedPrefix, committed_otherwise),
     (CommittedPrefix, committed_otherwise_in_a_step),
@@ -275,6 +380,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (LogShape, core_is_wrong_about_its_log),
     (LegalRoles, role_does_not_fit),
     (LegalRoles, role_may_not_follow),
+    (OneChange, leaves_on_the_way),
     (LegalRoles, stays_a_voter),
     (LegalRoles, leads_on_although_removed),
     (OneChange, two_members_at_once),
@@ -285,6 +391,16 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (ChangesTold, change_is_not_in_the_log),
     (AppliedOnce, applied_twice),
     (AppliedOnce, applied_too_much),
+    (AppliedOnce, applied_behind_a_gap),
+    (AppliedOnce, machine_goes_back),
+    (SnapshotAtStart, leader_loads_a_snapshot),
+    (SnapshotAtStart, uncommitted_is_loaded),
+    (SnapshotAtStart, snapshot_is_misnamed),
+    (SnapshotAtStart, log_starts_elsewhere),
+    (SnapshotAtStart, log_starts_beyond_what_is_committed),
+    (SnapshotAtStart, snapshot_is_not_on_disk),
+    (ServesLateEnough, serves_too_early),
+    (ServesLateEnough, serves_for_another),
     (StableLeader, leader_is_deposed),
     (ClientHistory, acknowledged_is_lost),
 ]

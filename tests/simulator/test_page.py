@@ -31,6 +31,8 @@ RUN = ("leader-partitioned", 3)
 #: Three voters give way to three others.
 MOVE = ("move", 2)
 RUNS = [RUN, MOVE, ("leader-failure", 4), ("mixture", 7), ("mixture", 15)]
+#: A follower fetches a snapshot in pieces, and its leader goes.
+SNAPSHOTS = ("snapshot-race", 2)
 
 
 def data_in(page: str) -> Any:
@@ -151,6 +153,28 @@ def test_an_election_reads_like_one(page: str) -> None:
     for who in [text.split()[0] for text in votes]:
         assert f"{new} asks {who} for its vote in epoch {epoch}: granted." in texts
     assert votes
+
+
+def test_a_snapshot_on_its_way_reads_like_one() -> None:
+    """Q38."""
+    data = data_in(play_page(*SNAPSHOTS))
+    texts = [event[3] for event in data["events"]]
+    put = re.compile(r"(\d) puts the snapshot of all before (\d+) in place of its log\.")
+    placed, who, end = next(
+        (i, m[1], m[2]) for i, text in enumerate(texts) if (m := put.match(text))
+    )
+    story = [
+        rf"\d has a snapshot: its log starts at {end}\.",
+        rf"\d tells {who} that its log starts at {end}, behind a snapshot\.",
+        rf"{who} asks \d for the snapshot of all before {end}, from byte 0 on\.",
+        rf"\d sends {who} bytes 0 to \d+ of \d+ of the snapshot of all before {end}\.",
+    ]
+    found = [next(i for i, text in enumerate(texts) if re.match(line, text)) for line in story]
+    assert found == sorted(found)
+    assert found[-1] < placed
+    starts = {state[-1] for state in data["states"][int(who)]}
+    assert {0, int(end)} <= starts
+    assert "snapshot" in {message[4] for message in data["messages"]}
 
 
 def test_a_run_that_fails_is_shown_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +332,16 @@ def test_the_browser_shows_the_roles_of_the_run(page: str, browse: Callable[...,
         )
     }
     assert shown == states_at(*RUN, time)
+
+
+def test_the_browser_shows_where_a_log_starts(browse: Callable[..., str]) -> None:
+    """Q38: what is in a snapshot is drawn otherwise than what is in the log."""
+    text = play_page(*SNAPSHOTS)
+    document = browse(text, f"#t={data_in(text)['end']}")
+    starts = [int(start) for start in re.findall(r'data-start="(\d+)"', document)]
+    assert len(starts) == len(data_in(text)["states"])
+    assert min(starts) > 0
+    assert "entry in-snapshot" in document
 
 
 def test_the_browser_shows_who_votes_and_who_is_to(browse: Callable[..., str]) -> None:

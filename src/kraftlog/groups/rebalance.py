@@ -63,8 +63,6 @@ def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def join_time_over(shard: GroupShard, group: Group, now: Now) -> None:
-    if group.state != State.PREPARING:
-        return
     remaining_ms = group.initial_remaining_ms
     if remaining_ms is not None and group.member_added and remaining_ms:
         # Somebody came while we waited, so more may: as long again, within the members' patience.
@@ -99,8 +97,6 @@ def complete(shard: GroupShard, group: Group, now: Now) -> None:
 
 def sync_time_over(shard: GroupShard, group: Group, now: Now) -> None:
     """Whoever has joined and not asked for an assignment is out."""
-    if group.state not in {State.COMPLETING, State.STABLE} or not group.pending_syncs:
-        return
     for member_id in list(group.pending_syncs):
         shard.dismiss(group, member_id)
     prepare(shard, group, now)

@@ -99,6 +99,19 @@ class VoterHistory:
         return self.entries[-1][0] if self.entries else -1
 
     @property
+    def members_since(self) -> int:
+        """Where the members in force became so; -1 if that is not in the log.
+
+        Records behind it may have changed targets or addresses.
+        """
+        since, members = -1, self.latest.voters
+        for offset, voters in reversed(self.entries):
+            if voters.voters != members:
+                return since
+            since = offset
+        return -1 if self.base.voters == members else since
+
+    @property
     def before_latest(self) -> VoterSet:
         """The last set with other members than the one in force.
 

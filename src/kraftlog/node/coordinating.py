@@ -10,10 +10,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import Answer, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
-from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, TRANSACTIONAL_BIT, read_header
-from kraftlog.records.reader import read_records
-from kraftlog.records.walk import walk
+from kraftlog.node.group_log import batch_of, replay
+from kraftlog.records.header import read_header
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -124,6 +122,7 @@ class Coordinating:
         for hosted in self._hosted.values():
             if hosted.shard.is_loaded:
                 hosted.shard.topic_deleted(topic, topic_id, now)
+                self._carry_out(hosted, now)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid_text(self._node.config.new_id())}"
@@ -143,16 +142,8 @@ class Coordinating:
         hosted = self._hosted.get(report.log[1])
         if hosted is None or hosted.shard.is_loaded or hosted.loaded_to != report.offset:
             return
-        view = memoryview(report.data)
-        next_offset = report.offset
-        for position, fields in walk(view):
-            next_offset = fields[0] + fields[6] + 1
-            if not fields[5] & (CONTROL_BIT | TRANSACTIONAL_BIT):
-                batch = view[position : position + fields[1] + LENGTH_OVERHEAD]
-                hosted.shard.replay_batch(
-                    [(r.offset, r.key or b"", r.value) for r in read_records(batch)]
-                )
-        if next_offset == report.offset:
+        next_offset = replay(hosted.shard, memoryview(report.data), now)
+        if not next_offset:
             next_offset = hosted.partition.high_watermark  # a hole up to the end
         hosted.loaded_to = next_offset
         self._load_on(hosted, now)
@@ -177,10 +168,7 @@ class Coordinating:
         if not partition.online:
             shard.handle(WriteFailed(effect.token, ErrorCode.NOT_LEADER_OR_FOLLOWER), now)
             return
-        builder = BatchBuilder()
-        for key, value in effect.records:
-            builder.append(now.wall_ms, key, value)
-        batch = bytearray(builder.build())
+        batch = batch_of(effect.records, now)
         base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
 
         def done(error: int, base_offset: int) -> None:

@@ -34,7 +34,9 @@ def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...]
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         targets = tuple(sorted(targets))
         if targets == (latest.ids if latest.targets is None else latest.targets):
-            leader.answer_when_committed(core, slot, core.log.voters.latest_offset + 1)
+            # Where a snapshot holds the record, its end is what is known of its place.
+            end = max(core.log.voters.latest_offset + 1, core.log.start)
+            leader.answer_when_committed(core, slot, end)
             return ErrorCode.NONE
     append_voters(core, leader, latest.replace(targets=targets))
     leader.answer_when_committed(core, slot, core.log.end)

@@ -250,7 +250,7 @@ class RaftCore:
         """
         voters = self.log.voters
         return self.is_voter or (
-            voters.latest_offset >= self.log.high_watermark and voters.before_latest.holds(self.me)
+            voters.members_since >= self.log.high_watermark and voters.before_latest.holds(self.me)
         )
 
     @property

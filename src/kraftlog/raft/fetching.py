@@ -87,8 +87,10 @@ def advance(core: RaftCore, high_watermark: int) -> None:
     log = core.log
     known = min(high_watermark, log.end)
     if known > log.high_watermark:
-        passed_voters = log.high_watermark <= log.voters.latest_offset < known
-        log.high_watermark = known
+        before, log.high_watermark = log.high_watermark, known
+        passed_voters = (
+            log.voters.latest_offset >= before and before <= log.voters.members_since < known
+        )
         core.effect(Committed(known))
         if passed_voters:
             core.settle_voters()  # its own removal may be committed now

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 class RaftLog:
     """What is known of the log without reading it. `flushed` is what would survive a crash."""
 
-    __slots__ = ("end", "epochs", "flushed", "high_watermark", "snapshot", "start", "voters")
+    __slots__ = (
+        "end",
+        "epochs",
+        "flushed",
+        "high_watermark",
+        "installing",
+        "snapshot",
+        "start",
+        "voters",
+    )
 
     def __init__(
         self,
@@ -23,6 +32,7 @@ class RaftLog:
         end: int = 0,
         epochs: EpochCache | None = None,
         high_watermark: int = 0,
+        snapshot: OffsetAndEpoch | None = None,
     ) -> None:
         self.voters = voters
         self.start = start
@@ -30,9 +40,16 @@ class RaftLog:
         self.flushed = end
         self.epochs = epochs or EpochCache()
         #: The snapshot that the log starts behind, if it does not start at 0.
-        self.snapshot: OffsetAndEpoch | None = None
+        self.snapshot = snapshot
+        #: The snapshot that the host is putting in place of this log: until that is done, nothing
+        #: may be appended, as it would be lost or stand behind the wrong records.
+        self.installing: OffsetAndEpoch | None = None
         #: What this replica knows to be committed.
         self.high_watermark = high_watermark
+        if snapshot is not None:
+            self.start = snapshot.offset
+            self.high_watermark = max(high_watermark, snapshot.offset)
+            self._keep_an_epoch()
 
     @property
     def last_epoch(self) -> int:
@@ -62,7 +79,14 @@ class RaftLog:
         self.end = end
         self.flushed = min(self.flushed, end)
         self.epochs.truncate_from_end(end)
+        self._keep_an_epoch()
         return self.voters.truncate(end)
+
+    def _keep_an_epoch(self) -> None:
+        """A log without records is in the epoch of its snapshot, or it would seem older than it is
+        and vote for logs that lack what the snapshot holds (Q12, Q38)."""
+        if self.snapshot is not None and not self.epochs.epochs:
+            self.epochs.assign(self.snapshot.epoch, self.snapshot.offset)
 
     def drop_prefix(self, end: OffsetAndEpoch) -> None:
         """A snapshot holds everything before `end`."""
@@ -74,10 +98,11 @@ class RaftLog:
     def start_at(self, end: OffsetAndEpoch, voters: VoterSet) -> None:
         """A snapshot has taken the place of everything."""
         self.snapshot = end
+        self.installing = None
         self.start = self.end = self.flushed = end.offset
         self.high_watermark = max(self.high_watermark, end.offset)
         self.epochs.clear()
-        self.epochs.assign(end.epoch, end.offset)
+        self._keep_an_epoch()
         self.voters = VoterHistory(voters)
 
     def divergence(self, offset: int, last_epoch: int) -> OffsetAndEpoch | None:
@@ -113,6 +138,7 @@ class RaftLog:
             self.end,
             self.flushed,
             self.high_watermark,
+            self.installing,
             tuple(self.epochs.epochs),
             tuple(self.epochs.starts),
             tuple([(offset, voters.ids, voters.targets) for offset, voters in self.voters.entries]),
@@ -122,6 +148,7 @@ class RaftLog:
         twin = RaftLog.__new__(RaftLog)
         twin.voters = self.voters.copy()
         twin.snapshot = self.snapshot
+        twin.installing = self.installing
         twin.start = self.start
         twin.end = self.end
         twin.flushed = self.flushed

@@ -8,6 +8,7 @@ in place of its log and goes on behind it.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.raft import fetching, quorum
 from kraftlog.raft.messages import (
     DropPrefix,
     InstallSnapshot,
@@ -88,7 +89,10 @@ def begin(core: RaftCore, role: Fetcher, snapshot: OffsetAndEpoch) -> None:
     """The leader says that its log starts behind ours, at this snapshot."""
     if snapshot.offset > core.log.high_watermark:
         role.download = Download(snapshot)
-    go_on(core, role)
+        go_on(core, role)
+    else:
+        # It holds nothing that we lack: an ordinary fetch, a moment later.
+        core.arm("fetch", core.backoff(0))
 
 
 def go_on(core: RaftCore, role: Fetcher) -> None:
@@ -121,6 +125,7 @@ def take(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
     core.effect(WriteSnapshot(chunk.id, chunk.position, chunk.data))
     role.download = download.replace(position=download.position + chunk.length)
     if chunk.position + chunk.length >= chunk.size:
+        core.log.installing = chunk.id
         core.effect(InstallSnapshot(chunk.id))
     else:
         go_on(core, role)
@@ -129,8 +134,11 @@ def take(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
 
 def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
     """The host has put the snapshot in place of the log and reloaded the state machine."""
-    core.log.start_at(installed.id, installed.voters)
     role = core.role
+    assert role.name != quorum.LEADER, "who leads holds all that is committed"
+    core.log.start_at(installed.id, installed.voters)
+    if core.cluster_id is None:
+        fetching.learn_cluster_id(core)
     core.settle_voters()
     if core.role is role:
         role.on_snapshot_installed(core)

@@ -21,13 +21,32 @@ class Oracle:
 
     def __init__(self) -> None:
         self._chains: dict[Any, int] = {}
+        #: By chain: the log before, and the batch behind it.
+        self._links: list[tuple[int, Batch]] = []
         self.committed: list[int] = []
         self.committed_batches: list[Batch] = []
+
+    @property
+    def known(self) -> int:
+        """How many chains there are; the next new one has this number."""
+        return len(self._chains)
 
     def chain(self, before: int, batch: Batch) -> int:
         """The number of the log that ends with `batch` behind the log `before`."""
         key = (before, batch.base_offset, batch.last_offset, batch.epoch, batch.payload)
-        return self._chains.setdefault(key, len(self._chains))
+        chain = self._chains.setdefault(key, len(self._links))
+        if chain == len(self._links):
+            self._links.append((before, batch))
+        return chain
+
+    def log_of(self, chain: int) -> tuple[list[Batch], list[int]]:
+        """The log that has this chain, and the chain of each of its batches."""
+        batches, chains = [], []
+        while chain != NO_CHAIN:
+            chains.append(chain)
+            chain, batch = self._links[chain]
+            batches.append(batch)
+        return batches[::-1], chains[::-1]
 
     @property
     def committed_end(self) -> int:

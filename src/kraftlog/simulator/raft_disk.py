@@ -11,16 +11,33 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch
     from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.types import OffsetAndEpoch
 
 
 class RaftDisk:
     """`batches` is what a reader sees; the first `durable` of them have been synced.
 
+    The first `dropped` of them are in the snapshot alone: nobody reads them, they are kept so that
+    a log can be compared with others from its beginning.
+
     `old_tail` is what a truncation removed that is not synced yet: it may come back. Beside each
     batch lies its chain, a number for the whole log up to it (see `oracle`).
     """
 
-    __slots__ = ("bases", "batches", "chains", "cuts", "durable", "election", "old_tail")
+    __slots__ = (
+        "bases",
+        "batches",
+        "chains",
+        "cluster_id",
+        "cuts",
+        "download",
+        "dropped",
+        "durable",
+        "election",
+        "old_tail",
+        "snapshot",
+    )
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -31,10 +48,21 @@ class RaftDisk:
         #: Counts truncations: a sync that began before one says nothing about what came after.
         self.cuts = 0
         self.election = ElectionState()
+        #: As `meta.properties` has it; None until it is known (Q29).
+        self.cluster_id: str | None = None
+        self.dropped = 0
+        #: The newest snapshot, whole and durable; and one that is being fetched.
+        self.snapshot: Snapshot | None = None
+        self.download: tuple[OffsetAndEpoch, bytes] | None = None
 
     @property
     def end(self) -> int:
         return self.batches[-1].last_offset + 1 if self.batches else 0
+
+    @property
+    def start(self) -> int:
+        """Where the log itself starts."""
+        return self.batches[self.dropped - 1].last_offset + 1 if self.dropped else 0
 
     @property
     def durable_end(self) -> int:
@@ -86,6 +114,9 @@ class RaftDisk:
         self.durable = min(self.durable, count)
         self.old_tail = []
         self.cuts += 1
+        if self.snapshot is not None and self.snapshot.id.offset > self.end:
+            self.snapshot, self.dropped = None, 0
+        self.download = None
 
     def _keep(self, count: int) -> None:
         del self.batches[count:], self.bases[count:], self.chains[count:]
@@ -93,9 +124,34 @@ class RaftDisk:
     def between(self, offset: int, limit: int, most: int) -> tuple[Batch, ...]:
         """At most so many batches from `offset` on that begin before `limit`."""
         first = bisect_left(self.bases, offset)
+        assert first >= self.dropped, "what a snapshot has replaced is not read"
         last = bisect_left(self.bases, limit, first, min(first + most, len(self.bases)))
         return tuple(self.batches[first:last])
 
     def position_before(self, offset: int) -> int:
         """The position of the batch that ends at `offset`; -1 at the start of the log."""
         return bisect_left(self.bases, offset) - 1
+
+    # Snapshots -------------------------------------------------------------------------------
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """A whole snapshot has its name; an older one goes."""
+        if self.snapshot is None or snapshot.id.offset > self.snapshot.id.offset:
+            self.snapshot = snapshot
+
+    def reaches(self, end: OffsetAndEpoch) -> bool:
+        """Whether the log holds the last record before a snapshot's end."""
+        position = self.position_before(end.offset)
+        return self.end >= end.offset and self.batches[position].epoch == end.epoch
+
+    def drop_prefix(self, offset: int) -> None:
+        self.dropped = max(self.dropped, bisect_left(self.bases, offset))
+
+    def begin_behind(self, snapshot: Snapshot, batches: list[Batch], chains: list[int]) -> None:
+        """A snapshot takes the place of the log; these are what it stands for."""
+        self.batches, self.chains = batches, chains
+        self.bases = [batch.base_offset for batch in batches]
+        assert self.end == snapshot.id.offset, "a snapshot holds what its name says"
+        self.dropped = self.durable = len(batches)
+        self.old_tail = []
+        self.cuts += 1

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 
 GAP_MS = (5, 40)
@@ -62,6 +63,7 @@ class Readers:
         world.listen("on_start", self._started)
         world.listen("on_role", self._role_changed)
         world.listen("on_apply", self._committed)
+        world.listen("on_load", self._loaded)
         world.at(world.time, self._read)
 
     # Clients ---------------------------------------------------------------------------------
@@ -84,6 +86,11 @@ class Readers:
     def _started(self, replica: Replica) -> None:
         assert replica.core is not None
         self.beside[replica.id] = Beside(replica, replica.core)
+
+        self._committed(replica, replica.applied)  # what a snapshot held
+
+    def _loaded(self, replica: Replica, snapshot: Snapshot) -> None:
+        self._committed(replica, snapshot.id.offset)
 
     def _role_changed(self, replica: Replica, core: RaftCore) -> None:
         beside = self.beside[replica.id]

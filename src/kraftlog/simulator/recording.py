@@ -207,6 +207,7 @@ class RecordedWorld(World):
         if core is None:
             return self._state_on_disk(replica)
         election, log = core.election, core.log
+        voters, votes, targets, voters_at = self._voters_of(replica, log.voters)
         return State(
             core.role.name,
             election.epoch,
@@ -218,7 +219,11 @@ class RecordedWorld(World):
             replica.paused,
             core.version > core.durable_version,
             tuple(zip(log.epochs.epochs, log.epochs.starts, strict=True)),
-            *self._voters_of(replica, log.voters),
+            voters,
+            votes,
+            targets,
+            voters_at,
+            log.start,
         )
 
     @staticmethod
@@ -230,7 +235,7 @@ class RecordedWorld(World):
     def _state_on_disk(self, replica: Replica) -> State:
         """What a replica that does not run will find when it starts."""
         disk = replica.disk
-        key = replica.incarnation, replica.lives, disk.cuts
+        key = replica.incarnation, replica.lives, disk.cuts, disk.start
         known = self._down.get(replica.id)
         if known is not None and known[0] == key:
             return known[1]
@@ -257,6 +262,7 @@ class RecordedWorld(World):
             votes=votes,
             targets=targets,
             voters_at=places,
+            start=disk.start,
         )
         self._down[replica.id] = key, state
         return state
@@ -271,7 +277,7 @@ class RecordedWorld(World):
         super().note(replica, what, detail)
         if what == "starts" and replica is not None:
             disk = replica.disk
-            text = sentences.started(replica.id, disk.end, disk.election.epoch)
+            text = sentences.started(replica.id, disk.start, disk.end, disk.election.epoch)
             self.tell(replica.id, "fault", text)
         elif what == "fault" and detail.kind in sentences.STRIKES:
             self.tell(-1, "fault", sentences.STRIKES[detail.kind])

@@ -12,22 +12,28 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Append,
+    ClusterIdKnown,
     Committed,
+    DropPrefix,
     ElectionDurable,
     ElectionPersisted,
     ElectionState,
     FetchAnswer,
     Flushed,
+    InstallSnapshot,
     LeaderChanged,
     PeerGone,
     PersistElection,
     Proposed,
     Reply,
     Send,
+    SnapshotChunk,
     Stop,
     Truncate,
     Unanswered,
+    WriteSnapshot,
 )
+from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.oracle import NO_CHAIN
 from kraftlog.simulator.raft_disk import RaftDisk
 from kraftlog.simulator.violation import Violation
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 
 CLUSTER = "cluster"
@@ -59,6 +66,8 @@ class Replica:
         self.world = world
         self.id = replica_id
         self.disk = RaftDisk()
+        if replica_id < world.setting.voters:
+            self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
         self.core: RaftCore | None = None
         self.incarnation = 0
         #: Wiped disks; and with those that went back to an old copy.
@@ -94,7 +103,14 @@ class Replica:
         self.seen_high_watermark = 0
         self.seen_voters: Any = None
         self.seen_set: Any = None
+        self.seen_snapshot: Any = None
+        #: The toy state machine: all before `applied` in order makes its state; the epoch that it
+        #: was told to lead, and the one that it will be told to once it has applied enough.
         self.applied = 0
+        self.state = NO_CHAIN
+        self.serves = -1
+        self.to_serve = -1
+        self.snapshots = snapshot_host.SnapshotWork()
 
     def __repr__(self) -> str:
         return f"replica {self.id}"
@@ -111,22 +127,28 @@ class Replica:
         self.incarnation += 1
         self.machine_up = True
         disk.sync(len(disk.batches))
+        snapshot_host.recover(self)
         epochs = EpochCache()
-        for batch in disk.batches:
+        log_itself = disk.batches[disk.dropped :]
+        for batch in log_itself:
             if batch.epoch > epochs.latest:
                 epochs.assign(batch.epoch, batch.base_offset)
-        history = VoterHistory(self.bootstrap)
-        for batch in disk.batches:
+        kept = disk.snapshot
+        history = VoterHistory(self.bootstrap if kept is None else kept.voters)
+        for batch in log_itself:
             if batch.voters is not None:
                 history.append(batch.base_offset, batch.voters)
-        log = RaftLog(history, end=disk.end, epochs=epochs)
+        log = RaftLog(
+            history, end=disk.end, epochs=epochs, snapshot=None if kept is None else kept.id
+        )
+        self.seen_high_watermark = log.high_watermark  # nobody has committed anything by this
         self.clock_base = 1 + (self.id * 7919 + self.incarnation * 104_729) % 1_000_000
         self.clock_since = world.time
         self.now_at = -1
         self.read_clock()
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
-        self.core = RaftCore(self.key, log, disk.election, config, self.now, CLUSTER)
+        self.core = RaftCore(self.key, log, disk.election, config, self.now, disk.cluster_id)
         self.core.announce(self.now)
         world.started(self)
         self.settle()
@@ -154,11 +176,16 @@ class Replica:
         self.lives += 1
         if kept == 0:
             self.wipes += 1
+            self.disk.cluster_id = None
             self.wiped_at = self.world.time
             self.bootstrap = self.world.newest_voters()
         self.disk.roll_back(kept)
         old = self.disk.batches[-1].epoch if self.disk.batches else 0
         self.disk.election = ElectionState(old)
+
+    def load(self, snapshot: Snapshot) -> None:
+        """The state machine begins anew where a snapshot ends."""
+        self.applied, self.state = snapshot.id.offset, snapshot.state
 
     def read_clock(self) -> Now:
         time = self.world.time
@@ -360,6 +387,8 @@ class Replica:
         if effect.after and not self._is_durable(effect.after):
             self.held.append(effect)
             return
+        if self.disk.download is not None:
+            snapshot_host.note_request(self, effect.body)
         self.world.network.request(self, effect)
 
     def _reply(self, effect: Reply) -> None:
@@ -367,6 +396,8 @@ class Replica:
         if isinstance(body, FetchAnswer) and body.limit > body.offset >= 0 and not body.batches:
             # The bytes are taken now: later the log may be another.
             body.batches = self.disk.between(body.offset, body.limit, self.world.batches_per_fetch)
+        elif isinstance(body, SnapshotChunk) and not body.error:
+            snapshot_host.fill(self, body)
         if effect.after and not self._is_durable(effect.after):
             self.held.append(effect)
             return
@@ -379,10 +410,13 @@ class Replica:
             slot.answer = body  # a stranger's
 
     def _append(self, effect: Append) -> None:
-        disk, batch = self.disk, effect.batch
+        disk, batch, oracle = self.disk, effect.batch, self.world.oracle
         before = disk.chains[-1] if disk.chains else NO_CHAIN
-        disk.append(batch, self.world.oracle.chain(before, batch))
-        self.world.appended(self, batch)
+        known = oracle.known
+        chain = oracle.chain(before, batch)
+        disk.append(batch, chain)
+        if chain == known:
+            self.world.appended(self, batch)
 
     def _truncate(self, effect: Truncate) -> None:
         self.disk.truncate(effect.offset)
@@ -393,6 +427,20 @@ class Replica:
 
     def _committed(self, effect: Committed) -> None:
         self.world.apply(self, effect.offset)
+        if self.to_serve >= 0:
+            self._serve_if_caught_up()
+
+    def _serve_if_caught_up(self) -> None:
+        """Q26: the state machine hears that it leads once it has seen its own first record."""
+        disk = self.disk
+        last = disk.position_before(self.applied)
+        if last >= 0 and disk.batches[last].epoch == self.to_serve:
+            self.serves, self.to_serve = self.to_serve, -1
+            self.world.serves(self, self.serves)
+
+    def _cluster_id_known(self, effect: ClusterIdKnown) -> None:
+        self.disk.cluster_id = effect.cluster_id
+        self.world.saw("cluster id learned")
 
     def _proposed(self, effect: Proposed) -> None:
         slot = effect.slot
@@ -403,6 +451,7 @@ class Replica:
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self.world.note(self, "sees leader", effect)
+        self.serves, self.to_serve = -1, effect.epoch if effect.leader_id == self.id else -1
 
     def _stop(self, effect: Stop) -> None:
         raise Violation("stop", f"replica {self.id} gave up: {effect.why}")
@@ -470,7 +519,11 @@ _CARRY: dict[type, Any] = {
     Send: Replica._send,
     Reply: Replica._reply,
     PersistElection: Replica._persist,
+    ClusterIdKnown: Replica._cluster_id_known,
     Committed: Replica._committed,
+    DropPrefix: snapshot_host.drop_prefix,
+    WriteSnapshot: snapshot_host.write,
+    InstallSnapshot: snapshot_host.install,
     Proposed: Replica._proposed,
     LeaderChanged: Replica._leader_changed,
     Stop: Replica._stop,

@@ -10,6 +10,8 @@ from kraftlog.raft.messages import (
     EndAnswer,
     Fetch,
     FetchAnswer,
+    SnapshotChunk,
+    SnapshotFetch,
     Vote,
     VoteAnswer,
 )
@@ -54,6 +56,8 @@ class State(Value):
     votes: bool
     targets: tuple[int, ...] | None
     voters_at: tuple[int, ...]
+    #: Where the log starts: all before is in a snapshot.
+    start: int = 0
 
 
 # Messages ----------------------------------------------------------------------------------------
@@ -64,7 +68,12 @@ def kind_of(body: Any, asked: Any = None) -> str:
     request = asked if asked is not None else body
     if isinstance(request, Vote):
         return "pre-vote" if request.pre_vote else "vote"
-    kinds: dict[Any, str] = {Begin: "begin", End: "end", Fetch: "fetch"}
+    kinds: dict[Any, str] = {
+        Begin: "begin",
+        End: "end",
+        Fetch: "fetch",
+        SnapshotFetch: "snapshot",
+    }
     return kinds[type(request)]
 
 
@@ -79,6 +88,9 @@ def request(source: int, target: int, body: Any) -> str:
     if isinstance(body, End):
         order = ", ".join([str(key.id) for key in body.successors])
         return f"{source} tells {target} that it leaves; who should stand, best first: {order}"
+    if isinstance(body, SnapshotFetch):
+        which = _snapshot(body.id.offset)
+        return f"{source} asks {target} for {which}, from byte {body.position} on"
     assert isinstance(body, Fetch)
     has = f"it has all before {body.offset}" if body.offset else "its log is empty"
     return f"{source} fetches from {target}: {has}"
@@ -103,6 +115,9 @@ def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | Non
         return _vote_answer(source, target, body, asked, core)
     if isinstance(body, FetchAnswer):
         return _fetch_answer(source, target, body)
+    if isinstance(body, SnapshotChunk) and not body.error:
+        piece = f"bytes {body.position} to {body.position + body.length - 1} of {body.size}"
+        return f"{source} sends {target} {piece} of {_snapshot(body.id.offset)}."
     if body.error:
         return f"{source} refuses {target}: {_error(body)}."
     if isinstance(body, BeginAnswer):
@@ -148,6 +163,9 @@ def _fetch_answer(source: int, target: int, body: FetchAnswer) -> str:
     if body.diverging is not None:
         epoch, end = body.diverging.epoch, body.diverging.offset
         return f"{source} tells {target} that their logs part: here epoch {epoch} ends at {end}."
+    if body.snapshot is not None:
+        start = body.snapshot.offset
+        return f"{source} tells {target} that its log starts at {start}, behind a snapshot."
     if body.batches:
         first, last = body.batches[0].base_offset, body.batches[-1].last_offset
         return f"{source} sends {target} {_offsets(first, last + 1)}; {mark}."
@@ -160,6 +178,10 @@ def _error(body: Any) -> str:
     if body.error == ErrorCode.UNKNOWN_LEADER_EPOCH:
         return f"that epoch is unknown here, this is epoch {body.epoch}"
     return _ERRORS.get(body.error, str(body.error))
+
+
+def _snapshot(end: int) -> str:
+    return f"the snapshot of all before {end}"
 
 
 def _offsets(first: int, end: int) -> str:
@@ -178,7 +200,11 @@ def changes(who: int, before: State, now: State) -> Iterator[tuple[str, str]]:
         return
     if (now.role, now.epoch, now.leader) != (before.role, before.epoch, before.leader):
         yield "role", role(who, now.role, now.epoch, now.leader, now.voted)
-    if now.end > before.end:
+    if now.start > before.start and now.start == now.end != before.end:
+        yield "log", f"{who} puts {_snapshot(now.start)} in place of its log."
+    elif now.start > before.start:
+        yield "log", f"{who} has a snapshot: its log starts at {now.start}."
+    elif now.end > before.end:
         how = "appends" if leads else "copies"
         yield "log", f"{who} {how} {_offsets(before.end, now.end)}."
     elif now.end < before.end:
@@ -243,10 +269,11 @@ def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
     return f"{who} knows no leader of epoch {epoch}."
 
 
-def started(who: int, end: int, epoch: int) -> str:
+def started(who: int, start: int, end: int, epoch: int) -> str:
     if not end and not epoch:
         return f"{who} starts with an empty disk."
-    return f"{who} starts with what its disk holds: all before {end}, and epoch {epoch}."
+    behind = f" (before {start}: a snapshot)" if start else ""
+    return f"{who} starts with what its disk holds: all before {end}{behind}, and epoch {epoch}."
 
 
 # What is broken ----------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ class Setting(Value):
     dynamic: bool = False
     #: How often an administrator changes the voters.
     change_gap_ms: tuple[int, int] = (0, 0)
+    #: How often some replica takes a snapshot, and how much of one an answer holds.
+    snapshot_gap_ms: tuple[int, int] = (0, 0)
+    chunk_bytes: int = 1000
 
 
 #: Kafka's simulation uses these times.
@@ -92,4 +95,6 @@ def any_setting(chance: Chance) -> Setting:
         batches_per_fetch=chance.pick([1000, 1000, 3, 1]),
         dynamic=chance.below(2) == 1,
         change_gap_ms=chance.pick([(0, 0), (20, 300), (100, 1500), (500, 4000)]),
+        snapshot_gap_ms=chance.pick([(0, 0), (50, 400), (200, 2000), (1000, 5000)]),
+        chunk_bytes=chance.pick([1000, 100, 40]),
     )

@@ -30,7 +30,8 @@ class Stranger:
 
 
 def send_strange_requests(world: World, chance: Chance) -> None:
-    running = [replica for replica in world.running if not replica.paused]
+    # Who does not know its cluster's id yet can't tell another's (Q30).
+    running = [r for r in world.running if not r.paused and r.disk.cluster_id is not None]
     if running:
         replica = chance.pick(running)
         ask(world, replica, strange_request(replica, chance))

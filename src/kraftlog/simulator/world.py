@@ -10,6 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from kraftlog.logstate.voters import Voter, VoterSet, voters_by_id
+from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.invariants import HOOKS, make_invariants
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.administrator import Change
     from kraftlog.simulator.faults import Fault
     from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.snapshot import Snapshot
 
 FULL_CHECK_EVERY = 1000
 
@@ -82,6 +84,7 @@ class World:
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
         self.pause_chance = self.chance("pauses")
+        self.snapshot_chance = self.chance("snapshots")
         self._crash_chance = self.chance("crash points")
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
@@ -174,6 +177,11 @@ class World:
             for look in self._on["on_commit"]:
                 look(replica, core, high_watermark)
             replica.seen_high_watermark = high_watermark
+        if core.log.snapshot is not replica.seen_snapshot:
+            self.progress += 1
+            replica.seen_snapshot = core.log.snapshot
+            for look in self._on["on_snapshot"]:
+                look(replica, core)
         if core.log.voters.entries is not replica.seen_voters:
             self._see_voters(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
@@ -185,7 +193,8 @@ class World:
         for look in self._on["on_voters"]:
             look(replica, core)
         before, entries = replica.seen_voters, core.log.voters.entries
-        if before is not None and len(entries) < len(before):
+        newest = entries[-1][0] if entries else -1
+        if before and before[-1][0] >= core.log.start and newest < before[-1][0]:
             self.saw("voter change rolled back by truncation")
         replica.seen_voters, replica.seen_set = entries, core.log.voter_set
 
@@ -200,6 +209,8 @@ class World:
                     self.saw("leader change during a voter change")
         elif name == "resigned" and before == "leader":
             self.saw("leader resigned" if core.is_voter else "leader removed itself")
+            if not core.role.successors:  # type: ignore[attr-defined]  # it is Resigned
+                self.saw("zombie leader resigned")
         elif before == "observer" and name != before:
             self.saw("observer promoted")
         elif name == "observer" and before not in {None, name}:
@@ -225,6 +236,10 @@ class World:
         for look in self._on["on_say"]:
             look(replica, to, body)
 
+    def heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        for look in self._on["on_heard"]:
+            look(replica, asker, body)
+
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:
             look(replica, batch)
@@ -243,7 +258,18 @@ class World:
     def apply(self, replica: Replica, offset: int) -> None:
         for look in self._on["on_apply"]:
             look(replica, offset)
+        disk = replica.disk
         replica.applied = offset
+        replica.state = disk.chains[disk.position_before(offset)]
+
+    def loads(self, replica: Replica, snapshot: Snapshot) -> None:
+        """A snapshot is about to take the place of a log."""
+        for look in self._on["on_load"]:
+            look(replica, snapshot)
+
+    def serves(self, replica: Replica, epoch: int) -> None:
+        for look in self._on["on_serve"]:
+            look(replica, epoch)
 
     # Disks and processes ---------------------------------------------------------------------
 
@@ -273,12 +299,22 @@ class World:
         self._claimed = max(self._claimed, replica.core.log.high_watermark)
         for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
             replica.carry_out(effect)
+        self._crash(replica)
+        raise Crash
+
+    def crashes_at(self, replica: Replica, permille: int) -> bool:
+        """The same in the middle of an action that is rare."""
+        if replica.id not in self.crash_permille or not self._crash_chance.permille(permille):
+            return False
+        self._crash(replica)
+        return True
+
+    def _crash(self, replica: Replica) -> None:
         if self._crash_chance.below(2):
             self.lose_power(replica)
         else:
             self.kill(replica)
         self.at(self.time + 50 + self._crash_chance.below(2000), self.start, replica)
-        raise Crash
 
     def kill(self, replica: Replica) -> None:
         """The process ends; its machine, and what was written without sync, stay."""
@@ -302,6 +338,7 @@ class World:
         if replica.writing is not None and self._disk_chance.below(2):
             replica.disk.election = replica.writing.state
             self.persisted(replica, replica.writing.state)
+        snapshot_host.crash(replica, self._disk_chance)
         replica.kill()
 
     def start(self, replica: Replica) -> None:

@@ -32,7 +32,7 @@ class Fetcher(Role):
 
     def begin(self, core: RaftCore) -> None:
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
-        fetching.fetch_from(core, core.election.leader_id)
+        self.again(core)
 
     def hears_a_leader(self, core: RaftCore) -> bool:
         leader = core.election.leader_id
@@ -63,7 +63,10 @@ class Fetcher(Role):
                 fetching.fetch_from(core, peer)
 
     def again(self, core: RaftCore) -> None:
-        """Go on with what was interrupted."""
+        """Go on with what was interrupted; while a snapshot is being installed, when that is done
+        (`on_snapshot_installed`)."""
+        if core.log.installing is not None:
+            return
         if self.download is not None:
             snapshots.go_on(core, self)
         else:
@@ -71,7 +74,8 @@ class Fetcher(Role):
 
     def on_snapshot_installed(self, core: RaftCore) -> None:
         self.download = None
-        fetching.fetch_from(core, core.election.leader_id)
+        if core.election.leader_id >= 0:
+            fetching.fetch_from(core, core.election.leader_id)
 
     def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
         core.arm("fetch", core.backoff(core.peer(peer).failures))

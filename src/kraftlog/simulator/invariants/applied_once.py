@@ -1,4 +1,5 @@
-"""I14: the state machine sees every committed record once, in order, and never another.
+"""I14: the state machine sees every committed record once, in order, and never another; a snapshot
+stands for all that is before it.
 
 Source: Q26; Kafka's listener contract.
 """
@@ -6,10 +7,12 @@ Source: Q26; Kafka's listener contract.
 from __future__ import annotations
 
 from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.simulator.oracle import NO_CHAIN
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.snapshot import Snapshot
 
 
 class AppliedOnce(Invariant):
@@ -25,8 +28,15 @@ class AppliedOnce(Invariant):
             )
         disk, committed = replica.disk, self.oracle.committed
         position = disk.position_before(offset)
+        before = disk.position_before(replica.applied)
+        if replica.state != (disk.chains[before] if before >= 0 else NO_CHAIN):
+            self.fails(f"replica {replica.id} applies to a state that is not that of its log")
         known = min(position, len(committed) - 1)
         if not (position >= 0 and disk.batches[position].last_offset + 1 == offset):
             self.fails(f"replica {replica.id} applied a part of a batch up to {offset}")
         if not (known < 0 or disk.chains[known] == committed[known]):
             self.fails(f"replica {replica.id} applied what was never committed, below {offset}")
+
+    def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
+        if snapshot.id.offset <= replica.applied:
+            self.fails(f"replica {replica.id} went back from {replica.applied} to {snapshot.id}")

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.administrator import Change
     from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 
 
@@ -50,7 +51,10 @@ class Invariant:
         """An election state has reached the disk."""
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
-        """The last batch on the replica's disk is new."""
+        """The last batch on the replica's disk makes a log that nobody had before.
+
+        A log that somebody had was looked at then, batch for batch.
+        """
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
         """The log on the disk was cut at `offset`."""
@@ -58,8 +62,20 @@ class Invariant:
     def on_apply(self, replica: Replica, offset: int) -> None:
         """The state machine was told that everything before `offset` is committed."""
 
+    def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
+        """A fetched snapshot is about to take the place of the log and the state machine."""
+
+    def on_snapshot(self, replica: Replica, core: RaftCore) -> None:
+        """The core's log starts behind another snapshot."""
+
+    def on_serve(self, replica: Replica, epoch: int) -> None:
+        """The state machine was told that it leads."""
+
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
         """A message leaves."""
+
+    def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        """A request was handled, unless the process crashed meanwhile."""
 
     def on_full_check(self) -> None:
         """Now and then, and in the end: look at everything."""

@@ -10,7 +10,20 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.raft_disk import RaftDisk
     from kraftlog.simulator.replica import Replica
+
+
+def scanned(disk: RaftDisk, start: int) -> list[tuple[int, int]]:
+    """The epochs of the log from `start` on; without records, that of its snapshot."""
+    found: list[tuple[int, int]] = []
+    position = disk.position_before(start)
+    for batch in disk.batches[position + 1 :]:
+        if not found or batch.epoch > found[-1][0]:
+            found.append((batch.epoch, batch.base_offset))
+    if not found and position >= 0:
+        found.append((disk.batches[position].epoch, start))
+    return found
 
 
 class LogShape(Invariant):
@@ -44,10 +57,7 @@ class LogShape(Invariant):
                 self.fails(
                     f"replica {replica.id} counts on {log.flushed}, durable is {disk.durable_end}"
                 )
-            scan: list[tuple[int, int]] = []
-            for batch in disk.batches:
-                if not scan or batch.epoch > scan[-1][0]:
-                    scan.append((batch.epoch, batch.base_offset))
+            scan = scanned(disk, log.start)
             if log.epochs.entries() != scan:
                 self.fails(
                     f"replica {replica.id} has epochs {log.epochs.entries()}, a scan gives {scan}"

@@ -3,8 +3,11 @@
 const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 170};
 
 function drawBox(offset, first, top, height, state) {
-  const epoch = epochOf(state.epochs, offset);
   const x = LANE.name + (offset - first) * (LANE.box + LANE.gap);
+  if (offset < state.start) {
+    return `<rect class="entry in-snapshot" x="${x}" y="${top}" width="${LANE.box}" height="${height}" rx="2"/>`;
+  }
+  const epoch = epochOf(state.epochs, offset);
   const isVoters = state.votersAt.includes(offset);
   const classes = `entry${isVoters ? " voters" : ""}${offset < state.mark ? " committed" : ""}${offset >= state.flushed ? " unflushed" : ""}`;
   const text = height > 12 ? `<text class="entry-epoch" x="${x + LANE.box / 2}" y="${top + height / 2 + 3.2}">${isVoters ? "V" : epoch}</text>` : "";
@@ -19,7 +22,7 @@ function epochOf(epochs, offset) {
 
 function drawLane(id, state, newest, top, height, first, count) {
   const middle = top + height / 2 + 4;
-  const parts = [`<g data-lane="${id}" data-end="${state.end}" data-mark="${state.mark}">`,
+  const parts = [`<g data-lane="${id}" data-start="${state.start}" data-end="${state.end}" data-mark="${state.mark}">`,
     `<circle cx="7" cy="${top + height / 2}" r="5" fill="var(--${state.role})"/>`,
     `<text class="lane-name" x="17" y="${middle}">${id}${state.role === "leader" && state.epoch === newest ? " ★" : ""}</text>`];
   if (first > 0) parts.push(`<text class="lane-note" x="${LANE.name - 6}" y="${middle}" text-anchor="end">${Math.min(first, state.end)}&#8201;…</text>`);

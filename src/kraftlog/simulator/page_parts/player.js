@@ -153,7 +153,7 @@ function toggle(set, what) {
 const PRESETS = {
   everything: KINDS,
   elections: ["pre-vote", "vote", "begin", "end", "role", "voters", "fault"],
-  replication: ["fetch", "log", "commit", "voters", "client", "fault"],
+  replication: ["fetch", "snapshot", "log", "commit", "voters", "client", "fault"],
   "the story": ["vote", "role", "voters", "fault"],
 };
 

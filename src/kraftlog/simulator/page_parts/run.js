@@ -8,7 +8,7 @@ const MESSAGE = {sent: 0, lands: 1, source: 2, target: 3, kind: 4, isAnswer: 5, 
 const FAULT = {begin: 0, end: 1, what: 2, nodes: 3};
 
 const ROLES = ["leader", "follower", "candidate", "prospective", "voted", "unattached", "resigned", "observer", "down"];
-const MESSAGE_KINDS = ["pre-vote", "vote", "begin", "end", "fetch"];
+const MESSAGE_KINDS = ["pre-vote", "vote", "begin", "end", "fetch", "snapshot"];
 const KINDS = [...MESSAGE_KINDS, "role", "log", "commit", "voters", "client", "fault"];
 const KIND_COLOURS = {role: "--leader", log: "--soft", commit: "--ink", voters: "--voters", client: "--observer", fault: "--bad"};
 const kindColour = (kind) => `var(${KIND_COLOURS[kind] || "--" + kind})`;
@@ -20,6 +20,7 @@ const RULES = {
   begin: "A new leader tells every voter, until each has noticed. Observers find out by fetching.",
   end: "A leader that leaves names its successors, so that nobody has to wait for a timeout.",
   fetch: "To fetch from an offset says: all before it is on disk here. Who knows no leader asks any voter.",
+  snapshot: "What a snapshot holds is no longer in the log. Who lacks it gets the snapshot, piece by piece.",
   role: "Who learns of a newer epoch adopts it at once, whatever it was.",
   log: "Only the leader appends; the others copy. Where logs part, the leader’s is right.",
   commit: "Committed is what a majority of the voters has on disk. It can’t be lost any more.",
@@ -40,9 +41,9 @@ function lastAt(list, time) {
 
 function stateAt(id, time) {
   const states = run.states[id];
-  const [, role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt] =
+  const [, role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start] =
     states[Math.max(lastAt(states, time), 0)];
-  return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt};
+  return {role, epoch, leader, voted, end, flushed, mark, paused, writing, epochs, voters, votes, targets, votersAt, start};
 }
 
 // The newest epoch that anybody leads: a leader of an older one does not know yet that it is over.

@@ -1,0 +1,28 @@
+"""I14: a new leader's state machine serves only once it has applied its epoch's first record.
+
+Source: Q26; Kafka's listener contract.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.replica import Replica
+
+
+class ServesLateEnough(Invariant):
+    name = "serves late enough"
+
+    def on_serve(self, replica: Replica, epoch: int) -> None:
+        core, batches = replica.core, replica.disk.batches
+        assert core is not None
+        # By the end of the step it may have resigned.
+        if core.election.epoch == epoch and core.election.leader_id not in {-1, replica.id}:
+            self.fails(f"replica {replica.id} serves epoch {epoch}, {core.election} leads")
+        first = bisect_left(batches, epoch, key=lambda batch: batch.epoch)
+        if first == len(batches) or replica.applied <= batches[first].last_offset:
+            self.fails(f"replica {replica.id} serves epoch {epoch}, applied is {replica.applied}")

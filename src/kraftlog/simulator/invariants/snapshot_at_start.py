@@ -1,0 +1,52 @@
+"""I13: a log starts where its snapshot ends, that is committed, and nobody who leads loads one.
+
+Source: Q38; Kafka's listener contract and its checks of a log's start.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.snapshot import Snapshot
+
+
+class SnapshotAtStart(Invariant):
+    name = "snapshot at start"
+
+    def on_snapshot(self, replica: Replica, core: RaftCore) -> None:
+        log, kept = core.log, replica.disk.snapshot
+        if log.snapshot is None or log.start != log.snapshot.offset:
+            self.fails(f"replica {replica.id}: the log starts at {log.start}, not {log.snapshot}")
+        if log.start > log.high_watermark:
+            self.fails(f"replica {replica.id} starts at {log.start}, {log.high_watermark} is known")
+        if kept is None or kept.id.offset < log.start:
+            self.fails(f"replica {replica.id} needs {log.snapshot}, the disk has {kept}")
+        self._is_committed(replica, kept)
+
+    def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
+        core = replica.core
+        assert core is not None
+        if core.role.name == "leader":
+            self.fails(f"replica {replica.id} loads {snapshot.id} and leads")
+        self._is_committed(replica, snapshot)
+
+    def _is_committed(self, replica: Replica, snapshot: Snapshot) -> None:
+        """Its state is that of everything that was committed before its end."""
+        batches, chains = self.oracle.log_of(snapshot.state)
+        end = batches[-1].last_offset + 1, batches[-1].epoch
+        if end != (snapshot.id.offset, snapshot.id.epoch):
+            self.fails(f"replica {replica.id}: {snapshot.id} holds all up to {end}")
+        position = len(chains) - 1
+        committed = self.oracle.committed
+        if position >= len(committed) or committed[position] != snapshot.state:
+            self.fails(f"replica {replica.id}: {snapshot.id} holds what was never committed")
+
+    def on_full_check(self) -> None:
+        for replica in self.world.running:
+            assert replica.core is not None
+            if replica.core.log.snapshot is not None:
+                self.on_snapshot(replica, replica.core)

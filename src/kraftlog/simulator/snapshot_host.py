@@ -1,0 +1,221 @@
+"""What a host does about snapshots: takes them, hands them out in pieces, puts one in place of a
+log; and what is left of that when the process ends in the middle.
+
+In what order the disk is changed, and what a start makes of each state that a crash may leave, is
+in `docs/quorum.md`: the real host does the same.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import Fetch, SnapshotFetch, SnapshotInstalled, SnapshotTaken
+from kraftlog.simulator import snapshot
+from kraftlog.simulator.violation import Violation
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.messages import DropPrefix, InstallSnapshot, SnapshotChunk, WriteSnapshot
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.simulator.world import World
+
+NAME = "snapshot download"
+#: A state machine takes up to this long to write itself down; meanwhile the log goes on.
+LONGEST_WRITE_MS = 60
+#: What a snapshot made superfluous may lie around for so long.
+LATEST_DROP_MS = 500
+#: Per thousand, where crashes may strike anywhere: there are but few installations.
+CRASHES_WHILE_INSTALLING = 400
+
+
+class SnapshotWork:
+    """What of it is under way in one life of a process."""
+
+    def __init__(self) -> None:
+        self.taking: Snapshot | None = None
+        self.installing: Snapshot | None = None
+        #: The last piece that was asked for.
+        self.asked: tuple[OffsetAndEpoch, int] | None = None
+
+
+# Taking ------------------------------------------------------------------------------------------
+
+
+def take_now_and_then(world: World) -> None:
+    """Some replica, at random moments, until faults have stopped."""
+    low, high = world.setting.snapshot_gap_ms
+    if not high or world.healed:
+        return
+    world.at(world.time + world.snapshot_chance.between(low, high), take_now_and_then, world)
+    running = [replica for replica in world.running if not replica.paused]
+    if running:
+        take(world.snapshot_chance.pick(running))
+
+
+def take(replica: Replica) -> None:
+    """The state machine writes itself down as it is now, at a committed batch boundary (Q38)."""
+    core, work, world = replica.core, replica.snapshots, replica.world
+    assert core is not None, "only a running process takes a snapshot"
+    end = replica.applied
+    if work.taking is not None or end <= core.log.start:
+        return
+    epoch = core.log.epochs.epoch_at(end - 1)
+    voters = core.log.voters.committed(end)
+    work.taking = snapshot.write_down(OffsetAndEpoch(end, epoch), replica.state, voters, replica.id)
+    wait = 1 + world.disk_ms(replica) + world.snapshot_chance.below(LONGEST_WRITE_MS)
+    world.at(world.time + wait, _taken, replica, replica.incarnation)
+
+
+def _taken(replica: Replica, incarnation: int) -> None:
+    if incarnation != replica.incarnation or replica.core is None:
+        return
+    if replica.paused:
+        replica.waiting.append((_taken, (replica, incarnation)))
+        return
+    if replica.world.disk_fails(replica):
+        return
+    work = replica.snapshots
+    taken, work.taking = work.taking, None
+    assert taken is not None
+    replica.disk.keep(taken)
+    replica.world.saw("snapshot taken")
+    replica.handle(SnapshotTaken(taken.id))
+
+
+def drop_prefix(replica: Replica, effect: DropPrefix) -> None:
+    """Files before the snapshot go at once or later; nobody reads them any more."""
+    world = replica.world
+    if world.snapshot_chance.below(2):
+        replica.disk.drop_prefix(effect.offset)
+    else:
+        when = world.time + world.snapshot_chance.below(LATEST_DROP_MS)
+        world.at(when, _drop_late, replica, replica.incarnation, effect.offset)
+
+
+def _drop_late(replica: Replica, incarnation: int, offset: int) -> None:
+    if incarnation == replica.incarnation:
+        replica.disk.drop_prefix(offset)
+
+
+# Handing out -------------------------------------------------------------------------------------
+
+
+def fill(replica: Replica, chunk: SnapshotChunk) -> None:
+    """The bytes of a piece that the core has agreed to give."""
+    kept = replica.disk.snapshot
+    if kept is None or kept.id != chunk.id:
+        raise Violation(NAME, f"replica {replica.id} has {kept}, its core gives {chunk.id}")
+    if chunk.position >= len(kept.data):
+        chunk.error = ErrorCode.POSITION_OUT_OF_RANGE
+        return
+    most = min(chunk.max_bytes, replica.world.setting.chunk_bytes)
+    chunk.size = len(kept.data)
+    chunk.data = kept.data[chunk.position : chunk.position + most]
+    chunk.length = len(chunk.data)
+
+
+# Fetching ----------------------------------------------------------------------------------------
+
+
+def note_request(replica: Replica, body: Any) -> None:
+    """A request leaves while a snapshot lies there unfinished."""
+    work, disk, world = replica.snapshots, replica.disk, replica.world
+    if isinstance(body, SnapshotFetch):
+        asked = body.id, body.position
+        if asked == work.asked:
+            world.saw("download resumed")
+        work.asked = asked
+    elif isinstance(body, Fetch) and work.installing is None:
+        world.saw("download abandoned")
+        disk.download = None
+
+
+def write(replica: Replica, effect: WriteSnapshot) -> None:
+    """The first piece begins a new file; each other goes behind the one before."""
+    disk = replica.disk
+    replica.world.progress += 1
+    if effect.position == 0:
+        disk.download = effect.id, b""
+    if disk.download is None or disk.download[0] != effect.id:
+        raise Violation(NAME, f"replica {replica.id}: a piece of {effect.id}, {disk.download}")
+    written = disk.download[1]
+    if len(written) != effect.position:
+        raise Violation(NAME, f"replica {replica.id}: a hole behind {len(written)}: {effect}")
+    disk.download = effect.id, written + effect.data
+
+
+def install(replica: Replica, effect: InstallSnapshot) -> None:
+    """It is checked, synced, and put in place of the log; that takes at least a moment."""
+    world, disk = replica.world, replica.disk
+    assert disk.download is not None, "a download comes before"
+    whole = snapshot.read_back(disk.download[1])
+    if whole is None or whole.id != effect.id:
+        raise Violation(NAME, f"replica {replica.id}: {effect.id} is not what was written")
+    replica.snapshots.installing = whole
+    world.progress += 1
+    world.at(world.time + 1 + world.disk_ms(replica), _installed, replica, replica.incarnation)
+
+
+def _installed(replica: Replica, incarnation: int) -> None:
+    if incarnation != replica.incarnation or replica.core is None:
+        return
+    if replica.paused:
+        replica.waiting.append((_installed, (replica, incarnation)))
+        return
+    world, whole = replica.world, replica.snapshots.installing
+    assert whole is not None
+    if world.disk_fails(replica) or world.crashes_at(replica, CRASHES_WHILE_INSTALLING):
+        return
+    world.loads(replica, whole)
+    put_in_place(replica, whole)
+    world.saw("snapshot installed")
+    replica.snapshots.installing = None
+    replica.handle(SnapshotInstalled(whole.id, whole.voters))
+
+
+def put_in_place(replica: Replica, whole: Snapshot) -> None:
+    replica.disk.download = None
+    replica.disk.keep(whole)
+    replica.disk.begin_behind(whole, *replica.world.oracle.log_of(whole.state))
+    replica.load(whole)
+
+
+# Crashes -----------------------------------------------------------------------------------------
+
+
+def crash(replica: Replica, chance: Chance) -> None:
+    """The process ends: what was being written is there, or not, or its last step is missing."""
+    work, disk, world = replica.snapshots, replica.disk, replica.world
+    if work.taking is not None and chance.below(2):
+        disk.keep(work.taking)
+    if work.installing is None:
+        return
+    world.saw("crash while installing a snapshot")
+    steps = chance.below(3)
+    if steps >= 1:
+        disk.keep(work.installing)
+        disk.download = None
+    if steps == 2:
+        disk.begin_behind(work.installing, *world.oracle.log_of(work.installing.state))
+
+
+def recover(replica: Replica) -> None:
+    """A start: unfinished downloads go; a log that does not reach its snapshot, or parts from it
+    before, gives way to it; one that does begins behind it."""
+    disk, world = replica.disk, replica.world
+    if disk.download is not None:
+        world.saw("unfinished download removed")
+        disk.download = None
+    kept = disk.snapshot
+    if kept is None:
+        return
+    if disk.reaches(kept.id):
+        disk.drop_prefix(kept.id.offset)
+    else:
+        world.saw("log replaced by its snapshot at a start")
+        disk.begin_behind(kept, *world.oracle.log_of(kept.state))
+    replica.load(kept)

@@ -1,0 +1,13 @@
+"""A follower fetches on while a snapshot takes the place of its log (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.fetcher",
+    source="if core.log.installing is not None:",
+    replacement="if core.log.installing == 0:",
+    scenario="snapshot-race",
+    seed=28,
+)
