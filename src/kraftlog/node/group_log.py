@@ -16,31 +16,32 @@ if TYPE_CHECKING:
     from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Buffer, Now
 
+#: Whether a transaction that ends by this control record is committed.
 _ENDS = {NAMES.index("ABORT"): False, NAMES.index("COMMIT"): True}
 
 
-def batch_of(records: Sequence[tuple[bytes, bytes | None]], now: Now) -> bytes:
+def batch_of(records: Sequence[tuple[bytes, bytes | None]], now: Now) -> bytearray:
     """The records as one batch, whose offsets the partition gives."""
     builder = BatchBuilder()
     for key, value in records:
         builder.append(now.wall_ms, key, value)
-    return builder.build()
+    return bytearray(builder.build())
 
 
 def replay(shard: GroupShard, batches: Buffer, now: Now) -> int:
     """Tell a shard what these batches say; gives the offset behind them, 0 if there are none.
 
-    They may end in the midst of a batch, which is then not counted.
+    Offsets of a transaction are kept apart until its marker comes.
     """
     following = 0
-    for position, fields in walk(batches, may_end_in_batch=True):
+    for position, fields in walk(batches):
         header = BatchHeader(*fields)
         records = read_records(batches, position)
         if header.is_control:
             for record in records:
-                end = _ENDS.get(decode_control_key(record.key))
-                if end is not None:
-                    shard.end_transaction(header.producer_id, end, now)
+                is_committed = _ENDS.get(decode_control_key(record.key))
+                if is_committed is not None:
+                    shard.end_transaction(header.producer_id, is_committed, now)
         else:
             producer_id = header.producer_id if header.is_transactional else NO_PRODUCER
             shard.replay_batch(
