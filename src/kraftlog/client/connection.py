@@ -37,7 +37,11 @@ class Connection:
         except OSError as error:
             raise UnreachableError(f"{self.address}: {error.strerror or error}") from None
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.description = self._introduce(deadline)
+        try:
+            self.description = self._introduce(deadline)
+        except BaseException:
+            self.close()
+            raise
         self.served = {
             api.api_key: (api.min_version, api.max_version) for api in self.description.api_keys
         }
