@@ -221,7 +221,9 @@ class Cluster:
         if names is None:
             self._topics.clear()
         for topic in response.topics:
-            if not topic.error_code:
+            if topic.error_code:
+                self._topics.pop(topic.name or "", None)
+            else:
                 self._topics[topic.name or ""] = _read_topic(topic)
         return response.topics
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.client.cluster import CONTROLLER
+from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
 from kraftlog.client.model import Partition, Topic
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -15,10 +15,13 @@ from kraftlog.wire.messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kraftlog.client.cluster import Cluster, Refusal
     from kraftlog.client.model import PartitionName
+
+
+_LOOK_AGAIN_S = 0.02
 
 
 def _ms(seconds: float) -> int:
@@ -116,6 +119,8 @@ def create(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=validate_only
     )
     cluster.ask(request, create_topics.CreateTopicsResponse, broker=CONTROLLER, check=check)
+    if not validate_only:
+        _wait_for(cluster, name, lambda count: count > 0)
 
 
 def delete(cluster: Cluster, name: str) -> None:
@@ -127,7 +132,7 @@ def delete(cluster: Cluster, name: str) -> None:
         topic_names=[name], timeout_ms=_ms(cluster.timeout_s)
     )
     cluster.ask(request, delete_topics.DeleteTopicsResponse, broker=CONTROLLER, check=check)
-    cluster.forget()
+    _wait_for(cluster, name, lambda count: count == 0)
 
 
 def add_partitions(
@@ -150,7 +155,20 @@ def add_partitions(
         topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=False
     )
     cluster.ask(request, create_partitions.CreatePartitionsResponse, broker=CONTROLLER, check=check)
+    _wait_for(cluster, name, lambda now: now >= count)
+
+
+def _wait_for(cluster: Cluster, name: str, is_so: Callable[[int], bool]) -> None:
+    """Let the broker that is asked hear of what the controller has done: it follows its log."""
     cluster.forget()
+    if cluster.is_controllers:
+        return
+    limit = cluster.deadline(min(TOPIC_WAIT_S, cluster.timeout_s))
+    while not limit.is_over:
+        told = cluster.persist(lambda: cluster.refresh([name], limit), limit)
+        if is_so(sum(len(each.partitions) for each in told if not each.error_code)):
+            return
+        limit.pause(_LOOK_AGAIN_S)
 
 
 def delete_before(
