@@ -47,7 +47,8 @@ def free_ports(count: int) -> list[int]:
 class Quorum:
     """`nodes` are the processes that run, by id."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
+        """`more` are settings for all of them."""
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
@@ -58,7 +59,7 @@ class Quorum:
             text = template.format(
                 node_id=node_id, port=ports[node_id], voters=voters, data=self.data(node_id)
             )
-            (folder / f"{node_id}.properties").write_text(text)
+            (folder / f"{node_id}.properties").write_text(text + more)
             format_node(self.file(node_id))
 
     def file(self, node_id: int) -> str:

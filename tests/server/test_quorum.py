@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from typing import TYPE_CHECKING
 
@@ -9,7 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it is there
 
-from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,3 +90,30 @@ def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
         assert quorum.nodes.pop(node_id).stop() == 0
     quorum.start(*CONTROLLERS, BROKER)
     assert topics_of(admin_of(quorum)) == {"kept"}
+
+
+def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path) -> None:
+    """Q38: FetchSnapshot over TCP, for a voter and for a broker."""
+    quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        admin = admin_of(quorum)
+        names = {f"t-{number}" for number in range(40)}
+        for name in sorted(names):
+            create(admin, name)
+        for lost in (CONTROLLERS[0], BROKER):
+            quorum.kill(lost)
+            shutil.rmtree(quorum.data(lost))
+            format_node(quorum.file(lost))
+            quorum.start(lost)
+        admin = admin_of(quorum)
+        assert topics_of(admin) == names
+        create(admin, "later")
+        for node_id in CONTROLLERS[1:]:
+            quorum.kill(node_id)
+            quorum.start(node_id)
+        assert topics_of(admin) == {*names, "later"}
+        folder = f"{quorum.data(CONTROLLERS[0])}/__cluster_metadata-0"
+        assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
+    finally:
+        quorum.end()
