@@ -153,6 +153,26 @@ def test_without_anybody_here_the_rebalance_waits_on() -> None:
     assert desk.state() == State.EMPTY
 
 
+def test_while_none_is_here_the_rebalance_waits_for_as_long_again() -> None:
+    desk = Desk()
+    two_static(desk)
+    desk.leave(("", "a"))
+
+    def beat(ms: int) -> None:
+        for _ in range(ms // 5000):
+            assert desk.heartbeat("b-2", 1, instance="b") == ErrorCode.REBALANCE_IN_PROGRESS
+            desk.advance(5_000)
+
+    beat(REBALANCE_MS)
+    slot = desk.join(instance="c")
+    beat(REBALANCE_MS - 5_000)
+    assert slot not in desk.answers
+    beat(5_000)
+    told = desk.told(slot)
+    assert (told.generation_id, told.leader) == (2, "c-3")
+    assert [each.member_id for each in told.members] == ["b-2", "c-3"]
+
+
 def test_an_administrator_removes_it_by_its_instance_id() -> None:
     desk = Desk()
     two_static(desk)

@@ -33,7 +33,6 @@ def members_left(shard: GroupShard, group: Group, now: Now) -> None:
         prepare(shard, group, now)
     else:
         maybe_complete(shard, group, now)
-    shard.drop_if_nothing(group)
 
 
 def prepare(shard: GroupShard, group: Group, now: Now) -> None:
@@ -113,7 +112,6 @@ def pending_over(shard: GroupShard, group: Group, member_id: str, now: Now) -> N
     shard.dismiss(group, member_id)
     if group.state == State.PREPARING and group.all_joined:
         complete(shard, group, now)
-    shard.drop_if_nothing(group)
 
 
 def remove(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:

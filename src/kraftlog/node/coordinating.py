@@ -75,6 +75,8 @@ class Coordinating:
             offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
         self._hosted: dict[int, Hosted] = {}
+        #: Those whose shards were handed out since the last `settle`.
+        self._asked: dict[int, Hosted] = {}
 
     # Finding -------------------------------------------------------------------------------------
 
@@ -89,11 +91,13 @@ class Coordinating:
         count = self.partition_count
         if not count:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        hosted = self._hosted.get(partition_of(group_id, count))
+        index = partition_of(group_id, count)
+        hosted = self._hosted.get(index)
         if hosted is None:
             return ErrorCode.NOT_COORDINATOR
         if not hosted.shard.is_loaded:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._asked[index] = hosted
         return hosted.shard
 
     def shards(self) -> Iterator[GroupShard]:
@@ -151,8 +155,9 @@ class Coordinating:
     # What shards want ----------------------------------------------------------------------------
 
     def settle(self, now: Now) -> None:
-        """After requests and reports: carry out what they led to."""
-        for hosted in list(self._hosted.values()):
+        """After a request: carry out what it led to, in the shards that it was about."""
+        asked, self._asked = self._asked, {}
+        for hosted in asked.values():
             self._carry_out(hosted, now)
 
     def _carry_out(self, hosted: Hosted, now: Now) -> None:

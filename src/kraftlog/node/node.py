@@ -88,6 +88,7 @@ class Node:
         me = ReplicaKey(config.node_id, config.directory_id)
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
         settings = config.settings
+        self._bootstrap = metadata.bootstrap
         self.quorum = QuorumDriver(
             core,
             self,
@@ -123,7 +124,7 @@ class Node:
             new_id=config.new_id,
             static=settings.texts,
         )
-        return Governing(controller, self.quorum)
+        return Governing(controller, self.quorum, self._bootstrap)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
@@ -180,6 +181,8 @@ class Node:
         """The quorum has another leader, or none (-1)."""
         if self.governing is not None:
             self.governing.end()
+        if leader_id >= 0:
+            self.errands.leader_changed(self.now)
         if self.membership is not None:
             self.membership.soon()
 
@@ -221,6 +224,23 @@ class Node:
     def is_ready(self) -> bool:
         """Whether clients may come."""
         return self.membership is None or not self.membership.is_fenced
+
+    def shut_down(self, now: Now) -> None:
+        """Begin to leave: what this node leads is handed over where there is somebody to take it.
+
+        A broker that is alone has nobody to wait for.
+        """
+        others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
+        if self.membership is not None and any(not broker.fenced for broker in others):
+            self.membership.leave()
+        self.quorum.shut_down(now)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether nobody is left to be told anything."""
+        membership = self.membership
+        left = membership is None or membership.has_left or not membership.wants_to_leave
+        return left and not self.quorum.is_asking
 
     def emit(self, effect: Any) -> None:
         self._effects.append(effect)

@@ -134,7 +134,7 @@ class Care:
         """A log's older segments become durable, so that a restart need not read them."""
         for name, log in self._directory.logs.items():
             if log.segments and log.recovery_point < log.segments[-1].base_offset:
-                self._flushes.ask(name)
+                self._flushes.ask(name, log.segments[-1].base_offset)
 
     def _checkpoint(self, node: Node) -> None:
         if self._is_writing or self._directory.disk.failure is not None:
