@@ -29,6 +29,7 @@ _BROKER = {
     "controller.quorum.voters": "The voters of a quorum that never changes, as id@host:port.",
     "default.replication.factor": "How many replicas a topic has when nothing is said.",
     "delete.topic.enable": "Whether topics can be deleted.",
+    "fetch.max.bytes": "How many bytes of batches one fetch is answered with.",
     "group.initial.rebalance.delay.ms": "How long a new group waits for more; 0 if not given.",
     "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
     "group.max.size": "How many members a group may have.",

@@ -75,6 +75,8 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        #: The most that one answer carries, whatever was asked for.
+        self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
             config.settings.max_incremental_fetch_session_cache_slots, config.chance
         )
