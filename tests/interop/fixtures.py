@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop.driver import Driver
-from tests.interop.kafka_jars import UnavailableError
+from tests.interop.cache import UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
