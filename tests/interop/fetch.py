@@ -1,6 +1,6 @@
 """Brings everything that tests need of other people's software into `.cache`, before they run.
 
-    python -m tests.interop.fetch      a line for each thing that can't be had here
+python -m tests.interop.fetch      a line for each thing that can't be had here
 """
 
 from __future__ import annotations

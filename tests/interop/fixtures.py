@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.driver import Driver
 from tests.interop.cache import UnavailableError
+from tests.interop.driver import Driver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from functools import partial
 
@@ -66,7 +65,15 @@ def go_program() -> list[str]:
 
     def build(folder: str) -> None:
         # Never another toolchain than the machine's: that would be a download of its own.
-        command = ["env", "GOTOOLCHAIN=local", "go", "build", "-o", os.path.join(folder, "work"), "."]
+        command = [
+            "env",
+            "GOTOOLCHAIN=local",
+            "go",
+            "build",
+            "-o",
+            os.path.join(folder, "work"),
+            ".",
+        ]
         run(command, SECONDS, "the driver in Go can't be built", cwd=GO)
 
     folder = made_once(f"go-program-{digest(*map(read, sources))}", build)

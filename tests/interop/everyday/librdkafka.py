@@ -122,7 +122,7 @@ def configs(address: str) -> Facts:
         kind = ConfigResource.Type.TOPIC
         return ConfigResource(kind, "configured", incremental_configs=list(changes))
 
-    def shown() -> str | None:
+    def shown() -> Any:
         asked = resource()
         return it.describe_configs([asked])[asked].result(LIMIT_S)["retention.ms"].value
 
@@ -144,7 +144,7 @@ def codecs(address: str) -> Facts:
         topic = f"codec-{codec}"
         create(address, topic)
         values = [b"the same again and again %d" % n for n in range(COUNT)]
-        produce(address, topic, values, **{"compression.type": codec})
+        produce(address, topic, values, (), **{"compression.type": codec})
         consumer = consumer_of(address)
         consumer.assign([TopicPartition(topic, 0, 0)])
         messages = taken(consumer, COUNT)
@@ -160,7 +160,7 @@ def codecs(address: str) -> Facts:
 def idempotent(address: str) -> Facts:
     create(address, "numbered")
     values = [b"%d" % n for n in range(COUNT)]
-    offsets = produce(address, "numbered", values, **{"enable.idempotence": True})
+    offsets = produce(address, "numbered", values, (), **{"enable.idempotence": True})
     return {"count": len(offsets), "is_in_order": offsets == list(range(COUNT))}
 
 
@@ -223,7 +223,7 @@ def resume(address: str) -> Facts:
     first = consumer_of(address, "resumers")
     first.subscribe(["resumed"])
     last = taken(first, 20)[-1]
-    [committed] = first.commit(last, asynchronous=False) or ()
+    [committed] = first.commit(message=last, asynchronous=False)
     first.close()
     second = consumer_of(address, "resumers")
     second.subscribe(["resumed"])
@@ -237,15 +237,15 @@ def groups(address: str) -> Facts:
     produce(address, "grouped", [b"%d" % n for n in range(COUNT)])
     member = consumer_of(address, "administered")
     member.subscribe(["grouped"])
-    member.commit(taken(member, 20)[-1], asynchronous=False)
+    member.commit(message=taken(member, 20)[-1], asynchronous=False)
     member.close()
     it = admin(address)
     partition = [TopicPartition("grouped", 0)]
 
-    def committed() -> int:
+    def committed() -> Any:
         asked = [ConsumerGroupTopicPartitions("administered", partition)]
         answer = it.list_consumer_group_offsets(asked)["administered"].result(LIMIT_S)
-        return answer.topic_partitions[0].offset  # type: ignore[no-any-return] - untyped upstream
+        return answer.topic_partitions[0].offset
 
     def names() -> list[str]:
         return [g.group_id for g in it.list_consumer_groups().result(LIMIT_S).valid]
