@@ -39,8 +39,6 @@ class Flushes:
         self._flushed = flushed
         self._failed = failed
         self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
-        #: Logs of which no flush has begun since somebody asked for one.
-        self._asked: dict[LogName, None] = {}
 
     def hold(self, point: FlushedTo, release: Callable[[], None]) -> None:
         """Call `release` once the point is durable; at once if it is."""
@@ -49,13 +47,16 @@ class Flushes:
         else:
             self._held.setdefault(point.log, []).append((point.offset, release))
 
-    def ask(self, log: LogName) -> None:
-        """Have a log flushed, with all that is in it by now, although nobody waits for it."""
-        self._asked[log] = None
+    def ask(self, log: LogName, offset: int) -> None:
+        """Have a log flushed up to an offset although nobody waits for it.
+
+        A truncation may overtake a flush; then what was written behind it is flushed anew.
+        """
+        self._held.setdefault(log, []).append((offset, _nothing))
 
     def start(self, now: Now) -> None:
         """At the end of a turn: flush what is waited for and not under way."""
-        for name in [*self._held, *(name for name in self._asked if name not in self._held)]:
+        for name in list(self._held):
             log = self._logs[name]
             try:
                 job = log.flush_job()
@@ -64,13 +65,10 @@ class Flushes:
                 continue
             if job is not None:
                 self._submit(name, log, job)
-            if job is not None or not log.needs_flush:
-                self._asked.pop(name, None)
 
     def forget(self, log: LogName) -> None:
         """The log is deleted: what waited for it to be durable does not happen."""
         self._held.pop(log, None)
-        self._asked.pop(log, None)
 
     def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
@@ -100,5 +98,8 @@ class Flushes:
     def _drop(self, name: LogName, error: StorageError, now: Now) -> None:
         """What waited was never durable, so it does not happen."""
         self._held.pop(name, None)
-        self._asked.pop(name, None)
         self._failed(name, error, now)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
