@@ -190,6 +190,13 @@ def applied_too_much(scene: Scene) -> None:
     scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
 
 
+def change_is_never_committed(scene: Scene) -> None:
+    end = scene.world.oracle.committed_end
+    scene.find(ChangesTold).on_change(Change("reassign", (0,)), end + 1)
+    scene.find(ChangesTold).on_full_check()
+    scene.find(ChangesTold).on_end()
+
+
 def applied_behind_a_gap(scene: Scene) -> None:
     scene.follower.state += 1
     offset = scene.core(scene.follower).log.high_watermark
@@ -350,6 +357,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (OneChange, changed_too_early),
     (ElectedByVoters, elected_by_a_stranger),
     (ChangesTold, change_is_not_in_the_log),
+    (ChangesTold, change_is_never_committed),
     (AppliedOnce, applied_twice),
     (AppliedOnce, applied_too_much),
     (AppliedOnce, applied_behind_a_gap),

@@ -19,11 +19,16 @@ OF_EACH_NAMED = 5
 
 #: What the runs of this file must still see; when one is no longer reached, the runs prove less.
 SIGHTS = {
+    "answer garbled",
     "append of unknown outcome",
     "cluster id learned",
     "connection reset",
     "crash between two actions",
     "crash while installing a snapshot",
+    "damaged election state given up",
+    "damaged log given up",
+    "damaged tail cut off",
+    "disk full",
     "disk went back to an old copy",
     "disk wiped",
     "download abandoned",
@@ -32,6 +37,7 @@ SIGHTS = {
     "change made: reassign",
     "change made: remove_voter",
     "change made: update_voter",
+    "election state went back",
     "leader change",
     "leader change during a voter change",
     "leader removed itself",
@@ -40,6 +46,7 @@ SIGHTS = {
     "log replaced by its snapshot at a start",
     "message duplicated",
     "message lost",
+    "messages as bytes",
     "observer promoted",
     "pre-vote refused",
     "read at any replica",
@@ -59,6 +66,8 @@ SIGHTS = {
     "voter became an observer",
     "voter change of unknown outcome",
     "voter change rolled back by truncation",
+    "write failed",
+    "writes lost that were reported as done",
     "zombie leader resigned",
 } | {f"fault: {kind}" for kind in KINDS}
 

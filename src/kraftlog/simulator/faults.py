@@ -72,6 +72,8 @@ def heal(world: World) -> None:
     world.network.heal()
     world.slow_disks.clear()
     world.failing_disks.clear()
+    world.write_errors.clear()
+    world.room.clear()
     world.crash_permille.clear()
     world.batches_per_fetch = 1000
     for replica in world.replicas.values():

@@ -9,7 +9,7 @@ from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
     from kraftlog.raft.core import RaftCore
     from kraftlog.simulator.replica import Replica
 
@@ -23,9 +23,15 @@ class DurableMajority(Invariant):
         position = replica.disk.position_before(high_watermark)
         chain = replica.disk.chains[position]
         holders = [
-            other
+            other.key
             for other in self.world.replicas.values()
             if other.disk.durable > position and other.disk.chains[position] == chain
+        ]
+        # What a directory said before it was lost may arrive late, and was true.
+        holders += [
+            key
+            for key, chains in self.world.lost_directories.items()
+            if len(chains) > position and chains[position] == chain
         ]
         # The set in force before this step, and those that came into force within it.
         seen = len(replica.seen_voters or ())
@@ -35,6 +41,6 @@ class DurableMajority(Invariant):
             self.fails(f"{high_watermark} is committed by {replica.id}, only {holders} hold it")
 
 
-def rule(holders: list[Replica], voters: VoterSet) -> bool:
+def rule(holders: list[ReplicaKey], voters: VoterSet) -> bool:
     """Whether they are a majority: by their directories, where these are known."""
-    return sum([voters.holds(holder.key) for holder in holders]) >= voters.majority
+    return len({holder.id for holder in holders if voters.holds(holder)}) >= voters.majority
