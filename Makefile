@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate bench docs fuzz lock clean
+.PHONY: help setup run test coverage check fix explore simulate mutants soak bench docs fuzz lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -61,9 +61,17 @@ explore: $(READY)
 ## simulate  RUNS=2000 random runs of the quorum with faults, on two cores (FROM=1: the first seed)
 simulate: $(READY)
 	@half=$$(($(or $(RUNS),2000) / 2)); from=$(or $(FROM),10001); \
-	$(BIN)/kraftlog simulate --runs $$half --seed $$from & first=$$!; \
-	$(BIN)/kraftlog simulate --runs $$half --seed $$((from + half)); second=$$?; \
+	$(BIN)/kraftlog simulate --sights --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --sights --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
+
+## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants.score --seeds $(or $(SEEDS),2000) --kills $(or $(KILLS),10) $(ARGS)
+
+## soak      random runs on all cores until Ctrl-C; goes on where it stopped (.cache/soak)
+soak: $(READY)
+	$(BIN)/kraftlog simulate --soak .cache/soak
 
 ## bench     measure, print, and write docs/performance.md
 bench: $(READY)

@@ -22,6 +22,7 @@ PARTS = {
     "storage": "Logs on disk",
     "node": "Requests",
     "controller": "Decisions about the cluster",
+    "groups": "Consumer groups",
     "simulator": "Simulation",
 }
 PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")

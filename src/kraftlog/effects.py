@@ -35,6 +35,14 @@ class OpenLog(Value):
 
     log: LogName
     topic_id: Uuid
+    config: Any  # a TopicConfig
+
+
+class ConfigureLog(Value):
+    """The settings of a log's topic have changed."""
+
+    log: LogName
+    config: Any  # a TopicConfig
 
 
 class DeleteLog(Value):
@@ -171,6 +179,7 @@ class LogOpened(Value):
     log: LogName
     start: int
     end: int
+    producers: Any = None  # a ProducerState of the receiver's own; None: of no producer is known
 
 
 class LogFailed(Value):

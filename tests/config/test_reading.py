@@ -76,7 +76,7 @@ def test_what_it_comes_to() -> None:
     assert config.log_flush_interval_ms == 4
     idle = (
         "log.flush.scheduler.interval.ms, log.retention.hours, "
-        "log.retention.minutes, log.roll.hours, log.roll.jitter.ms"
+        "log.retention.minutes, log.roll.jitter.ms"
     )
     assert warnings == [f"known to Kafka, without effect here: {idle}"]
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from kraftlog.config.keys import TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata_records import AbortTransactionRecord, BeginTransactionRecord
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.controller.cluster import Cluster
+from tests.controller.cluster import Cluster, creation, new_topic
 from tests.controller.test_features import register_controller
 from tests.controller.test_partitions import shrink
 from tests.controller.test_reassignment import reassign
@@ -41,4 +43,37 @@ def eventful_cluster() -> Cluster:
     cluster.commit()
     cluster.append(cluster.controller.activate(cluster.bootstrap, cluster.now))
     assert isinstance(cluster.log[-1], AbortTransactionRecord)
+    return cluster
+
+
+def random_cluster(seed: int, steps: int = 60) -> Cluster:
+    """What a seed makes of a cluster; all of it in records that Kafka knows without our tags."""
+    chance = Random(seed)
+    cluster = Cluster(brokers=3, elr=chance.random() < 0.5)
+    for step in range(steps):
+        broker = chance.randint(1, 4)
+        match chance.randint(0, 7):
+            case 0:
+                topic = new_topic(f"t{chance.randint(0, 5)}", partitions=2, factor=2)
+                cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
+            case 1:
+                cluster.controller.broker_is_gone(broker)
+                cluster.pass_time(0)
+            case 2:
+                cluster.register(broker, life=step)
+            case 3:
+                cluster.heartbeat(broker, want_shut_down=chance.random() < 0.2)
+            case 4:
+                minimum: str | None = chance.choice(["1", "2", None])
+                name = chance.choice(sorted(cluster.state.topic_ids) or ["none"])
+                cluster.configure(TOPIC, name, {"min.insync.replicas": minimum})
+            case 5:
+                name = f"t{chance.randint(0, 5)}"
+                to = tuple(chance.sample(range(1, 5), chance.randint(1, 3)))
+                reassign(cluster, to, name=name, index=chance.randint(0, 1))
+            case 6 if chance.random() < 0.3:
+                request = DeleteTopicsRequest(topic_names=[f"t{broker}"], timeout_ms=0)
+                cluster.ask(ApiKey.DELETE_TOPICS, request)
+            case _:
+                cluster.heartbeat(broker)
     return cluster

@@ -144,6 +144,17 @@ def test_the_old_way_takes_back_what_is_not_named() -> None:
     assert decision.response.responses[0].error_code == 0
 
 
+def test_the_old_way_takes_no_null() -> None:
+    cluster = with_topic()
+    null = alter_configs.AlterableConfig(name="cleanup.policy", value=None)
+    resource = alter_configs.AlterConfigsResource(
+        resource_type=TOPIC, resource_name="t", configs=[null]
+    )
+    request = alter_configs.AlterConfigsRequest(resources=[resource], validate_only=False)
+    decision = cluster.ask(ApiKey.ALTER_CONFIGS, request)
+    assert decision.response.responses[0].error_code == ErrorCode.INVALID_REQUEST
+
+
 def test_elr_another_minimum_ends_the_eligibility_of_all() -> None:
     cluster = with_topic(elr=True)
     minimum = ("min.insync.replicas", SET, "2")

@@ -24,6 +24,7 @@ from kraftlog.wire.messages.controller_registration import (
 from kraftlog.wire.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ClearElrRecord,
     ConfigRecord,
     EndTransactionRecord,
     FeatureLevelRecord,
@@ -59,7 +60,10 @@ def test_a_level_goes_up_and_down() -> None:
         ConfigRecord(resource_type=4, resource_name="1", name="min.insync.replicas", value=None),
     ]
     assert [each.error_code for each in decision.response.results] == [0]
-    assert update(cluster, ELR, 0, UNSAFE).records != []
+    assert update(cluster, ELR, 0, UNSAFE).records == [
+        FeatureLevelRecord(name=ELR, feature_level=0),
+        ClearElrRecord(topic_name=""),
+    ]
     assert ELR not in cluster.committed.features
     assert update(cluster, ELR, 1, validate_only=True).records == []
 
@@ -213,6 +217,37 @@ def test_v2_what_is_more_than_a_batch_is_a_transaction() -> None:
         EndTransactionRecord(),
     ]
     assert len(first) == RECORDS_IN_BATCH
+
+
+def test_v2_half_a_transaction_is_taken_back_and_a_whole_one_stands() -> None:
+    cluster = Cluster(brokers=1)
+    records = [TopicRecord(name=f"t{n}", topic_id=numbered_id(n)) for n in range(10_001)]
+    first, second = batches(records, "name")
+    before = len(cluster.log)
+    cluster.controller.proposed(first, before + len(first) - 1)
+    assert cluster.state.topics == {}
+    assert len(cluster.state.held_back) == RECORDS_IN_BATCH - 1
+    cluster.controller.resign()
+    assert cluster.state == cluster.committed
+    cluster.controller.activate(cluster.bootstrap, cluster.now)
+    for part in (first, second):
+        cluster.log += part
+        cluster.controller.proposed(part, len(cluster.log) - 1)
+    assert len(cluster.state.topics) == 10_001
+    cluster.commit(before + len(first))
+    assert cluster.committed.topics == {}
+    cluster.controller.resign()
+    assert cluster.state == cluster.committed  # half of it is committed: the next one aborts it
+    assert cluster.state.held_back != {}
+
+
+def test_v14_a_snapshot_takes_the_place_of_all_that_was_known() -> None:
+    lagging, leading = Cluster(brokers=1), Cluster(brokers=2)
+    lagging.create("gone", (1,))
+    leading.create("there", (1, 2))
+    lagging.controller.installed(leading.committed.records())
+    assert lagging.controller.state == leading.committed
+    assert not lagging.controller.active
 
 
 # Directories -------------------------------------------------------------------------------------

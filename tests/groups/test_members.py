@@ -107,6 +107,22 @@ def test_who_joins_and_does_not_sync_is_out() -> None:
     assert list(desk.shard.groups["g"].members) == [ids[0]]
 
 
+def test_who_has_not_synced_has_time_again_when_a_rebalance_begins() -> None:
+    desk = Desk()
+    ids = desk.enter(2)
+    desk.generation(ids)
+    for _ in range(3):
+        desk.advance(5000)
+        assert desk.heartbeat(ids[0], 1) == desk.heartbeat(ids[1], 1) == OK
+    new = desk.join(version=3)
+    for _ in range(2):
+        desk.advance(5000)
+        assert desk.heartbeat(ids[0], 1) == desk.heartbeat(ids[1], 1) == REBALANCE
+    desk.join(ids[0])
+    desk.join(ids[1])
+    assert desk.told(new).generation_id == 2
+
+
 def test_a_leader_that_never_speaks_is_out_and_another_leads() -> None:
     desk = Desk()
     ids = desk.enter(2)

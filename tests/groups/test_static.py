@@ -114,6 +114,29 @@ def test_one_that_is_away_stays_a_member_until_its_session_is_over() -> None:
     assert desk.state() == State.STABLE
 
 
+def test_a_leader_that_is_away_stays_and_another_leads() -> None:
+    desk = Desk()
+    two_static(desk)
+    slot = desk.join("b-2", instance="b", protocols=(("range", subscription("u")),))
+    for _ in range(4):
+        desk.heartbeat("a-1", 1, instance="a")
+        desk.advance(5_000)
+    told = desk.told(slot)
+    assert (told.leader, [each.member_id for each in told.members]) == ("b-2", ["a-1", "b-2"])
+
+
+def test_one_that_comes_back_before_it_has_its_assignment_is_still_waited_for() -> None:
+    desk = Desk()
+    slots = [desk.join(instance=each, session_ms=60_000) for each in ("a", "b")]
+    desk.poll()
+    desk.sync("a-1", 1, {"a-1": b"x", "b-2": b"y"}, instance="a")
+    assert desk.told(desk.join(instance="b", session_ms=60_000)).member_id == "b-3"
+    assert {desk.told(slot).error_code for slot in slots} == {OK}
+    desk.advance(REBALANCE_MS)
+    assert desk.state() == State.PREPARING
+    assert list(desk.shard.groups["g"].members) == ["a-1"]
+
+
 def test_without_anybody_here_the_rebalance_waits_on() -> None:
     desk = Desk()
     two_static(desk)
@@ -128,6 +151,26 @@ def test_without_anybody_here_the_rebalance_waits_on() -> None:
     assert desk.state() == State.PREPARING
     desk.advance(SESSION_MS)
     assert desk.state() == State.EMPTY
+
+
+def test_while_none_is_here_the_rebalance_waits_for_as_long_again() -> None:
+    desk = Desk()
+    two_static(desk)
+    desk.leave(("", "a"))
+
+    def beat(ms: int) -> None:
+        for _ in range(ms // 5000):
+            assert desk.heartbeat("b-2", 1, instance="b") == ErrorCode.REBALANCE_IN_PROGRESS
+            desk.advance(5_000)
+
+    beat(REBALANCE_MS)
+    slot = desk.join(instance="c")
+    beat(REBALANCE_MS - 5_000)
+    assert slot not in desk.answers
+    beat(5_000)
+    told = desk.told(slot)
+    assert (told.generation_id, told.leader) == (2, "c-3")
+    assert [each.member_id for each in told.members] == ["b-2", "c-3"]
 
 
 def test_an_administrator_removes_it_by_its_instance_id() -> None:

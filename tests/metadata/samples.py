@@ -79,9 +79,9 @@ def scram(name: str) -> Message:
 
 def token(name: str) -> Message:
     return records.DelegationTokenRecord(
-        owner="o",
-        requester="r",
-        renewers=("n",),
+        owner="User:o",
+        requester="User:r",
+        renewers=("User:n",),
         issue_timestamp=1,
         max_timestamp=2,
         expiration_timestamp=3,
@@ -120,6 +120,7 @@ def topic(number: int, name: str) -> Message:
 #: A snapshot in Kafka's order: each line is one of these, and all of them together are an image.
 SNAPSHOT = (
     feature("metadata.version", 30),
+    feature("eligible.leader.replicas.version", 1),
     feature("group.version", 1),
     register_broker(1),
     register_broker(2, fenced=False, in_controlled_shutdown=True, cordoned_log_dirs=()),

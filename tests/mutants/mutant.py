@@ -1,9 +1,9 @@
 """A mutant: a module with one snippet replaced, loaded instead of the real one.
 
-    python -m tests.mutants.mutant NAME [FIRST COUNT [SCENARIO …]]
+    python -m tests.mutants.mutant NAME             the run that is pinned with it
+    python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until it is killed 10 times
 
-plays the mutant's pinned run, or so many seeds of each scenario from FIRST on, and says what
-killed it.
+Each kill is a line: scenario, seed, invariant; the last line says how many runs there were.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from tests.altered import AlteredFinder, replaced_once
 
 
 class Mutant(NamedTuple):
-    """`source` stands exactly once in `module`; the run of `scenario` and `seed` must fail."""
+    """`source` stands exactly once in `module`; the run of `scenario` and `seed` must fail.
+
+    `equivalent` argues why none can: such a mutant has no run, and is left out of the score.
+    """
 
     module: str
     source: str
     replacement: str
-    scenario: str
-    seed: int
+    scenario: str = ""
+    seed: int = 0
+    equivalent: str = ""
 
     def mutated(self, text: str) -> str:
         return replaced_once(self.module, text, self.source, self.replacement)
@@ -37,23 +41,24 @@ def main(words: list[str]) -> int:
     """0 when the mutant was killed."""
     mutant = named(words[0])
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
-    from kraftlog.simulator.run import simulate
-    from kraftlog.simulator.scenarios import SCENARIOS
+    from kraftlog.simulator.run import scenario_of, simulate
 
     assert mutant.module in sys.modules, "the simulator does not use this module"
-    runs = [(mutant.scenario, mutant.seed)]
+    runs, wanted = [(mutant.scenario, mutant.seed)], 1
     if len(words) > 1:
-        first, count = int(words[1]), int(words[2])
-        runs = [
-            (name, seed) for seed in range(first, first + count) for name in words[3:] or SCENARIOS
-        ]
-    for number, (scenario, seed) in enumerate(runs, 1):
+        first, count, wanted = map(int, words[1:])
+        runs = [(scenario_of(seed), seed) for seed in range(first, first + count)]
+    played = kills = 0
+    for scenario, seed in runs:
         outcome = simulate(scenario, seed)
+        played += 1
         if outcome.failed:
-            print(f"killed by run {number}: {outcome}")
-            return 0
-    print(f"survived {len(runs)} runs")
-    return 1
+            kills += 1
+            print(scenario, seed, outcome.violation.invariant, outcome, sep="\t")
+        if kills == wanted:
+            break
+    print(f"{played} runs")
+    return 0 if kills else 1
 
 
 if __name__ == "__main__":

@@ -9,7 +9,16 @@ from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
-from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
@@ -23,20 +32,48 @@ def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
     return host
 
 
-def create_topics(host: VirtualHost, topics: dict[str, int]) -> None:
+def create_topics(
+    host: VirtualHost, topics: dict[str, int], configs: dict[str, object] | None = None
+) -> None:
+    said = [
+        CreatableTopicConfig(name=key, value=str(value)) for key, value in (configs or {}).items()
+    ]
     wanted = [
         CreatableTopic(
-            name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+            name=name, num_partitions=count, replication_factor=1, assignments=(), configs=said
         )
         for name, count in topics.items()
         if name not in host.node.image.topic_ids
     ]
     if wanted:
-        talker = Talker(host)
-        talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted))
-        host.settle()
-        ((_, answer),) = talker.take()
+        answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted))
         assert [topic.error_code for topic in answer.topics] == [0] * len(wanted)
+
+
+def configured_host(**configs: object) -> VirtualHost:
+    """A node with the topic `demo`, whose settings are these: `retention_ms=5` and so on."""
+    host = VirtualHost()
+    said = {name.replace("_", "."): value for name, value in configs.items()}
+    create_topics(host, {"demo": 1}, said)
+    return host
+
+
+def set_config(host: VirtualHost, kind: int, name: str, key: str, value: object) -> None:
+    """Set a key of a topic or broker while it runs."""
+    change = AlterableConfig(name=key, config_operation=0, value=str(value))
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = ask_settled(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert [it.error_code for it in answer.responses] == [0]
+
+
+def ask_settled(host: VirtualHost, api_key: int, version: int, request: Message) -> Any:
+    """Ask, and give the node the turns it takes to answer."""
+    talker = Talker(host)
+    talker.send(api_key, version, request)
+    host.settle()
+    ((_, answer),) = talker.take()
+    return answer
 
 
 class Talker:

@@ -307,8 +307,9 @@ def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
     number, fetch = late.in_flight, late.asked
     assert isinstance(fetch, Fetch)
     old.handle(Asked(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
+    channel = net.channels[follower_id, number]
     for again in (number, number, number - 1):
-        old.handle(Asked((follower_id, old.me.id, again), fetch, follower_id, again), net.now)
+        old.handle(Asked((follower_id, old.me.id, again), fetch, channel, again), net.now)
     effects = old.take_effects()
     assert [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)] == []
     net.pass_time(FETCH * 3 // 2)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Fetch, ReadOffsetAnswer, Reply, Send
+from kraftlog.raft.messages import Asked, Fetch, ReadOffsetAnswer, Reply, Send
 from tests.raft.solo import (
     EVERY_ROLE,
     FETCH,
@@ -80,18 +80,28 @@ def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
     """It follows no answer: it may have been sent before the read arrived."""
     solo = followed()
     solo.ask(read(), channel="client")
-    assert reads_in(fetch(solo, 2, channel="another")) == []
-    assert len(reads_in(fetch(solo, 2, channel="another"))) == 1
+    assert reads_in(fetch(solo, 2, channel=7)) == []
+    assert len(reads_in(fetch(solo, 2, channel=7))) == 1
 
 
 def test_p5_a_request_repeated_late_does_not_count() -> None:
     """Its number is not beyond that of the fetch that was answered. C142."""
-    from kraftlog.raft.messages import Asked
-
     solo = followed()
     solo.ask(read(), channel="client")
     old = Asked("late", solo.fetch(2), 2, 1)
     assert reads_in(solo.step(old)) == []
+
+
+@pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
+def test_p5_a_copy_does_not_take_the_place_of_what_was_answered_later(channel: int) -> None:
+    """The fetch after it was sent before the read: it follows the copy's first answer, not this."""
+    solo = committed_leader()
+    solo.step(Asked("before", solo.fetch(2, max_wait_ms=0), 5, 103))
+    solo.ask(read(), channel="client")
+    solo.step(Asked("copy", solo.fetch(2), channel, 101))
+    assert reads_in(solo.step(Asked("late", solo.fetch(2), channel, 102))) == []
+    assert reads_in(solo.step(Asked("late too", solo.fetch(2), 5, 104))) == []
+    assert len(reads_in(solo.step(Asked("follows", solo.fetch(2), 5, 105)))) == 1
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.runner import runner
 from kraftlog.runner.care import INTERVAL_MS
 from kraftlog.runner.quorum import NodeStoppedError
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
-from kraftlog.storage.config import LogConfig
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, make_host
+from tests.node.talk import Talker, configured_host, make_host
 from tests.node.test_requests import batch, produce
 
 
@@ -31,11 +29,10 @@ def test_v15_checkpoints_are_written_at_intervals() -> None:
     assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 3}
 
 
-def test_sealed_segments_become_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sealed_segments_become_durable() -> None:
     """The recovery point passes them, so that a restart after a crash need not read them."""
     raw = batch(b"x" * 100)
-    monkeypatch.setattr(runner, "TOPIC", LogConfig(contiguous=True, segment_bytes=3 * len(raw)))
-    host = make_host()
+    host = configured_host(internal_segment_bytes=3 * len(raw))
     for _ in range(7):
         Talker(host).ask(ApiKey.PRODUCE, 9, produce(raw))
     log = host.runner.directory.logs["demo", 0]

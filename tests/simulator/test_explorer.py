@@ -151,6 +151,51 @@ def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
                 state = quorum.after(state, chance.choice(moves))
 
 
+def observables(quorum: Quorum) -> set[Any]:
+    """What can be seen of nodes that have nothing left to write, in every reachable state."""
+    seen, found, left = {quorum.first}, set(), [quorum.first]
+    while left:
+        state = left.pop()
+        nodes = [quorum.nodes[number] for number in state[:NODES]]
+        if not any(node.pending or node.core.log.flushed < node.core.log.end for node in nodes):
+            found.add((tuple([seen_of(node) for node in nodes]), quorum.histories[state[3]]))
+        for move in quorum.moves(state):
+            following = quorum.after(state, move)
+            quorum.check(following)
+            if following not in seen:
+                seen.add(following)
+                left.append(following)
+    return found
+
+
+def seen_of(node: Node) -> Any:
+    core = node.core
+    return core.role.name, node.election, node.batches, core.log.high_watermark
+
+
+class Full(Quorum):
+    """Without leaving moves out."""
+
+    def moves(self, state: State) -> list[Move]:
+        return self.all_moves(state)
+
+
+@pytest.mark.slow
+def test_moves_that_are_left_out_make_no_difference() -> None:
+    """When "I have noticed that you lead" comes changes nothing that can be seen."""
+    bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
+    assert observables(Quorum(bound)) == observables(Full(bound))
+
+
+@pytest.mark.slow
+def test_writing_at_once_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a node that can't crash: what is reached when all is written is the same."""
+    bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
+    at_once = observables(Quorum(bound))
+    monkeypatch.setattr("kraftlog.simulator.explorer.step._write_at_once", lambda _: False)
+    assert observables(Quorum(bound)) == at_once
+
+
 def test_a_node_that_follows_has_heard_nobody(quorum: Quorum) -> None:
     """Time stands still, so a leader that was heard once would be heard for ever."""
     state = election(quorum, 0, 1, 2)

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.logstate.voters import ReplicaKey, Voter
-from kraftlog.raft.messages import Batch, ElectionState
+from kraftlog.raft.messages import Batch, ElectionState, Fetch
 from kraftlog.raft.messages import VoteAnswer as Answer
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator import strangers
-from kraftlog.simulator.administrator import Administrator
+from kraftlog.simulator.administrator import Administrator, Change
 from kraftlog.simulator.goals import all_reached, begin, expect_to_stay
 from kraftlog.simulator.invariants import INVARIANTS, Invariant
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
 from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
+from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
 from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
 from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
 from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
@@ -118,6 +120,30 @@ def commits_of_another_epoch(scene: Scene) -> None:
     core = scene.core(scene.leader)
     core.election = core.election.replace(epoch=core.election.epoch + 1)
     scene.find(OwnEpoch).on_commit(scene.leader, core, core.log.high_watermark)
+
+
+def epoch_begins_with_a_record(scene: Scene) -> None:
+    disk = scene.follower.disk
+    batch = Batch(disk.end, disk.end, disk.batches[-1].epoch + 1, 100, None, "new")
+    disk.append(batch, 1)
+    scene.find(OwnEpoch).on_append(scene.follower, batch)
+
+
+def makes_an_epoch_alone(scene: Scene) -> None:
+    """P3: nobody was asked, and no leader named it."""
+    core = scene.core(scene.follower)
+    core.become("prospective")
+    scene.follower.seen_role = core.role
+    core.become("candidate", ElectionState(core.election.epoch + 1, -1, core.me))
+    scene.find(EarnedEpochs).on_role(scene.follower, core)
+
+
+def counts_on_another_epoch(scene: Scene) -> None:
+    """Q18: the leader has taken a fetch of a replica that has not arrived yet."""
+    election = scene.core(scene.follower).election
+    fetch = Fetch("cluster", scene.follower.key, election.epoch, 0, 0, 0, 0, 1000)
+    scene.follower.disk.election = election.replace(epoch=election.epoch - 1)
+    scene.find(CountsItsEpoch).on_heard(scene.leader, scene.follower, fetch)
 
 
 def minority_commits(scene: Scene) -> None:
@@ -303,6 +329,15 @@ def changed_too_early(scene: Scene) -> None:
     scene.find(OneChange).on_voters(scene.leader, core)
 
 
+def leaves_on_the_way(scene: Scene) -> None:
+    """R5: it is not the last to go, and nobody is named as its successor."""
+    core = scene.core(scene.leader)
+    walking = core.log.voter_set.replace(targets=(7,))
+    core.log.voters.append(core.log.high_watermark - 2, walking)
+    core.log.voters.append(core.log.high_watermark - 1, walking.without(core.me.id))
+    scene.find(OneChange).on_voters(scene.leader, core)
+
+
 def stays_a_voter(scene: Scene) -> None:
     core = scene.core(scene.follower)
     core.log.voters.append(1, core.log.voter_set.without(core.me.id))
@@ -339,6 +374,9 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (HighWatermarkGrows, mark_goes_back),
     (HighWatermarkGrows, new_leader_knows_less),
     (OwnEpoch, commits_of_another_epoch),
+    (OwnEpoch, epoch_begins_with_a_record),
+    (EarnedEpochs, makes_an_epoch_alone),
+    (CountsItsEpoch, counts_on_another_epoch),
     (DurableMajority, minority_commits),
     (CommittedPrefix, committed_otherwise),
     (CommittedPrefix, committed_otherwise_in_a_step),
@@ -349,6 +387,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (LogShape, core_is_wrong_about_its_log),
     (LegalRoles, role_does_not_fit),
     (LegalRoles, role_may_not_follow),
+    (OneChange, leaves_on_the_way),
     (LegalRoles, stays_a_voter),
     (LegalRoles, leads_on_although_removed),
     (OneChange, two_members_at_once),

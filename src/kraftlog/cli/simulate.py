@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 
 from kraftlog.value import TYPE_CHECKING
 
@@ -20,15 +21,26 @@ def _parser() -> argparse.ArgumentParser:
         prog="kraftlog simulate",
         description="Play a quorum in virtual time, with faults, and check it after every step.",
     )
-    parser.add_argument("--scenario", default="mixture", metavar="NAME", help="default: mixture")
+    parser.add_argument(
+        "--scenario",
+        default="mixture",
+        metavar="NAME",
+        help="default: mixture; any: each seed has one of its own",
+    )
     parser.add_argument("--list", action="store_true", help="name all scenarios and faults")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
+    parser.add_argument("--seed", type=int, metavar="N", help="default: 1")
     parser.add_argument("--runs", type=int, default=1, metavar="N", help="so many seeds from N on")
     parser.add_argument("--faults", metavar="KINDS", help="only these, as in loss,pause")
     parser.add_argument("--keep", metavar="NUMBERS", help="only these entries of the fault plan")
     parser.add_argument("--trace", metavar="FILE", help="write every step; - for the terminal")
     parser.add_argument("--html", metavar="FILE", help="write a page that plays the run")
     parser.add_argument("--shrink", action="store_true", help="leave out faults that don't matter")
+    parser.add_argument(
+        "--sights", action="store_true", help="say how often rare situations were seen; miss none"
+    )
+    parser.add_argument(
+        "--soak", metavar="DIR", help="all scenarios, until stopped; DIR keeps where to go on"
+    )
     return parser
 
 
@@ -42,39 +54,58 @@ def run(arguments: Sequence[str]) -> int:
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
     unknown = [kind for kind in kinds or () if kind not in KINDS]
-    if options.scenario not in SCENARIOS or unknown:
+    if options.scenario not in {*SCENARIOS, "any"} or unknown:
         what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: {what} is unknown; see --list", file=sys.stderr)
         return 2
     if options.html is not None and options.runs != 1:
         print("kraftlog simulate: --html shows one run; leave --runs out", file=sys.stderr)
         return 2
+    if options.soak is not None:
+        from kraftlog.cli.soak import Soak
+
+        return Soak(options.soak, options.seed).run()
+    first = 1 if options.seed is None else options.seed
     keep = [int(number) for number in options.keep.split(",")] if options.keep else None
-    outcomes = [
-        _play(options, seed, kinds, keep)
-        for seed in range(options.seed, options.seed + options.runs)
-    ]
-    failed = sum(outcome.failed for outcome in outcomes)
-    if len(outcomes) > 1:
-        print(f"{len(outcomes)} runs, {failed} failed")
-    return 1 if failed else 0
+    failed = 0
+    sights: Counter[str] = Counter()
+    for seed in range(first, first + options.runs):
+        outcome = _play(options, seed, kinds, keep)
+        failed += outcome.failed
+        sights.update(outcome.sights)
+    if options.runs > 1:
+        print(f"{options.runs} runs, {failed} failed")
+    return 1 if failed or (options.sights and not _all_seen(sights, options.scenario)) else 0
+
+
+def _all_seen(sights: Counter[str], scenario: str) -> bool:
+    """Print how often each rare situation was seen; whether all of them were."""
+    from kraftlog.simulator.sights import missing
+
+    for sight in sorted(sights):
+        print(f"{sights[sight]:>9} {sight}")
+    never = missing(sights, scenario)
+    if never:
+        print(f"kraftlog simulate: never seen: {', '.join(never)}", file=sys.stderr)
+    return not never
 
 
 def _play(
     options: argparse.Namespace, seed: int, kinds: list[str] | None, keep: list[int] | None
 ) -> Outcome:
     """One run, with what was asked for around it."""
-    from kraftlog.simulator.run import simulate
+    from kraftlog.simulator.run import scenario_of, simulate
     from kraftlog.simulator.shrink import shrink
 
+    scenario = scenario_of(seed) if options.scenario == "any" else options.scenario
     if options.trace is None:
-        outcome = simulate(options.scenario, seed, kinds=kinds, keep=keep)
+        outcome = simulate(scenario, seed, kinds=kinds, keep=keep)
     elif options.trace == "-":
-        outcome = simulate(options.scenario, seed, kinds=kinds, keep=keep, trace=print)
+        outcome = simulate(scenario, seed, kinds=kinds, keep=keep, trace=print)
     else:
         with open(options.trace, "w", encoding="utf-8") as file:
             outcome = simulate(
-                options.scenario,
+                scenario,
                 seed,
                 kinds=kinds,
                 keep=keep,
@@ -89,7 +120,7 @@ def _play(
         from kraftlog.simulator.page import play_page
 
         with open(options.html, "w", encoding="utf-8") as file:
-            file.write(play_page(options.scenario, seed, kinds=kinds, keep=keep))
+            file.write(play_page(scenario, seed, kinds=kinds, keep=keep))
     if outcome.failed or options.runs == 1:
         print(outcome)
     return outcome

@@ -58,7 +58,11 @@ def decide_alter_configs(
 ) -> Decision:
     """The old way: what is not named falls back to its default."""
 
-    def changed(resource: alter_configs.AlterConfigsResource) -> _Values:
+    def changed(resource: alter_configs.AlterConfigsResource) -> _Values | Refusal:
+        unset = [config.name for config in resource.configs if config.value is None]
+        if unset:
+            why = f"Null value not supported for : {','.join(unset)}"
+            return Refusal(ErrorCode.INVALID_REQUEST, why)
         now = state.config(resource.resource_type, resource.resource_name)
         values: _Values = dict.fromkeys(now)
         named = {config.name: config.value for config in resource.configs}

@@ -26,7 +26,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from kraftlog.controller.context import ControllerConfig
@@ -89,6 +89,13 @@ class Controller:
         self.state.committed(last_offset)
         if last_offset <= self._proposed_to:
             return
+        for record in records:
+            self.state.replay(record)
+
+    def installed(self, records: Iterable[Message]) -> None:
+        """A snapshot has taken the place of all that was known; this node does not lead."""
+        self.resign()
+        self.state = State(self._context.static)
         for record in records:
             self.state.replay(record)
 

@@ -9,7 +9,7 @@ from kraftlog.metadata.replay import BROKER
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.metadata.versions import METADATA_LEVEL
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.messages.metadata_records import ConfigRecord, FeatureLevelRecord
+from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 
 if TYPE_CHECKING:
@@ -56,6 +56,9 @@ def decide_update_features(
             )
             if update.feature == ELR_FEATURE and update.max_version_level > 0:
                 records += one_minimum(state, context.static)
+            elif update.feature == ELR_FEATURE:
+                # From here on commits need no minimum, so who is eligible now soon will not be.
+                records.append(ClearElrRecord(topic_name=""))
     results = [
         UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE)
         for update in request.feature_updates

@@ -119,12 +119,11 @@ class Group:
             self.wait(member, slot)
 
     def remove(self, member_id: str) -> Member | None:
-        """Take a member out; the oldest one leads if it was the leader."""
+        """Take a member out that waits for nothing; the oldest one leads if it was the leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
+            assert member.joining is None
             self._count(member.protocols, -1)
-            if member.joining is not None:
-                self.awaiting -= 1
             if member.instance_id is not None:
                 del self.static[member.instance_id]
         if self.leader == member_id:

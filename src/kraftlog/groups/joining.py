@@ -121,8 +121,6 @@ def _refused(shard: GroupShard, group: Group, request: JoinGroupRequest) -> int:
 
 
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
-    if group.state == State.EMPTY:
-        return True
     member = group.members.get(member_id)
     if group.state == State.PREPARING:
         # Who has joined counts, not who was here: so the limit may shrink and the last lose.

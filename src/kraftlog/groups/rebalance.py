@@ -33,7 +33,6 @@ def members_left(shard: GroupShard, group: Group, now: Now) -> None:
         prepare(shard, group, now)
     else:
         maybe_complete(shard, group, now)
-    shard.drop_if_nothing(group)
 
 
 def prepare(shard: GroupShard, group: Group, now: Now) -> None:
@@ -63,8 +62,6 @@ def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def join_time_over(shard: GroupShard, group: Group, now: Now) -> None:
-    if group.state != State.PREPARING:
-        return
     remaining_ms = group.initial_remaining_ms
     if remaining_ms is not None and group.member_added and remaining_ms:
         # Somebody came while we waited, so more may: as long again, within the members' patience.
@@ -99,8 +96,6 @@ def complete(shard: GroupShard, group: Group, now: Now) -> None:
 
 def sync_time_over(shard: GroupShard, group: Group, now: Now) -> None:
     """Whoever has joined and not asked for an assignment is out."""
-    if group.state not in {State.COMPLETING, State.STABLE} or not group.pending_syncs:
-        return
     for member_id in list(group.pending_syncs):
         shard.dismiss(group, member_id)
     prepare(shard, group, now)
@@ -117,7 +112,6 @@ def pending_over(shard: GroupShard, group: Group, member_id: str, now: Now) -> N
     shard.dismiss(group, member_id)
     if group.state == State.PREPARING and group.all_joined:
         complete(shard, group, now)
-    shard.drop_if_nothing(group)
 
 
 def remove(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:

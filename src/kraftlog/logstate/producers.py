@@ -14,7 +14,7 @@ from kraftlog.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kraftlog.records.header import BatchHeader
 
@@ -201,6 +201,17 @@ class ProducerState:
             start,
         )
         return None
+
+    def put_back(self, before: Mapping[int, ProducerEntry | None]) -> None:
+        """What was appended since is not in the log after all; None: nothing was known."""
+        for producer_id, entry in before.items():
+            current = self.entries.pop(producer_id, None)
+            if entry is not None:
+                self.entries[producer_id] = entry
+            began = current.transaction_start if current is not None else NO_OFFSET
+            if began != (entry.transaction_start if entry is not None else NO_OFFSET):
+                # A batch of a client begins a transaction and never ends one.
+                self.ongoing.pop(began, None)
 
     def _end_transaction(self, header: BatchHeader, marker: Marker) -> CompletedTransaction | None:
         entry = self.entries.get(header.producer_id, ProducerEntry(header.producer_id))

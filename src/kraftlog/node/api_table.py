@@ -44,6 +44,7 @@ SERVED = {
         Served(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
         _whole(ApiKey.FETCH),
         _whole(ApiKey.LIST_OFFSETS),
+        _whole(ApiKey.DESCRIBE_PRODUCERS),
         _whole(ApiKey.METADATA),
         _whole(ApiKey.API_VERSIONS),
         _whole(ApiKey.VOTE, "quorum"),

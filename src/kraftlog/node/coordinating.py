@@ -10,10 +10,8 @@ from kraftlog.errors import ErrorCode
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import Answer, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
-from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, TRANSACTIONAL_BIT, read_header
-from kraftlog.records.reader import read_records
-from kraftlog.records.walk import walk
+from kraftlog.node.group_log import batch_of, replay
+from kraftlog.records.header import read_header
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -77,6 +75,8 @@ class Coordinating:
             offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
         )
         self._hosted: dict[int, Hosted] = {}
+        #: Those whose shards were handed out since the last `settle`.
+        self._asked: dict[int, Hosted] = {}
 
     # Finding -------------------------------------------------------------------------------------
 
@@ -91,11 +91,13 @@ class Coordinating:
         count = self.partition_count
         if not count:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        hosted = self._hosted.get(partition_of(group_id, count))
+        index = partition_of(group_id, count)
+        hosted = self._hosted.get(index)
         if hosted is None:
             return ErrorCode.NOT_COORDINATOR
         if not hosted.shard.is_loaded:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._asked[index] = hosted
         return hosted.shard
 
     def shards(self) -> Iterator[GroupShard]:
@@ -124,6 +126,7 @@ class Coordinating:
         for hosted in self._hosted.values():
             if hosted.shard.is_loaded:
                 hosted.shard.topic_deleted(topic, topic_id, now)
+                self._carry_out(hosted, now)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid_text(self._node.config.new_id())}"
@@ -143,16 +146,8 @@ class Coordinating:
         hosted = self._hosted.get(report.log[1])
         if hosted is None or hosted.shard.is_loaded or hosted.loaded_to != report.offset:
             return
-        view = memoryview(report.data)
-        next_offset = report.offset
-        for position, fields in walk(view):
-            next_offset = fields[0] + fields[6] + 1
-            if not fields[5] & (CONTROL_BIT | TRANSACTIONAL_BIT):
-                batch = view[position : position + fields[1] + LENGTH_OVERHEAD]
-                hosted.shard.replay_batch(
-                    [(r.offset, r.key or b"", r.value) for r in read_records(batch)]
-                )
-        if next_offset == report.offset:
+        next_offset = replay(hosted.shard, memoryview(report.data), now)
+        if not next_offset:
             next_offset = hosted.partition.high_watermark  # a hole up to the end
         hosted.loaded_to = next_offset
         self._load_on(hosted, now)
@@ -160,8 +155,9 @@ class Coordinating:
     # What shards want ----------------------------------------------------------------------------
 
     def settle(self, now: Now) -> None:
-        """After requests and reports: carry out what they led to."""
-        for hosted in list(self._hosted.values()):
+        """After a request: carry out what it led to, in the shards that it was about."""
+        asked, self._asked = self._asked, {}
+        for hosted in asked.values():
             self._carry_out(hosted, now)
 
     def _carry_out(self, hosted: Hosted, now: Now) -> None:
@@ -177,10 +173,7 @@ class Coordinating:
         if not partition.online:
             shard.handle(WriteFailed(effect.token, ErrorCode.NOT_LEADER_OR_FOLLOWER), now)
             return
-        builder = BatchBuilder()
-        for key, value in effect.records:
-            builder.append(now.wall_ms, key, value)
-        batch = bytearray(builder.build())
+        batch = batch_of(effect.records, now)
         base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
 
         def done(error: int, base_offset: int) -> None:

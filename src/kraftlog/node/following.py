@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.changes import PartitionChanged, TopicRemoved
+from kraftlog.metadata.changes import ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.replication.partition import Partition
 from kraftlog.value import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ def follow(node: Node, change: Any) -> None:
             _remove(node, change.before)
         else:
             _be(node, change.after)
+    elif isinstance(change, ConfigChanged):
+        node.topic_configs.note(change)
     elif isinstance(change, TopicRemoved) and node.coordinating is not None:
         node.coordinating.topic_deleted(change.topic.name, change.topic.id, node.now)
 
@@ -37,10 +39,13 @@ def _be(node: Node, image: PartitionImage) -> None:
         log = topic, image.index
         partition = Partition(topic, image.topic_id, image.index, log)
         node.partitions[image.key] = node.by_log[log] = partition
-        node.emit(OpenLog(log, image.topic_id))
+        settings = node.topic_configs.of(topic)
+        partition.terms = settings.terms
+        node.emit(OpenLog(log, image.topic_id, settings.config))
     elif me not in image.replicas:
         _remove(node, image)
         return
+    partition.replica_count, partition.in_sync = len(image.replicas), len(image.isr)
     if image.leader == me:
         partition.lead(image.leader_epoch)
         if partition.online and node.coordinating is not None:

@@ -33,6 +33,8 @@ from kraftlog.node.following import follow
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.topic_configs import TopicConfigs
+from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
 from kraftlog.value import TYPE_CHECKING
@@ -70,6 +72,7 @@ class Node:
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self.topic_configs = TopicConfigs(self)
         #: What the requests of this turn append, a partition at a time.
         self.turn: list[Append] = []
         self._effects: list[Any] = []
@@ -91,6 +94,7 @@ class Node:
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
         self.membership = self._make_membership() if settings.is_broker else None
         self.coordinating = self._make_coordinating() if settings.is_broker else None
+        self.upkeep = Upkeep(self, now) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
         self.replay(metadata.snapshot, metadata.applied - 1)
         self.quorum.start(now)
@@ -159,10 +163,12 @@ class Node:
         for record in records:
             for change in self.image.replay(record):
                 follow(self, change)
+        self.topic_configs.settle()
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:
         """A snapshot has taken the place of everything that was replayed before."""
         self.image = Image()
+        self.topic_configs.note_all()
         self.replay(records, last_offset)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
@@ -185,7 +191,7 @@ class Node:
         if isinstance(message, LogOpened):
             partition = self.by_log.get(message.log)
             if partition is not None:
-                partition.opened(message.start, message.end)
+                partition.opened(message.start, message.end, message.producers)
                 self._wake(partition)
                 if partition.online and self.coordinating is not None:
                     self.coordinating.leads(partition, now)
@@ -229,6 +235,8 @@ class Node:
             self.membership.poll(now)
         if self.coordinating is not None:
             self.coordinating.poll(now)
+        if self.upkeep is not None:
+            self.upkeep.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             heappop(self._waiting)[2].expire(self, now)
 
@@ -238,7 +246,8 @@ class Node:
         while waiting and waiting[0][2].done:
             heappop(waiting)
         due = [waiting[0][0]] if waiting else []
-        for part in (self.quorum, self.governing, self.membership, self.coordinating):
+        parts = (self.quorum, self.governing, self.membership, self.coordinating, self.upkeep)
+        for part in parts:
             at = part.deadline() if part is not None else None
             if at is not None:
                 due.append(at)
@@ -312,6 +321,8 @@ class Node:
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
         """Nobody is told that what could not be written was. A full disk is no reason to go."""
+        if partition.pending is not None:
+            self.turn.remove(partition.pending)  # it follows upon offsets that are not real
         partition.failed(stays_online=stays_online)
         self.drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
 

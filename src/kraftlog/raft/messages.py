@@ -165,10 +165,11 @@ class ReadOffsetAnswer(Value):
 
 
 class Asked(Value):
-    """A request of a peer. `number` grows with every request on its `channel`, a connection.
+    """A request of a peer. `number` grows with every request of that peer, in all its lives.
 
-    On one channel there is one request at a time: whoever asks again before it was answered does
-    so on a new one (`Send.fresh`). The proof behind a read rests on that (P5).
+    On one channel, a connection, there is one request at a time: whoever asks again before it was
+    answered does so on a new one (`Send.fresh`). The proof behind a read rests on that (P5). What
+    comes late has the number it was sent with, or comes on its own channel in its order, once.
     """
 
     slot: Any

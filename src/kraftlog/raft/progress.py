@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import ReplicaKey, VoterHistory, VoterSet
+    from kraftlog.raft.messages import Asked
     from kraftlog.types import Now
 
 UNKNOWN = -1
@@ -35,6 +36,16 @@ class Progress(Value):
     answered_number: int = UNKNOWN
     answered_at: int = 0
     confirmed_at: int = 0
+
+    def note_answer(self, asked: Asked, event: int) -> None:
+        """P5: of copies only the first counts.
+
+        A copy that comes late must not take the place of what was answered after it: the next
+        fetch of that time would seem to follow this answer.
+        """
+        if asked.number > self.answered_number:
+            self.channel, self.answered_number = asked.channel, asked.number
+            self.answered_at = event
 
 
 class ProgressTable:

@@ -3,6 +3,9 @@
 Offsets are assigned when a batch is taken on, become real when the host has written it (`written`)
 and visible to readers when the high watermark passes them. While a partition has a single replica
 the high watermark is what is written.
+
+What is known of producers goes with the offsets: it counts a batch when that is taken on, and
+goes back where the write of it fails. The log keeps a copy of its own, never ahead of the file.
 """
 
 from __future__ import annotations
@@ -10,13 +13,17 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import ErrorCode
+from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp
+from kraftlog.replication.terms import DEFAULT_TERMS
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from kraftlog.logstate.producers import ProducerEntry, RetainedBatch
     from kraftlog.records.header import BatchHeader
+    from kraftlog.replication.terms import Terms
     from kraftlog.types import LogName, Uuid
 
 #: What a producer waits for.
@@ -26,12 +33,14 @@ ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 class Append:
     """Batches that one turn adds to one partition: written by a single call."""
 
-    __slots__ = ("buffers", "headers", "partition")
+    __slots__ = ("buffers", "headers", "partition", "producers_before")
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.buffers: list[memoryview] = []
         self.headers: list[BatchHeader] = []
+        #: What was known of the producers that have a part in it; None: nothing.
+        self.producers_before: dict[int, ProducerEntry | None] = {}
 
 
 class Partition:
@@ -42,6 +51,7 @@ class Partition:
         "end",
         "fetches",
         "high_watermark",
+        "in_sync",
         "index",
         "is_open",
         "leader_epoch",
@@ -49,9 +59,13 @@ class Partition:
         "log",
         "online",
         "pending",
+        "producers",
+        "replica_count",
         "start",
+        "terms",
         "topic",
         "topic_id",
+        "unwritten",
         "written_end",
     )
 
@@ -72,14 +86,22 @@ class Partition:
         self.high_watermark = 0
         #: What this turn has taken on and the host has not been given yet.
         self.pending: Append | None = None
+        #: What the host has not reported as written yet, oldest first.
+        self.unwritten: list[Append] = []
+        #: As of `end`; None until a producer numbers its batches.
+        self.producers: ProducerState | None = None
+        #: What the topic's settings ask of writes; replaced when they change.
+        self.terms: Terms = DEFAULT_TERMS
+        self.replica_count = self.in_sync = 1
         #: Who waits for a write: (offset needed, slot, what the slot is told), oldest first.
         self.acks: deque[tuple[int, Any, Any]] = deque()
         #: Fetches that wait for the high watermark to move.
         self.fetches: dict[Any, None] = {}
 
-    def opened(self, start: int, end: int) -> None:
-        """The log is there, with these offsets."""
+    def opened(self, start: int, end: int, producers: ProducerState | None = None) -> None:
+        """The log is there, with these offsets and what it knows of producers."""
         self.start = start
+        self.producers = producers
         self.end = self.written_end = self.high_watermark = end
         self.is_open = True
         self.online = self.leads
@@ -106,13 +128,53 @@ class Partition:
         if pending is None:
             pending = self.pending = Append(self)
             turn.append(pending)
+            self.unwritten.append(pending)
         pending.buffers.append(batch)
         pending.headers.append(header)
+        if header.producer_id >= 0:
+            self._note_producer(header, pending)
         return base
+
+    def _note_producer(self, header: BatchHeader, pending: Append) -> None:
+        producers = self.producers
+        if producers is None:
+            producers = self.producers = ProducerState()
+        producer_id = header.producer_id
+        pending.producers_before.setdefault(producer_id, producers.entries.get(producer_id))
+        producers.apply(header)
+
+    def check_producer(self, header: BatchHeader) -> int:
+        """What a producer gets for a batch that it has numbered: see `ProducerState.check`."""
+        return ErrorCode.NONE if self.producers is None else self.producers.check(header)
+
+    def duplicate_of(self, header: BatchHeader) -> RetainedBatch:
+        """The batch that this one, which `check_producer` calls a duplicate, repeats."""
+        found = None if self.producers is None else self.producers.duplicate_of(header)
+        assert found is not None, "a duplicate is one of something"
+        return found
+
+    @property
+    def lacks_replicas(self) -> bool:
+        """Whether fewer are in sync than acks of all ask for; never more than there can be."""
+        return self.in_sync < min(self.terms.min_insync_replicas, self.replica_count)
+
+    def wait_for(self, offset: int, slot: Any, told: Any) -> None:
+        """Release this one in its turn, though younger ones may wait already."""
+        place = len(self.acks)
+        while place and self.acks[place - 1][0] > offset:
+            place -= 1
+        self.acks.insert(place, (offset, slot, told))
+
+    def start_moved(self, start: int) -> None:
+        """What is before `start` is gone from the log, or is going."""
+        self.start = max(self.start, start)
 
     def written(self, end: int) -> list[tuple[int, Any, Any]]:
         """The host has written up to `end`; gives those whose wait is over."""
         self.written_end = self.high_watermark = end
+        unwritten = self.unwritten
+        while unwritten and unwritten[0].headers[-1].next_offset <= end:
+            del unwritten[0]
         return self._released(end)
 
     def failed(self, *, stays_online: bool) -> None:
@@ -121,6 +183,10 @@ class Partition:
         self.is_open = self.is_open and stays_online
         self.pending = None
         self.end = self.written_end
+        for append in reversed(self.unwritten):
+            if self.producers is not None:
+                self.producers.put_back(append.producers_before)
+        self.unwritten.clear()
 
     def take_waiting(self) -> list[tuple[int, Any, Any]]:
         """All who wait for a write."""

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from kraftlog.storage.batches import describe_produced
+from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kraftlog.config.topic import TopicConfig
     from kraftlog.ports.files import Files
     from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.disk import Handle
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName
+
+
+def log_config(config: TopicConfig) -> LogConfig:
+    """What a topic's settings come to for its logs."""
+    deletes = "delete" in config.cleanup_policy
+    return LogConfig(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.segment_ms,
+        segment_index_bytes=config.segment_index_bytes,
+        index_interval_bytes=config.index_interval_bytes,
+        retention_ms=config.retention_ms if deletes else -1,
+        retention_bytes=config.retention_bytes if deletes else -1,
+        # Nothing is compacted that does not say so, so a hole in such a log is damage.
+        contiguous=not config.is_compacted,
+    )
 
 
 class FileSlice:

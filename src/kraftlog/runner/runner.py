@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import DeleteLog, LogFailed, LogFlushed, LogOpened, OpenLog, Reply
+from kraftlog.effects import (
+    ConfigureLog,
+    DeleteLog,
+    LogFailed,
+    LogFlushed,
+    LogOpened,
+    OpenLog,
+    Reply,
+)
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
 from kraftlog.runner.flushes import Flushes
-from kraftlog.runner.logs import Logs
+from kraftlog.runner.logs import Logs, log_config
 from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
-from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,12 +35,12 @@ if TYPE_CHECKING:
     from kraftlog.ports.lane import Lane
     from kraftlog.ports.peers import Peers
     from kraftlog.replication.partition import Append
+    from kraftlog.storage.config import LogConfig
     from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
     from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now
 
-#: No topic is compacted yet, so a hole in a log is damage.
-TOPIC = LogConfig(contiguous=True)
 #: How much of a turn goes into opening logs: so many bytes checked, a step counting as some more.
 OPENING_BYTES_A_TURN = 2 << 20
 OPENING_BYTES_A_STEP = 64 << 10
@@ -62,8 +69,11 @@ class Runner:
         self._without_room: set[LogName] = set()
         #: Logs on their way, opened in slices: what a turn has left of its time goes there.
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
+        #: What the logs are to go by, also those on their way.
+        self._configs: dict[LogName, LogConfig] = {}
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
+            ConfigureLog: self._configure,
             DeleteLog: self._delete,
             Reply: self._reply,
             **self._quorum.carry_out,
@@ -133,18 +143,30 @@ class Runner:
 
     def _open(self, effect: OpenLog, now: Now) -> None:
         directory, name = self.directory, effect.log
+        config = self._configs[name] = log_config(effect.config)
         try:
             if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
                 # A topic of this name that was deleted while this node was away.
                 directory.delete(name)
             if name in directory.unopened:
-                self._openings.append((effect, directory.open_log(name, TOPIC)))
+                self._openings.append((effect, directory.open_log(name, config)))
                 return
-            log = directory.create(name, effect.topic_id, TOPIC)
+            log = directory.create(name, effect.topic_id, config)
         except StorageError as error:
             self._opening_failed(effect, error, now)
             return
-        self.node.handle(LogOpened(name, log.start_offset, log.end_offset), now)
+        self._opened(name, log, now)
+
+    def _opened(self, name: LogName, log: Log, now: Now) -> None:
+        log.config = self._configs[name]
+        producers = None if log.tracker.is_empty else log.producers.copy()
+        self.node.handle(LogOpened(name, log.start_offset, log.end_offset, producers), now)
+
+    def _configure(self, effect: ConfigureLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+        self._configs[effect.log] = config = log_config(effect.config)
+        log = self.directory.logs.get(effect.log)
+        if log is not None:
+            log.config = config
 
     def _go_on_opening(self, now: Now) -> None:
         """A slice of the work on logs that are being opened."""
@@ -160,7 +182,7 @@ class Runner:
                 log, report = end.value
                 if report.is_noteworthy:
                     self._say(report.line())
-                self.node.handle(LogOpened(effect.log, log.start_offset, log.end_offset), now)
+                self._opened(effect.log, log, now)
             except StorageError as error:
                 self._opening_failed(effect, error, now)
             self._openings.popleft()
@@ -171,6 +193,7 @@ class Runner:
 
     def _delete(self, effect: DeleteLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         name = effect.log
+        self._configs.pop(name, None)
         self._openings = deque([o for o in self._openings if o[0].log != name])
         if name in self.directory.logs or name in self.directory.unopened:
             try:

@@ -148,10 +148,12 @@ def _come_back(world: World, victim: Replica, incarnation: int, loss: Loss, when
 DISK_KINDS: dict[str, Kind] = {
     "slow-disk": slow_disk,
     "failing-disk": failing_disk,
-    "failing-writes": failing_writes,
-    "full-disk": full_disk,
     "wiped-disk": wipe_disk,
     "old-disk": old_disk,
+}
+DAMAGE_KINDS: dict[str, Kind] = {
+    "failing-writes": failing_writes,
+    "full-disk": full_disk,
     "lost-writes": lost_writes,
     "flipped-bit": flipped_bit,
     "damaged-election": damaged_election,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.disk_faults import DISK_KINDS
+from kraftlog.simulator.disk_faults import DAMAGE_KINDS, DISK_KINDS
 from kraftlog.simulator.fault_targets import forget, some_ids, some_replica
 from kraftlog.simulator.strangers import send_strange_requests
 from kraftlog.value import TYPE_CHECKING
@@ -217,11 +217,11 @@ def strangers(world: World, chance: Chance, for_ms: int) -> None:
         world.at(world.time + chance.below(for_ms), send_strange_requests, world, chance)
 
 
-KINDS: dict[str, Kind] = {
+#: What goes wrong around sound bytes, and what becomes of bytes.
+USUAL: dict[str, Kind] = {
     "loss": lose_messages,
     "duplicates": duplicate_messages,
     "delay": delay_messages,
-    "garbled": garble_answers,
     "one-way": cut_one_way,
     "isolate": isolate_one,
     "split": split_in_two,
@@ -243,3 +243,5 @@ KINDS: dict[str, Kind] = {
     "tiny-fetches": tiny_fetches,
     "strangers": strangers,
 }
+DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
+KINDS = {**USUAL, **DAMAGES}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.replica import Replica
     from kraftlog.simulator.world import World
 
+#: More requests than a process ever makes: numbers grow from one of its lives to the next.
+A_LIFE = 1 << 32
 #: A request's way back: who asked, in which life, and with which number.
 Slot = tuple["Replica", int, int]
 
@@ -128,7 +130,8 @@ class Network:
         if target.paused:
             target.waiting.append((self._arrive, (target, slot, channel, body)))
             return
-        target.handle(Asked(slot, body, channel, number))
+        target.handle(Asked(slot, body, channel, incarnation * A_LIFE + number))
+        self.world.heard(target, source, body)
 
     def _answer(self, slot: Slot, peer: int, body: Any) -> None:
         source, incarnation, number = slot

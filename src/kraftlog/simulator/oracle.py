@@ -26,6 +26,11 @@ class Oracle:
         self.committed: list[int] = []
         self.committed_batches: list[Batch] = []
 
+    @property
+    def known(self) -> int:
+        """How many chains there are; the next new one has this number."""
+        return len(self._chains)
+
     def chain(self, before: int, batch: Batch) -> int:
         """The number of the log that ends with `batch` behind the log `before`."""
         key = (before, batch.base_offset, batch.last_offset, batch.epoch, batch.payload)

@@ -422,10 +422,13 @@ class Replica:
 
     def _append(self, effect: Append) -> None:
         self.world.may_refuse(self)
-        disk, batch = self.disk, effect.batch
+        disk, batch, oracle = self.disk, effect.batch, self.world.oracle
         before = disk.chains[-1] if disk.chains else NO_CHAIN
-        disk.append(batch, self.world.oracle.chain(before, batch))
-        self.world.appended(self, batch)
+        known = oracle.known
+        chain = oracle.chain(before, batch)
+        disk.append(batch, chain)
+        if chain == known:
+            self.world.appended(self, batch)
 
     def _truncate(self, effect: Truncate) -> None:
         self.disk.truncate(effect.offset)

@@ -48,6 +48,14 @@ def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...
     return faults.draw(seed, MIXTURE_MS, kinds)
 
 
+def scenario_of(seed: int) -> str:
+    """What a seed plays where all scenarios take part: the mixture, or a named one in its turn."""
+    if seed % 2:
+        return "mixture"
+    named = [name for name in SCENARIOS if name != "mixture"]
+    return named[seed // 2 % len(named)]
+
+
 def simulate(
     scenario: str,
     seed: int,

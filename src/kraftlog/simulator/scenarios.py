@@ -21,6 +21,13 @@ from kraftlog.simulator.goals import (
     led_by_another,
     log_end,
 )
+from kraftlog.simulator.rare_scripts import (
+    busy_setting,
+    impatient_setting,
+    late_copies,
+    late_farewell,
+    parted_logs,
+)
 from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
 from kraftlog.simulator.snapshot_scenarios import SNAPSHOT_SCENARIOS
@@ -33,7 +40,14 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.chance import Chance
     from kraftlog.simulator.goals import Script
-    from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.rare_scripts import (
+        busy_setting,
+        impatient_setting,
+        late_copies,
+        late_farewell,
+        parted_logs,
+    )
+from kraftlog.simulator.setting import Setting
 
 # Kafka's scenarios --------------------------------------------------------------------------------
 
@@ -137,28 +151,17 @@ def ping_pong(world: World) -> Iterator[Goal]:
 
 
 def cut_off_leader(world: World) -> Iterator[Goal]:
-    """Q11: a leader without a majority resigns in time; meanwhile it answers no read (P5)."""
+    """Q11: a leader without a majority resigns in time, whether observers hear it or not."""
     yield from begin(world)
     yield any_reached(world, 10)
     old = leader_of(world)
-    world.network.isolate(old.id)
+    side = [old.id]
+    if world.chance("script").below(2):
+        side += [who for who in world.replicas if who >= world.setting.voters]
+    world.network.split(side)
     limit = world.setting.raft.fetch_timeout_ms * 3 // 2 + 50
     yield Goal("the leader resigns", lambda: old.id not in world.leaders, limit)
-    world.saw("zombie leader resigned")
     world.network.heal()
-    yield from heal_and_serve(world)
-
-
-def late_copies(world: World) -> Iterator[Goal]:
-    """P5: a leader whose answers are lost hears copies of old fetches; they prove nothing."""
-    yield from begin(world)
-    yield any_reached(world, 10)
-    old = leader_of(world)
-    world.network.calm = False
-    world.network.duplicates, world.network.delay_ms = 300, 3000
-    yield passing(1500)
-    world.network.cut([old.id], world.replicas)
-    yield passing(7000)
     yield from heal_and_serve(world)
 
 
@@ -227,8 +230,10 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "data-loss": (kafka_setting(3, 5, 2), data_loss),
     "ping-pong": (kafka_setting(5, 5, 0), ping_pong),
     "cut-off-leader": (reading_setting, cut_off_leader),
-    "late-copies": (reading_setting, late_copies),
     "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
+    "late-copies": (impatient_setting, late_copies),
+    "late-farewell": (busy_setting, late_farewell),
+    "parted-logs": (busy_setting, parted_logs),
     "quiet": (any_setting, quiet),
     **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),

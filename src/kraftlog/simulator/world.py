@@ -226,6 +226,8 @@ class World:
                     self.saw("leader change during a voter change")
         elif name == "resigned" and before == "leader":
             self.saw("leader resigned" if core.is_voter else "leader removed itself")
+            if not core.role.successors:  # type: ignore[attr-defined]  # it is Resigned
+                self.saw("zombie leader resigned")
         elif before == "observer" and name != before:
             self.saw("observer promoted")
         elif name == "observer" and before not in {None, name}:
@@ -250,6 +252,10 @@ class World:
     def said(self, replica: Replica, to: Replica, body: Any) -> None:
         for look in self._on["on_say"]:
             look(replica, to, body)
+
+    def heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        for look in self._on["on_heard"]:
+            look(replica, asker, body)
 
     def appended(self, replica: Replica, batch: Batch) -> None:
         for look in self._on["on_append"]:

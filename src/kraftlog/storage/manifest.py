@@ -14,6 +14,7 @@ import binascii
 
 from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.epochs import EpochCache
+from kraftlog.logstate.producers import RetainedBatch
 from kraftlog.records.crc import crc32c
 from kraftlog.storage.log import Log
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, Segment
@@ -52,6 +53,12 @@ def encode_row(log: Log) -> bytes:
         row["snapshots"] = log.tracker.snapshots
         producers = encode_snapshot(log.producers)
         row["producers"] = binascii.b2a_base64(producers, newline=False).decode()
+        # A snapshot has the last batch of each; one that waits for an answer may repeat five.
+        row["batches"] = [
+            [entry.producer_id, [batch.__getstate__() for batch in entry.batches]]
+            for entry in log.producers.entries.values()
+            if len(entry.batches) > 1
+        ]
     return json.dumps(row, separators=(",", ":")).encode()
 
 
@@ -82,7 +89,11 @@ def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | N
     log.epochs = EpochCache(row.get("epochs", ()))
     if "snapshots" in row:
         log.tracker = ProducerTracker(disk, folder, row["snapshots"])
-        log.tracker.state = decode_snapshot(binascii.a2b_base64(row["producers"]), folder)
+        state = decode_snapshot(binascii.a2b_base64(row["producers"]), folder)
+        for producer_id, batches in row.get("batches", ()):
+            retained = tuple([RetainedBatch(*fields) for fields in batches])
+            state.entries[producer_id] = state.entries[producer_id].replace(batches=retained)
+        log.tracker.state = state
     return log
 
 

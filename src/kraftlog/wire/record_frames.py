@@ -195,6 +195,8 @@ class CoordinatorLog:
     def __init__(self, types: dict[int, tuple[str, str]]) -> None:
         self.types = types
         self._numbers = {f"{stem}Key": number for number, (_, stem) in types.items()}
+        #: Classes by name, once looked up: a partition is loaded record by record.
+        self._classes: dict[tuple[int, str], type[Message]] = {}
 
     def key_class(self, number: int) -> type[Message]:
         return self._class(number, "Key")
@@ -203,10 +205,14 @@ class CoordinatorLog:
         return self._class(number, "Value")
 
     def _class(self, number: int, which: str) -> type[Message]:
+        found = self._classes.get((number, which))
+        if found is not None:
+            return found
         if number not in self.types:
             raise UnknownRecordError(f"no record has type {number}", field="type", position=0)
         module, stem = self.types[number]
-        return message_class(module, stem + which)
+        found = self._classes[number, which] = message_class(module, stem + which)
+        return found
 
     def encode_key(self, key: Message) -> bytes:
         return struct.pack(">h", self._numbers[type(key).__name__]) + encode(key, 0)

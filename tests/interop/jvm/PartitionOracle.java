@@ -10,7 +10,6 @@ import java.util.function.Consumer;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.metadata.PartitionRecord;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
-import org.apache.kafka.common.protocol.ObjectSerializationCache;
 import org.apache.kafka.controller.PartitionChangeBuilder;
 import org.apache.kafka.controller.PartitionChangeBuilder.Election;
 import org.apache.kafka.metadata.LeaderRecoveryState;
@@ -29,7 +28,7 @@ public final class PartitionOracle {
         for (JsonNode question : Driver.JSON.readTree(System.in.readAllBytes())) {
             Optional<ApiMessageAndVersion> record = builder(question).build();
             if (record.isPresent()) {
-                answers.add(bytes(record.get()));
+                answers.add(ImageOracle.bytes(record.get()));
             } else {
                 answers.addNull();
             }
@@ -68,13 +67,5 @@ public final class PartitionOracle {
         List<Integer> numbers = new ArrayList<>();
         array.forEach(number -> numbers.add(number.asInt()));
         return numbers;
-    }
-
-    private static byte[] bytes(ApiMessageAndVersion record) {
-        ObjectSerializationCache cache = new ObjectSerializationCache();
-        int size = MetadataRecordSerde.INSTANCE.recordSize(record, cache);
-        ByteBuffer buffer = ByteBuffer.allocate(size);
-        MetadataRecordSerde.INSTANCE.write(record, cache, new ByteBufferAccessor(buffer));
-        return buffer.array();
     }
 }

@@ -25,6 +25,9 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
     assert slot.api is not None
     assert node.coordinating is not None
     shard = node.coordinating.shard_of(request.group_id)
+    if not request.group_id and slot.api.key != ApiKey.OFFSET_COMMIT:
+        # Positions may be kept without a name for the group, as in the oldest clients.
+        shard = ErrorCode.INVALID_GROUP_ID
     if isinstance(shard, int):
         slot.answer(_refusal(slot, request, shard))
         return
@@ -48,7 +51,7 @@ def _ask(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> N
     elif key == ApiKey.LEAVE_GROUP:
         shard.leave_group(slot, asker_of(slot), request, now)
     elif key == ApiKey.OFFSET_DELETE:
-        shard.offset_delete(slot, request, now)
+        _delete(node, shard, slot, request, now)
     else:
         _commit(node, shard, slot, request, now)
 
@@ -97,6 +100,31 @@ def _commit(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -
     shard.offset_commit(_Rejoined(slot, refused), asker_of(slot), request, now)
 
 
+def _delete(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> None:
+    """Topics that are not there are refused; what else is asked decides the rest."""
+    from kraftlog.wire.messages.offset_delete import (
+        OffsetDeleteResponsePartition,
+        OffsetDeleteResponseTopic,
+    )
+
+    ids = node.image.topic_ids
+    refused = [
+        OffsetDeleteResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetDeleteResponsePartition(
+                    partition_index=part.partition_index, error_code=UNKNOWN
+                )
+                for part in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if topic.name not in ids
+    ]
+    request.topics = [topic for topic in request.topics if topic.name in ids]
+    shard.offset_delete(_Rejoined(slot, refused), request, now)
+
+
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -130,4 +158,7 @@ def _refusal(slot: Slot, request: Any, code: int) -> Any:
         return response(error_code=code, topics=())
     if key == ApiKey.SYNC_GROUP:
         return response(error_code=code, assignment=b"")
+    if key == ApiKey.HEARTBEAT and code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        # While members are being read they are believed: they can not have missed anything.
+        return response(error_code=ErrorCode.NONE)
     return response(error_code=code)

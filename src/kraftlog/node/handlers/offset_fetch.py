@@ -61,19 +61,7 @@ def _name_topics(
             topic.name = found.name
             known.append(topic)
             continue
-        unknown.append(
-            api.OffsetFetchResponseTopics(
-                topic_id=topic.topic_id,
-                partitions=[
-                    api.OffsetFetchResponsePartitions(
-                        partition_index=index,
-                        committed_offset=-1,
-                        error_code=ErrorCode.UNKNOWN_TOPIC_ID,
-                    )
-                    for index in topic.partition_indexes
-                ],
-            )
-        )
+        unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID))
     group.topics = known
     return unknown
 
@@ -102,6 +90,7 @@ class _Gathering:
     def __init__(self, node: Node, slot: Slot, groups: list[api.OffsetFetchRequestGroup]) -> None:
         self._node = node
         self._slot = slot
+        self._groups = groups
         self._found: list[api.OffsetFetchResponseGroup | None] = [None] * len(groups)
         if not groups:
             slot.answer(api.OffsetFetchResponse(groups=()))
@@ -115,20 +104,39 @@ class _Gathering:
         version = self._slot.version
         if version >= BY_ID_SINCE:
             for group in groups:
-                for topic in group.topics:
-                    if topic.topic_id == NULL_UUID:
-                        known = self._node.image.topic_ids.get(topic.name)
-                        topic.topic_id = NULL_UUID if known is None else known
+                group.topics = [topic for topic in group.topics if self._give_id(topic)]
         if version >= SEVERAL_SINCE:
             self._slot.answer(api.OffsetFetchResponse(groups=groups))
             return
         [one] = groups
+        code = one.error_code
+        topics = one.topics
+        if code and version < ERROR_SINCE:
+            topics = [_refused(topic, code) for topic in self._groups[0].topics or ()]
+            code = ErrorCode.NONE
         self._slot.answer(
-            api.OffsetFetchResponse(
-                topics=[_old_topic(topic) for topic in one.topics],
-                error_code=one.error_code if version >= ERROR_SINCE else 0,
-            )
+            api.OffsetFetchResponse(topics=[_old_topic(topic) for topic in topics], error_code=code)
         )
+
+    def _give_id(self, topic: api.OffsetFetchResponseTopics) -> bool:
+        """Whether a topic can be told of by its id: there are offsets of topics that are gone."""
+        if topic.topic_id == NULL_UUID:
+            topic.topic_id = self._node.image.topic_ids.get(topic.name, NULL_UUID)
+        return topic.topic_id != NULL_UUID
+
+
+def _refused(topic: api.OffsetFetchRequestTopics, code: int) -> api.OffsetFetchResponseTopics:
+    """A topic all of whose partitions are told the code."""
+    return api.OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            api.OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=-1, error_code=code
+            )
+            for index in topic.partition_indexes
+        ],
+    )
 
 
 def _old_topic(topic: api.OffsetFetchResponseTopics) -> api.OffsetFetchResponseTopic:

@@ -1,13 +1,16 @@
 """Produce 3-13: valid batches go to their partitions, the answer waits for what acks ask for.
 
 acks 0 is not answered; 1 waits for the leader's write, -1 (all) for the high watermark. Topics are
-named by id from version 13 on. Missing: idempotent and transactional producers' state.
+named by id from version 13 on. A batch that its producer repeats is answered with the offset that
+it has already. Transactions are not offered: their batches get INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode
-from kraftlog.records.validate import ProduceRules, check_produced
+from kraftlog.records.header import NO_TIMESTAMP, read_header, stamp_append_time
+from kraftlog.records.repack import repack
+from kraftlog.records.validate import check_produced, check_records
 from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.produce import (
@@ -19,6 +22,9 @@ from kraftlog.wire.messages.produce import (
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
+    from kraftlog.records.header import BatchHeader
+    from kraftlog.replication.partition import Partition
+    from kraftlog.replication.terms import Terms
     from kraftlog.types import Now
     from kraftlog.wire.messages.produce import (
         PartitionProduceData,
@@ -28,9 +34,6 @@ if TYPE_CHECKING:
 
 BY_ID_SINCE = 13
 ZSTD_SINCE = 7
-
-_RULES = ProduceRules()
-_RULES_BEFORE_ZSTD = ProduceRules(allows_zstd=False)
 
 
 def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
@@ -71,24 +74,85 @@ def _produce(
         return _refused(part.index, code)
     if acks not in {ACKS_NONE, ACKS_LEADER, ACKS_ALL}:
         return _refused(part.index, ErrorCode.INVALID_REQUIRED_ACKS)
-    rules = _RULES if slot.version >= ZSTD_SINCE else _RULES_BEFORE_ZSTD
+    if acks == ACKS_ALL and partition.lacks_replicas:
+        return _refused(part.index, ErrorCode.NOT_ENOUGH_REPLICAS)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
+    terms = partition.terms
+    rules = terms.rules if slot.version >= ZSTD_SINCE else terms.rules_before_zstd
+    batch = memoryview(part.records)
     try:
-        header = check_produced(part.records, rules, now.wall_ms)
+        header = check_produced(batch, rules, now.wall_ms)
+        if rules.concern_records:
+            check_records(batch, header, rules, now.wall_ms)
+        if header.producer_id >= 0:
+            code = _producer_refusal(partition, header)
+            if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+                return _repeated(slot, acks, partition, header)
+            if code:
+                return _refused(part.index, code)
+        if rules.has_log_append_time or terms.must_repack(header.codec):
+            batch, header = _as_the_topic_wants(batch, header, terms, now)
     except CorruptBatchError as error:
         return _refused(part.index, error.code, error.what)
-    base = partition.append(header, memoryview(part.records), node.turn)
+    base = partition.append(header, batch, node.turn)
     told = PartitionProduceResponse(
         index=part.index,
         error_code=ErrorCode.NONE,
         base_offset=base,
+        log_append_time_ms=now.wall_ms if rules.has_log_append_time else NO_TIMESTAMP,
         log_start_offset=partition.start,
     )
     if acks != ACKS_NONE:
         slot.waits += 1
         partition.acks.append((partition.end, slot, told))
     return told
+
+
+def _producer_refusal(partition: Partition, header: BatchHeader) -> int:
+    if header.is_transactional:
+        # Transactions are not offered, so no producer can be in one.
+        return ErrorCode.INVALID_TXN_STATE
+    return partition.check_producer(header)
+
+
+def _repeated(
+    slot: Slot, acks: int, partition: Partition, header: BatchHeader
+) -> PartitionProduceResponse:
+    """A batch that came before is told its old offset, once the first one's wait is over too."""
+    first = partition.duplicate_of(header)
+    told = PartitionProduceResponse(
+        index=partition.index,
+        error_code=ErrorCode.NONE,
+        base_offset=first.first_offset,
+        log_append_time_ms=(
+            first.timestamp if partition.terms.rules.has_log_append_time else NO_TIMESTAMP
+        ),
+        log_start_offset=partition.start,
+    )
+    needed = first.last_offset + 1
+    if acks != ACKS_NONE and needed > partition.high_watermark:
+        slot.waits += 1
+        partition.wait_for(needed, slot, told)
+    return told
+
+
+def _as_the_topic_wants(
+    batch: memoryview, header: BatchHeader, terms: Terms, now: Now
+) -> tuple[memoryview, BatchHeader]:
+    """Packed by the topic's codec, with the broker's time: what few topics ask for."""
+    rules = terms.rules
+    if terms.must_repack(header.codec):
+        batch = memoryview(repack(batch, header, terms.codec, terms.level))
+        if len(batch) > min(rules.max_batch_size, rules.segment_size):
+            raise CorruptBatchError(
+                f"a batch of {len(batch)} bytes as compression.type has it, "
+                f"at most {rules.max_batch_size} are accepted",
+                code=ErrorCode.MESSAGE_TOO_LARGE,
+            )
+    if rules.has_log_append_time:
+        stamp_append_time(batch, 0, now.wall_ms)
+    return batch, read_header(batch)
 
 
 def _refused(index: int, code: int, why: str | None = None) -> PartitionProduceResponse:

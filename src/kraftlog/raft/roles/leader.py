@@ -244,9 +244,7 @@ class Leader(Role):
         self.events += 1
         progress = self.progress.replicas.get(fetch.replica)
         if progress is not None:
-            progress.channel = asked.channel
-            progress.answered_number = asked.number
-            progress.answered_at = self.events
+            progress.note_answer(asked, self.events)
         if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
         election = core.election

@@ -108,24 +108,25 @@ class Quorum:
         self.first: State = (*nodes, history, *[0] * (places - HISTORY - 1))
         self._wire = range(HISTORY + 1, places)
         self._requests = [place for place in REQUESTS if place < places]
+        self._answers = sorted(_ANSWERS)
+        self._moves_at = {place: _moves_at(place, bound) for place in self._wire}
 
     # What may happen -----------------------------------------------------------------------------
 
     def moves(self, state: State) -> list[Move]:
+        """What is enough to try: where one move makes no difference to any other, it alone."""
         facts = self.message_facts
+        for place in self._answers:
+            message = state[place]
+            if message and facts[message].ends_telling:
+                return [("deliver", place, None), ("lose", place, None)]
+        return self.all_moves(state)
+
+    def all_moves(self, state: State) -> list[Move]:
         found: list[Move] = []
         for place in self._wire:
-            message = state[place]
-            if not message:
-                continue
-            if facts[message].ends_telling:
-                # When it comes makes no difference to anything else.
-                return [("deliver", place, None), ("lose", place, None)]
-            found.append(("deliver", place, None))
-            if place in _ANSWERS:
-                found.append(("lose", place, None))
-            elif self.bound.repeats:
-                found.append(("deliver, to come again", place, None))
+            if state[place]:
+                found += self._moves_at[place]
         node_facts = self.node_facts
         for node_id in range(NODES):
             found += node_facts[state[node_id]].moves
@@ -275,6 +276,15 @@ def _place(message: Message) -> int:
 
 def _is_wanted(node: Node, send: Send) -> bool:
     return node.in_flight(send.peer) == send.number
+
+
+def _moves_at(place: int, bound: Bound) -> list[Move]:
+    """What may become of the message there."""
+    if place in _ANSWERS:
+        return [("deliver", place, None), ("lose", place, None)]
+    if bound.repeats:
+        return [("deliver", place, None), ("deliver, to come again", place, None)]
+    return [("deliver", place, None)]
 
 
 def _moves_of(node: Node, bound: Bound) -> list[Move]:

@@ -6,7 +6,9 @@ from kraftlog.simulator.invariants.applied_once import AppliedOnce
 from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
+from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
 from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
 from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
 from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
@@ -35,9 +37,11 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     EpochsGrow,
     OneVote,
     SaidAfterWritten,
+    EarnedEpochs,
     HighWatermarkGrows,
     OwnEpoch,
     DurableMajority,
+    CountsItsEpoch,
     CommittedPrefix,
     LogMatching,
     LeaderCompleteness,

@@ -51,7 +51,10 @@ class Invariant:
         """An election state has reached the disk."""
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
-        """The last batch on the replica's disk is new."""
+        """The last batch on the replica's disk makes a log that nobody had before.
+
+        A log that somebody had was looked at then, batch for batch.
+        """
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
         """The log on the disk was cut at `offset`."""
@@ -70,6 +73,9 @@ class Invariant:
 
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
         """A message leaves."""
+
+    def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        """A request was handled, unless the process crashed meanwhile."""
 
     def on_full_check(self) -> None:
         """Now and then, and in the end: look at everything."""

@@ -1,6 +1,7 @@
 """I11: one change of the voters at a time, of one member, after a record of the leader's epoch.
 
-Source: R3; Ongaro's correction of 2015; Kafka's VoterSet, the KRaft specification in TLA+.
+On the way to a target no leader removes itself. Source: R3, R5; Ongaro's correction of 2015;
+Kafka's VoterSet, the KRaft specification in TLA+.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ class OneChange(Invariant):
                 f"leader {replica.id} changed the voters before it had committed a record of epoch "
                 f"{core.election.epoch}"
             )
+        before = entries[-2][1] if len(entries) > 1 else log.voter_set
+        if before.targets is not None and before.holds(core.me) and not core.is_voter:
+            self.fails(f"leader {replica.id} removed itself on the way to {before.targets}")
 
 
 def members_changed(before: VoterSet, now: VoterSet) -> int:

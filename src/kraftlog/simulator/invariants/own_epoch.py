@@ -1,21 +1,29 @@
-"""I10: a leader commits nothing before a record of its own epoch.
+"""I10: a leader commits nothing before a record of its own epoch, the first of which says so.
 
-Source: Q21; Raft, section 5.4.2.
+Source: Q14, Q21; Raft, section 5.4.2.
 """
 
 from __future__ import annotations
 
+from kraftlog.raft.messages import LeaderChange
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import Batch
     from kraftlog.simulator.replica import Replica
 
 
 class OwnEpoch(Invariant):
     name = "own epoch"
+
+    def on_append(self, replica: Replica, batch: Batch) -> None:
+        batches = replica.disk.batches
+        begins = len(batches) > 1 and batches[-2].epoch != batch.epoch
+        if begins and not isinstance(batch.payload, LeaderChange):
+            self.fails(f"epoch {batch.epoch} begins with {batch}, on replica {replica.id}")
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
         role = core.role

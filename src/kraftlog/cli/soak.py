@@ -1,0 +1,105 @@
+"""`kraftlog simulate --soak`: one seed after the other, on all cores, until it is told to stop.
+
+What failed is printed and kept in `failures.txt`, the seed to go on with in `next-seed`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing import get_context
+
+from kraftlog.simulator.run import scenario_of, simulate
+from kraftlog.simulator.sights import missing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.run import Outcome
+
+#: So many seeds are one task of a process: a second or two, which is how long stopping takes.
+SEEDS_A_TASK = 10
+RUNS_A_REPORT = 1000
+
+
+class Soak:
+    """What was played, and where to go on; `directory` keeps it for the next time."""
+
+    def __init__(self, directory: str, first: int | None = None) -> None:
+        self.directory = directory
+        os.makedirs(directory, exist_ok=True)
+        self.first = self.next_seed = first if first is not None else self._kept_seed()
+        self.runs = self.failed = 0
+        self.sights: dict[str, int] = {}
+        self._done: set[int] = set()
+        self.stopping = False
+
+    def _kept_seed(self) -> int:
+        try:
+            with open(os.path.join(self.directory, "next-seed"), encoding="ascii") as file:
+                return int(file.read())
+        except FileNotFoundError:
+            return 1
+
+    def played(self, first: int, outcomes: list[Outcome]) -> None:
+        """A task is done. To go on later, only what has no gap before it counts."""
+        for outcome in outcomes:
+            self.runs += 1
+            for sight, times in outcome.sights.items():
+                self.sights[sight] = self.sights.get(sight, 0) + times
+            if outcome.failed:
+                self.failed += 1
+                print(outcome, flush=True)
+                with open(os.path.join(self.directory, "failures.txt"), "a") as file:
+                    print(outcome, file=file)
+        self._done.add(first)
+        while self.next_seed in self._done:
+            self._done.remove(self.next_seed)
+            self.next_seed += SEEDS_A_TASK
+        self._keep_seed()
+
+    def _keep_seed(self) -> None:
+        with open(os.path.join(self.directory, "next-seed"), "w", encoding="ascii") as file:
+            print(self.next_seed, file=file)
+
+    def __str__(self) -> str:
+        return f"{self.runs} runs, {self.failed} failed; the next seed is {self.next_seed}"
+
+    def stop(self, *_: Any) -> None:
+        self.stopping = True
+
+    def run(self) -> int:
+        """Until it is told to stop: 0 when nothing has failed."""
+        processes = os.cpu_count() or 1
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self.stop)
+        print(f"from seed {self.first} on, {processes} at a time; Ctrl-C ends it", flush=True)
+        self._keep_seed()
+        with ProcessPoolExecutor(processes, get_context("spawn"), _leave_signals_alone) as pool:
+            tasks: dict[Future[list[Outcome]], int] = {}
+            upcoming = self.first
+            while tasks or not self.stopping:
+                while len(tasks) < processes and not self.stopping:
+                    tasks[pool.submit(play, upcoming)] = upcoming
+                    upcoming += SEEDS_A_TASK
+                for task in wait(tasks, return_when=FIRST_COMPLETED).done:
+                    self.played(tasks.pop(task), task.result())
+                    if self.runs % RUNS_A_REPORT == 0:
+                        print(self, flush=True)
+        if never := missing(self.sights):
+            print(f"never seen: {', '.join(never)}")
+        print(self)
+        return 1 if self.failed else 0
+
+
+def play(first: int) -> list[Outcome]:
+    seeds = range(first, first + SEEDS_A_TASK)
+    return [simulate(scenario_of(seed), seed).replace(plan=()) for seed in seeds]
+
+
+def _leave_signals_alone() -> None:
+    """Ctrl-C reaches all processes of a terminal; only the first decides what it means."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)

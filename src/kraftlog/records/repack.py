@@ -1,0 +1,48 @@
+"""A batch packed by another codec than its producer's: what a topic's compression.type asks for."""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.records.compression import compress
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import CODEC_MASK, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD
+from kraftlog.records.reader import MAX_RECORDS_SIZE, records_payload
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.records.header import BatchHeader
+    from kraftlog.types import Buffer
+
+_LENGTH = struct.Struct(">i")
+_LENGTH_AT = 8
+_CRC_AND_ATTRIBUTES = struct.Struct(">Ih")
+_CRC_AT = CRC_START - 4
+
+
+def repack(
+    batch: Buffer,
+    header: BatchHeader,
+    codec: int,
+    level: int | None = None,
+    *,
+    max_size: int = MAX_RECORDS_SIZE,
+) -> bytearray:
+    """The same records behind the same header, but for length, codec and checksum.
+
+    The records themselves are not looked at.
+    """
+    try:
+        payload = records_payload(batch, header, max_size=max_size)
+    except CorruptBatchError as error:
+        # The checksum is right, so sending the same again, as clients do, would not help.
+        raise CorruptBatchError(error.what, code=ErrorCode.INVALID_RECORD) from error
+    packed = compress(codec, payload, level) if codec else payload
+    made = bytearray(memoryview(batch)[:HEADER_SIZE])
+    made += packed
+    _LENGTH.pack_into(made, _LENGTH_AT, len(made) - LENGTH_OVERHEAD)
+    attributes = (header.attributes & ~CODEC_MASK) | codec
+    _CRC_AND_ATTRIBUTES.pack_into(made, _CRC_AT, 0, attributes)
+    _CRC_AND_ATTRIBUTES.pack_into(made, _CRC_AT, crc32c(memoryview(made)[CRC_START:]), attributes)
+    return made

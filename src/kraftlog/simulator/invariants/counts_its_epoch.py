@@ -1,0 +1,34 @@
+"""I5, the leader's half: it counts only on replicas that have arrived in its epoch.
+
+Source: Q18; KIP-320's first design took fetches of an older epoch, KIP-595 fences them.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import Fetch
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.simulator.replica import Replica
+
+
+class CountsItsEpoch(Invariant):
+    name = "counts its epoch"
+
+    def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
+        core = replica.core
+        if type(body) is not Fetch or core is None or not isinstance(core.role, Leader):
+            return
+        progress = core.role.progress.replicas.get(body.replica)
+        if progress is None or progress.end_offset < 0 or asker.key != body.replica:
+            return
+        # A disk that was set back may know less than it said.
+        if asker.disk.election.epoch < core.election.epoch and not asker.lives:
+            self.fails(
+                f"leader {replica.id} of epoch {core.election.epoch} counts on {asker.id}, which "
+                f"is in {asker.disk.election.epoch}"
+            )

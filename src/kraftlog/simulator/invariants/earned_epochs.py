@@ -1,0 +1,46 @@
+"""P3: who makes a new epoch has a majority behind it, or was named by a leader that leaves.
+
+Source: P1, P3, Q9, Q17; KIP-996: a replica that was cut off comes back with the epoch it left with.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import End
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+class EarnedEpochs(Invariant):
+    name = "earned epochs"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        #: Successors, by the epoch of the leader that named them.
+        self.named: set[tuple[int, int]] = set()
+        #: Where each replica stands for election, or was elected.
+        self.made: dict[int, int] = {}
+
+    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - invariants are shown alike
+        if type(body) is End and any(key.id == to.id for key in body.successors):
+            self.named.add((to.id, body.epoch))
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        before, epoch = replica.seen_role, core.election.epoch
+        if core.role.name not in {"candidate", "leader"} or epoch == self.made.get(replica.id):
+            return
+        self.made[replica.id] = epoch
+        asked = before is not None and before.name == "prospective"
+        granted = before.granted if asked else ()
+        majority = core.log.voter_set.majority
+        if majority > 1 and len(granted) < majority and (replica.id, epoch - 1) not in self.named:
+            self.fails(
+                f"replica {replica.id} made epoch {epoch} after "
+                f"{before.name if before else 'a restart'}, with pre-votes of {granted}"
+            )

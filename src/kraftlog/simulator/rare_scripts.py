@@ -1,0 +1,93 @@
+"""Scripts for what random runs seldom bring about: logs that part more than once, late messages."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.goals import (
+    any_reached,
+    begin,
+    expect_to_stay,
+    heal_and_serve,
+    leader_agreed,
+    leader_of,
+    led_by_another,
+)
+from kraftlog.simulator.setting import kafka_setting, reading_setting
+from kraftlog.simulator.world import passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.world import Goal, World
+
+#: Copies of messages come so late that a leader they speak to may be deposed by then.
+LATE_MS = 4000
+
+
+def busy_setting(chance: Chance) -> Setting:
+    return kafka_setting(3, 5, 1)(chance).replace(append_gap_ms=(10, 60))
+
+
+def impatient_setting(chance: Chance) -> Setting:
+    """Some give up a request before they give up its leader, and repeat it."""
+    return reading_setting(chance).replace(request_timeout_ms=chance.pick([1000, 3000]))
+
+
+def parted_logs(world: World) -> Iterator[Goal]:
+    """Q19: leaders append what nobody else gets, each in its epoch, and come back one by one."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    chance = world.chance("script")
+    for _ in range(2 + chance.below(4)):
+        old = leader_of(world)
+        world.network.isolate(old.id)
+        # Before anybody could take over; or so that others have time to part from it, too.
+        yield passing(chance.below(2) * chance.below(2000))
+        yield led_by_another(world, old)
+        newer = leader_of(world)
+        world.network.heal()
+        if chance.below(3):
+            world.network.isolate(newer.id)  # not one of its records has left it
+            yield led_by_another(world, newer)
+            world.network.heal()
+        yield passing(chance.below(500))
+    yield from heal_and_serve(world)
+
+
+def late_copies(world: World) -> Iterator[Goal]:
+    """P5: a leader that is deposed and not told so hears old fetches; they prove nothing."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    network = world.network
+    network.calm = False
+    network.duplicates, network.delay_ms = 600, LATE_MS
+    yield passing(500)
+    network.delayed = 600
+    yield passing(world.chance("script").between(300, 1500))
+    network.duplicates = network.delayed = 0
+    old = leader_of(world)
+    network.cut([old.id], world.replicas)
+    for other in world.replicas:
+        network.clogged[other, old.id] = world.time + 2 * LATE_MS
+    yield passing(2 * LATE_MS)
+    yield from heal_and_serve(world)
+
+
+def late_farewell(world: World) -> Iterator[Goal]:
+    """Q17: a leader leaves in order; what it said then comes again when another leads."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    world.network.calm = False
+    world.network.duplicates, world.network.delay_ms = 1000, LATE_MS
+    old.shut_down()
+    yield passing(20)
+    world.network.duplicates = 0
+    world.kill(old)
+    yield led_by_another(world, old)
+    world.start(old)
+    yield leader_agreed(world)
+    expect_to_stay(world, leader_of(world))
+    yield passing(2 * LATE_MS)

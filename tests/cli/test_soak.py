@@ -1,0 +1,67 @@
+"""`kraftlog simulate --soak`: plays until it is told to stop, keeps what failed, goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli.soak import SEEDS_A_TASK, Soak
+from kraftlog.simulator.run import Outcome
+from kraftlog.simulator.violation import Violation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def outcome(seed: int, violation: Violation | None = None) -> Outcome:
+    return Outcome("quiet", seed, violation, 1, 1, 1, {"truncation": 2}, ())
+
+
+def played(soak: Soak, first: int) -> None:
+    soak.played(first, [outcome(seed) for seed in range(first, first + SEEDS_A_TASK)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda n: n.name)
+def test_a_soak_ends_in_order_and_goes_on_where_it_stopped(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """Q37: what was begun is played to its end; the next time begins behind it."""
+    command = [sys.executable, "-m", "kraftlog", "simulate", "--soak", str(tmp_path / "soak")]
+    first = 2
+    for arguments in ([*command, "--seed", "2"], command):
+        with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline().startswith(f"from seed {first} on, ")
+            process.send_signal(number)
+            last = process.stdout.read().splitlines()[-1]
+        assert process.returncode == 0, last
+        first = int((tmp_path / "soak" / "next-seed").read_text())
+        assert last.endswith(f" 0 failed; the next seed is {first}")
+
+
+def test_what_failed_is_kept_with_the_line_that_repeats_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    soak = Soak(str(tmp_path))
+    soak.played(1, [outcome(1), outcome(2, Violation("one leader", "there are two"))])
+    soak.played(11, [outcome(11, Violation("one vote", "two votes"))])
+    kept = (tmp_path / "failures.txt").read_text()
+    assert capsys.readouterr().out == kept
+    assert "one leader: there are two | again: kraftlog simulate --scenario quiet --seed 2" in kept
+    assert kept.splitlines()[1].endswith("--scenario quiet --seed 11")
+    assert str(soak) == "3 runs, 2 failed; the next seed is 21"
+    assert soak.sights == {"truncation": 6}
+
+
+def test_a_seed_is_skipped_by_no_later_one_that_was_quicker(tmp_path: Path) -> None:
+    soak = Soak(str(tmp_path))
+    played(soak, 11)
+    assert Soak(str(tmp_path)).first == 1
+    played(soak, 1)
+    assert Soak(str(tmp_path)).first == 21
+    assert Soak(str(tmp_path), first=7).first == 7

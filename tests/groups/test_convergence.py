@@ -1,0 +1,233 @@
+"""Whatever members do and whatever fails: in the end all who are left share the group.
+
+Members come, go, vanish, come back as static ones; batches are committed late or fail; the
+partition moves. At every step the counts of a group are what its members say, the durable part is
+what a replay of the log gives, and at the end the group is stable, with one leader, and everybody
+who is left has a part of the same generation.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.group import Group
+from kraftlog.groups.states import State
+from tests.groups.clients import Client
+from tests.groups.desk import Desk
+
+#: More clients than this make runs longer, not richer.
+MOST = 6
+#: Within so many seconds everything that was begun has an end: sessions, rebalances, new members.
+PATIENCE_S = 120
+
+chosen = st.integers(0, MOST - 1)
+
+
+class Life(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.desk = Desk(
+            prompt=False,
+            initial_rebalance_delay_ms=3000,
+            offsets_retention_ms=60_000,
+            offsets_retention_check_interval_ms=20_000,
+            new_member_join_timeout_ms=30_000,
+        )
+        self.clients: list[Client] = []
+
+    @precondition(lambda self: len(self.clients) < MOST)
+    @rule(instance=st.sampled_from([None, None, "i", "j"]), topic=st.sampled_from("tu"))
+    def come(self, instance: str | None, topic: str) -> None:
+        self.clients.append(Client(self.desk, instance, (topic,)))
+
+    @rule(number=chosen, times=st.integers(1, 4))
+    def go_on(self, number: int, times: int) -> None:
+        for client in self.clients[number : number + 1]:
+            for _ in range(times):
+                client.step()
+
+    @rule(seconds=st.sampled_from([1, 2, 4, 8, 16]))
+    def calm(self, seconds: int) -> None:
+        """Everybody goes on, and nothing is in the way."""
+        for _ in range(seconds):
+            for client in self.clients:
+                client.step()
+            self.desk.commit()
+            self.desk.advance(1000)
+
+    @rule(number=chosen)
+    def leave(self, number: int) -> None:
+        for client in self.clients[number : number + 1]:
+            client.leave()
+            self.clients.remove(client)
+
+    @rule(number=chosen)
+    def vanish(self, number: int) -> None:
+        del self.clients[number : number + 1]
+
+    @rule(number=chosen)
+    def restart(self, number: int) -> None:
+        for client in self.clients[number : number + 1]:
+            again = Client(self.desk, client.instance, ("t",))
+            again.protocols = client.protocols
+            self.clients[number] = again
+
+    @rule(number=chosen, offset=st.integers(0, 100))
+    def commit_offset(self, number: int, offset: int) -> None:
+        for client in self.clients[number : number + 1]:
+            client.commit(offset)
+
+    @rule(offset=st.integers(0, 100))
+    def commit_as_nobody(self, offset: int) -> None:
+        self.desk.commit_offsets({("v", 1): offset})
+
+    @rule()
+    def delete_group(self) -> None:
+        self.desk.delete_groups("g")
+
+    @rule()
+    def delete_offset(self) -> None:
+        self.desk.delete_offsets(("v", 1), ("t", 0))
+
+    @rule(ms=st.sampled_from([1, 500, 3000, 8000, 25_000]))
+    def time_goes_by(self, ms: int) -> None:
+        self.desk.advance(ms)
+
+    @rule(count=st.integers(1, 5))
+    def batches_are_committed(self, count: int) -> None:
+        self.desk.commit(count)
+
+    @rule(
+        count=st.integers(1, 3),
+        error=st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR]),
+    )
+    def batches_fail(self, count: int, error: int) -> None:
+        self.desk.fail(error, count)
+
+    @rule()
+    def move(self) -> None:
+        self.desk.move()
+        self.is_what_the_log_says()
+
+    @invariant()
+    def counts_are_right(self) -> None:
+        for group in self.desk.shard.groups.values():
+            check(group)
+
+    @invariant()
+    def durable_is_replayed(self) -> None:
+        shard, again = self.desk.shard, self.desk.new_shard()
+        again.replay_batch(self.desk.log)
+        assert shard.durable.groups == again.durable.groups
+        assert shard.durable.offsets.by_group == again.durable.offsets.by_group
+
+    @invariant()
+    def stable_groups_are_durable(self) -> None:
+        if not self.desk.under_way:
+            self.is_what_the_log_says()
+
+    def is_what_the_log_says(self) -> None:
+        for group in self.desk.shard.groups.values():
+            value = self.desk.shard.durable.groups.get(group.group_id)
+            if group.state == State.STABLE:
+                assert value is not None
+                assert value.generation == group.generation
+                assert {each.member_id: each.assignment for each in value.members} == {
+                    each.member_id: each.assignment for each in group.members.values()
+                }
+
+    def teardown(self) -> None:
+        """Nothing is disturbed from here on: all must come to rest."""
+        self.desk.prompt = True
+        self.desk.commit()
+        instances = {client.instance for client in self.clients} - {None}
+        self.clients = [client for client in self.clients if client.instance is None]
+        # Of two that run as one instance each fences the other; here one begins anew.
+        self.clients += [Client(self.desk, each, ("t",)) for each in sorted(instances, key=str)]
+        for _ in range(PATIENCE_S):
+            for client in self.clients:
+                client.step()
+            self.desk.advance(1000)
+            check_all(self.desk)
+        self.all_share()
+
+    def all_share(self) -> None:
+        group = self.desk.shard.groups.get("g")
+        if not self.clients:
+            assert group is None or group.state == State.EMPTY
+            return
+        assert group is not None
+        assert group.state == State.STABLE
+        assert set(group.members) == {client.member_id for client in self.clients}
+        assert group.leader in group.members
+        for client in self.clients:
+            assert not client.is_fenced
+            assert client.generation == group.generation
+            assert client.assignment
+            assert client.assignment == group.members[client.member_id].assignment
+
+
+def check_all(desk: Desk) -> None:
+    for group in desk.shard.groups.values():
+        check(group)
+
+
+def check(group: Group) -> None:
+    """What a group counts is what its members say."""
+    members = list(group.members.values())
+    assert group.awaiting == sum(member.joining is not None for member in members)
+    support: dict[str, int] = {}
+    for member in members:
+        for name, _ in member.protocols:
+            support[name] = support.get(name, 0) + 1
+    assert group.support == support
+    assert group.static == {m.instance_id: m.member_id for m in members if m.instance_id}
+    assert all(known == member.member_id for known, member in group.members.items())
+    assert (group.leader is None) == (not members)
+    assert group.leader is None or group.leader in group.members
+    assert set(group.pending_syncs) <= set(group.members)
+    assert not set(group.pending_joins) & set(group.members)
+    if group.state in {State.COMPLETING, State.STABLE}:
+        assert members
+        assert all(group.support[group.protocol or ""] == len(members) for _ in members)
+    if group.state in {State.EMPTY, State.DEAD}:
+        assert not members
+    if group.state != State.COMPLETING:
+        assert not any(member.syncing is not None for member in members)
+    if group.state == State.PREPARING:
+        assert group.join_timer.at is not None
+    # Nobody is forgotten: who need not be heard of waits for something that has an end.
+    for member in members:
+        assert member.session is not None
+        assert member.excused or member.session.at is not None
+
+
+TestLife = Life.TestCase
+TestLife.settings = settings(max_examples=60, stateful_step_count=40)
+
+
+@pytest.mark.parametrize("what", ["awaiting", "support", "static", "leader", "session", "syncing"])
+def test_the_check_finds_a_group_that_is_wrong(what: str) -> None:
+    desk = Desk()
+    ids = desk.stable(2)
+    group = desk.shard.groups["g"]
+    check(group)
+    member = group.members[ids[0]]
+    if what == "awaiting":
+        group.awaiting = 1
+    elif what == "support":
+        group.support["other"] = 1
+    elif what == "static":
+        group.static["i"] = ids[0]
+    elif what == "leader":
+        group.leader = None
+    elif what == "session":
+        desk.shard.timers.cancel(member.session)  # type: ignore[arg-type]  # it has one
+    else:
+        member.syncing = 1
+    with pytest.raises(AssertionError):
+        check(group)

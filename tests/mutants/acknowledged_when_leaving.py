@@ -1,0 +1,13 @@
+"""A leader that loses its office says of what waits that it is committed (Q11, Q25)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="            core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))",
+    replacement="            core.effect(Proposed(slot, ErrorCode.NONE, core.log.end))",
+    scenario="mixture",
+    seed=1,
+)

@@ -1,0 +1,17 @@
+"""A change of voters is told before it is committed (R2)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.changes",
+    source="""\
+    append_voters(core, leader, voters)
+    leader.answer_when_committed(core, slot, core.log.end)""",
+    replacement="""\
+    append_voters(core, leader, voters)
+    leader.answer_when_committed(core, slot, core.log.high_watermark)""",
+    scenario="mixture",
+    seed=1,
+)

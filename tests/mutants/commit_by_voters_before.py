@@ -1,0 +1,13 @@
+"""The voters before an uncommitted change decide what is committed (R1, Q21)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.progress",
+    source="        voters, change = history.latest, history.latest_offset",
+    replacement="        voters, change = history.committed(mark), history.latest_offset",
+    scenario="mixture",
+    seed=1,
+)

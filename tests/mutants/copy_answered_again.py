@@ -1,0 +1,13 @@
+"""A late copy of a fetch takes the place of what was answered after it (P5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.progress",
+    source="if asked.number > self.answered_number:",
+    replacement="if asked.number:",
+    scenario="late-copies",
+    seed=1,
+)

@@ -1,0 +1,18 @@
+"""A follower takes the high watermark of a diverging answer (Q21, Q22)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.fetching",
+    source="""\
+        _truncate(core, answer.diverging)
+""",
+    replacement="""\
+        _truncate(core, answer.diverging)
+        advance(core, answer.high_watermark)
+""",
+    scenario="parted-logs",
+    seed=3,
+)

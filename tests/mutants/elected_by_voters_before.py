@@ -1,0 +1,17 @@
+"""The voters before an uncommitted change elect (R1, Q13)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.polling",
+    source="""\
+        voters = core.log.voter_set
+""",
+    replacement="""\
+        voters = core.log.voters.committed(core.log.high_watermark)
+""",
+    scenario="mixture",
+    seed=1,
+)

@@ -1,0 +1,17 @@
+"""Only a vote is persisted, not an epoch that was adopted (Q3)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.core",
+    source="""\
+        if new != old:
+""",
+    replacement="""\
+        if new.voted is not None:
+""",
+    scenario="mixture",
+    seed=1,
+)

@@ -1,0 +1,13 @@
+"""A leader takes a fetch of an older epoch for one of its own (Q18)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="        if 0 <= epoch < core.election.epoch:",
+    replacement="        if False:",
+    scenario="parted-logs",
+    seed=4,
+)

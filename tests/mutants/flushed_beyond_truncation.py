@@ -1,0 +1,15 @@
+"""What was flushed stays flushed though it was truncated (Q6)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.log",
+    source="""\
+        self.flushed = min(self.flushed, end)
+""",
+    replacement="",
+    scenario="parted-logs",
+    seed=1,
+)

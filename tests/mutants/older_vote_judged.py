@@ -1,0 +1,16 @@
+"""A vote request of an older epoch is judged (Q2)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.elections",
+    source="""\
+    if vote.epoch < core.election.epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+""",
+    replacement="",
+    scenario="mixture",
+    seed=33,
+)

@@ -1,0 +1,18 @@
+"""A pre-vote is judged like a vote: whoever has voted in the epoch refuses it (P2, a seed)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.elections",
+    source="""\
+        return not core.role.hears_a_leader(core)
+    if core.election.leader_id >= 0:""",
+    replacement="""\
+        if core.role.hears_a_leader(core):
+            return False
+    if core.election.leader_id >= 0:""",
+    scenario="mixture",
+    seed=1,
+)

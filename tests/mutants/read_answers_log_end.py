@@ -1,0 +1,13 @@
+"""A read is answered with the log end, not with the high watermark (P5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="self.answer_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)",
+    replacement="self.answer_read(core, read.slot, ErrorCode.NONE, core.log.end)",
+    scenario="late-copies",
+    seed=3,
+)

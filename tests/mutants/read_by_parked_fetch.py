@@ -1,0 +1,13 @@
+"""A fetch that is parked when the read arrives proves it (P5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="        return progress is not None and progress.confirmed_at > arrived",
+    replacement="        return progress is not None and progress.answered_at > arrived",
+    scenario="late-copies",
+    seed=6,
+)

@@ -1,0 +1,13 @@
+"""A second copy of a fetch proves that this leader still leads (P5)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="        if asked.number > progress.answered_number >= 0:",
+    replacement="        if asked.number >= progress.answered_number >= 0:",
+    scenario="late-copies",
+    seed=51,
+)

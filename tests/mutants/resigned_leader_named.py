@@ -1,0 +1,13 @@
+"""A leader that resigned is still named as leader of its epoch (Q17)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.core",
+    source="        return ElectionState(election.epoch, -1, self.me)",
+    replacement="        return election",
+    scenario="mixture",
+    seed=1,
+)

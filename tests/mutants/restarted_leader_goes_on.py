@@ -1,0 +1,17 @@
+"""A leader that restarts leads its epoch on (Q8, Q11)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.core",
+    source="""\
+            self.election = self.led_no_more(self.election)
+        self.role""",
+    replacement="""\
+            name = quorum.LEADER
+        self.role""",
+    scenario="leader-failure",
+    seed=1,
+)

@@ -1,0 +1,146 @@
+"""How many of the mutants the simulator finds: `make mutants`.
+
+    python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
+
+A mutant is played until it is killed so often, or so many seeds are over. The table goes into
+docs/mutants.md; with names, only their rows change. `--pin` writes the first killing run into the
+mutant's file, for when the simulator has changed and the seeds with it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.mutants.mutant import named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FOLDER = os.path.dirname(__file__)
+PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "mutants.md")
+TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
+ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
+
+NAMES = sorted(
+    name.removesuffix(".py")
+    for name in os.listdir(FOLDER)
+    if name.endswith(".py")
+    and not name.startswith(("test_", "__"))
+    and name not in {"mutant.py", "score.py"}
+)
+
+
+class Score(NamedTuple):
+    """`kills` are (scenario, seed, invariant), in the order of the seeds."""
+
+    name: str
+    runs: int
+    kills: list[tuple[str, int, str]]
+
+    @property
+    def row(self) -> str:
+        mutant = named(self.name)
+        by = Counter(invariant for _, _, invariant in self.kills)
+        invariants = ", ".join(f"{invariant} {times}" for invariant, times in by.items())
+        first = f"{self.kills[0][0]} {self.kills[0][1]}" if self.kills else "none"
+        if mutant.equivalent and not self.kills:
+            first = "equivalent"
+        killed = f"{len(self.kills)} of {self.runs}"
+        return f"| `{self.name}` | {what_is_wrong(self.name)} | {killed} | {first} | {invariants} |"
+
+
+def what_is_wrong(name: str) -> str:
+    with open(os.path.join(FOLDER, f"{name}.py"), encoding="utf-8") as file:
+        return file.readline().strip().strip('"').rstrip(".")
+
+
+def hunt(name: str, seeds: int, kills: int) -> Score:
+    """In a process of its own, as the mutant is loaded instead of the real module."""
+    command = [sys.executable, "-m", "tests.mutants.mutant", name, "1", str(seeds), str(kills)]
+    played = subprocess.run(command, capture_output=True, text=True, check=False)
+    if played.stderr:
+        raise RuntimeError(f"{name}: {played.stderr}")
+    *found, last = played.stdout.splitlines()
+    fields = [line.split("\t") for line in found]
+    return Score(name, int(last.split()[0]), [(f[0], int(f[1]), f[2]) for f in fields])
+
+
+def pin(score: Score) -> None:
+    """Write the first killing run into the mutant's file."""
+    scenario, seed, _ = score.kills[0]
+    path = os.path.join(FOLDER, f"{score.name}.py")
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    text = re.sub(
+        r'scenario="[\w-]+",\n    seed=\d+', f'scenario="{scenario}",\n    seed={seed}', text
+    )
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def table(rows: Iterable[str], seeds: int, kills: int) -> str:
+    """The score, a row for each mutant, and why the equivalent ones are."""
+    rows = sorted(rows)
+    equivalent = [name for name in NAMES if named(name).equivalent]
+    counted = [row for row in rows if ROW.match(row)[1] not in equivalent]  # type: ignore[index]  # all match
+    killed = [row for row in counted if "| none |" not in row]
+    lines = [
+        f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds each. A mutant killed",
+        f"{kills} times was played no further. Equivalent, not counted: {len(equivalent)}.",
+        "",
+        "| mutant | what is wrong in it | killed by | first by | invariants that killed it |",
+        "|---|---|---|---|---|",
+        *rows,
+        "",
+        *[f"- `{name}` is equivalent. {named(name).equivalent}" for name in equivalent],
+    ]
+    return "\n".join(lines).rstrip()
+
+
+def write(scores: Iterable[Score], seeds: int, kills: int) -> str:
+    """The page with these rows new, and those of mutants that are gone left out."""
+    with open(PAGE, encoding="utf-8") as file:
+        page = file.read()
+    rows = {found[1]: found[0] for found in ROW.finditer(page) if found[1] in NAMES}
+    rows |= {score.name: score.row for score in scores}
+    text = table(rows.values(), seeds, kills)
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(TABLE.sub(lambda place: f"{place[1]}\n{text}\n\n{place[2]}", page))
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    """0 when all were killed, and none that is said to be equivalent."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants.score")
+    parser.add_argument("--seeds", type=int, default=2000)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--pin", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    options = parser.parse_args(arguments)
+
+    def play(name: str) -> Score:
+        score = hunt(name, options.seeds, options.kills)
+        print(score.row, flush=True)
+        return score
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        scores = list(threads.map(play, options.names or NAMES))
+    for score in scores:
+        if options.pin and score.kills:
+            pin(score)
+    print("", write(scores, options.seeds, options.kills).partition("\n\n")[0], sep="\n")
+    wrong = [s.name for s in scores if bool(s.kills) == bool(named(s.name).equivalent)]
+    if wrong:
+        print(f"not as it should be: {', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,13 @@
+"""A snapshot is installed before all of it has come (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.snapshots",
+    source="    if chunk.position + chunk.length >= chunk.size:",
+    replacement="    if chunk.position + chunk.length >= chunk.size // 2:",
+    scenario="snapshot-race",
+    seed=1,
+)

@@ -1,0 +1,17 @@
+"""A follower believes its log shorter, the disk is not told (Q19)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.fetching",
+    source="""\
+    if shorter:
+        core.effect(Truncate(end))""",
+    replacement="""\
+    if shorter:
+        pass""",
+    scenario="parted-logs",
+    seed=1,
+)

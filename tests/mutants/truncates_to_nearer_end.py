@@ -1,0 +1,13 @@
+"""A follower that diverges does not look at its own end of that epoch (Q19)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.fetching",
+    source="    end = min(diverging.offset, mine.offset)",
+    replacement="    end = min(diverging.offset, core.log.end)",
+    scenario="parted-logs",
+    seed=2,
+)

@@ -1,0 +1,13 @@
+"""A candidate claims its epoch for that of its log (Q12)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.polling",
+    source="            last_epoch=core.log.last_epoch,",
+    replacement="            last_epoch=core.election.epoch,",
+    scenario="parted-logs",
+    seed=2,
+)

@@ -1,0 +1,13 @@
+"""A candidate must hold more than the voter (Q12)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.log",
+    source="return (last_epoch, end_offset) >= (self.last_epoch, self.end)",
+    replacement="return (last_epoch, end_offset) > (self.last_epoch, self.end)",
+    scenario="mixture",
+    seed=1,
+)

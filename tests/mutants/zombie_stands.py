@@ -1,0 +1,19 @@
+"""A leader without a majority starts an election, as a seed had it, instead of resigning (Q11)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.leader",
+    source="""\
+                core.become(quorum.RESIGNED)
+            else:""",
+    replacement="""\
+                core.become(quorum.RESIGNED)
+                core.become(quorum.PROSPECTIVE)
+                core.role.won(core)
+            else:""",
+    scenario="mixture",
+    seed=1,
+)

@@ -1,0 +1,172 @@
+"""Idempotent producers, asked as clients ask: what is repeated is written once, in order or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.config.keys import BROKER
+from kraftlog.errors import ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.simulator.files import Fault
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from tests.node.talk import Talker, make_host, set_config
+from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+EXPIRATION_CHECK_MS = 600_000
+
+
+def numbered(
+    sequence: int,
+    count: int = 1,
+    *,
+    producer: int = 7,
+    epoch: int = 0,
+    timestamp: int = 1000,
+    **words: Any,
+) -> bytes:
+    builder = BatchBuilder(
+        producer_id=producer, producer_epoch=epoch, base_sequence=sequence, **words
+    )
+    for number in range(count):
+        builder.append(timestamp, None, b"%d.%d" % (epoch, sequence + number))
+    return builder.build()
+
+
+class Writer(Talker):
+    """One who writes batches and hears (error, base offset)."""
+
+    def write(self, raw: bytes, acks: int = -1) -> tuple[int, int]:
+        told = told_of(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
+        return told.error_code, told.base_offset
+
+    def values(self) -> list[bytes | None]:
+        return values_in(self.ask(ApiKey.FETCH, 12, fetch(0)))
+
+
+@pytest.mark.parametrize("acks", [-1, 1])
+def test_each_of_the_last_five_batches_may_be_repeated_and_keeps_its_offset(acks: int) -> None:
+    writer = Writer(make_host())
+    for number in range(6):
+        assert writer.write(numbered(2 * number, 2), acks) == (0, 2 * number)
+    for number in range(1, 6):
+        assert writer.write(numbered(2 * number, 2), acks) == (0, 2 * number)
+    too_old = writer.write(numbered(0, 2), acks)
+    assert too_old == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert len(writer.values()) == 12
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (numbered(4, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (numbered(1, 3, epoch=2), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (numbered(3, epoch=1), ErrorCode.INVALID_PRODUCER_EPOCH),
+        (numbered(3, epoch=3), ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        (numbered(3, epoch=2), ErrorCode.NONE),
+        (numbered(0, epoch=3), ErrorCode.NONE),
+        (numbered(3, producer=8), ErrorCode.NONE),
+        (numbered(3, epoch=2, is_transactional=True), ErrorCode.INVALID_TXN_STATE),
+    ],
+    ids=["gap", "overlap", "old epoch", "new", "next", "new at 0", "unknown", "transaction"],
+)
+def test_what_comes_after_three_records_of_epoch_2(raw: bytes, code: int) -> None:
+    """An unknown producer may begin anywhere: what was known of it may have expired."""
+    writer = Writer(make_host())
+    assert writer.write(numbered(0, 3, epoch=2)) == (0, 0)
+    assert writer.write(raw) == (code, -1 if code else 3)
+
+
+def test_a_batch_that_is_repeated_within_a_turn_is_written_once() -> None:
+    """Both wait for the same write."""
+    host = make_host()
+    first, second = Writer(host), Writer(host)
+    for writer in (first, second, first):
+        writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, 2), -1))
+    assert first.take() == []
+    host.turn()
+    answers = [answer for writer in (first, second) for _, answer in writer.take()]
+    assert [told_of(answer).base_offset for answer in answers] == [0, 0, 0]
+    assert len(first.values()) == 2
+
+
+def test_a_write_that_fails_is_not_remembered_either() -> None:
+    """The state goes back with the offsets, so the same batch is welcome when it comes again."""
+    host = make_host()
+    writer = Writer(host)
+    assert writer.write(numbered(0)) == (0, 0)
+    host.files.capacity_bytes = host.files.used_bytes() + 10
+    for sequence in (1, 2):
+        writer.send(ApiKey.PRODUCE, 9, produce(numbered(sequence)))
+    writer.send(ApiKey.PRODUCE, 9, produce(numbered(0, producer=8)))
+    host.turn()
+    codes = [told_of(answer).error_code for _, answer in writer.take()]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 3
+    host.files.capacity_bytes = None
+    assert writer.write(numbered(2)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert writer.write(numbered(1)) == (0, 1)
+    assert [entry.producer_id for entry in described(host)] == [7]
+
+
+def test_a_repeated_batch_fails_with_the_first_one() -> None:
+    host = make_host()
+    writer = Writer(host)
+    host.files.faults.append(Fault("pwritev"))
+    for _ in range(2):
+        writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
+    host.turn()
+    codes = [told_of(answer).error_code for _, answer in writer.take()]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_producers_are_known_after_a_restart(clean: bool) -> None:
+    first = make_host()
+    for sequence in range(7):
+        assert Writer(first).write(numbered(sequence)) == (0, sequence)
+    if clean:
+        first.runner.close()
+    else:
+        first.files.kill()
+    writer = Writer(make_host(first.files))
+    assert writer.write(numbered(4)) == (0, 4)
+    assert writer.write(numbered(8)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    assert writer.write(numbered(7)) == (0, 7)
+
+
+def test_a_producer_that_is_silent_for_long_is_forgotten() -> None:
+    host = make_host()
+    set_config(host, BROKER, "", "producer.id.expiration.ms", 3_000_000)
+    writer = Writer(host)
+    writer.write(numbered(0, timestamp=0))
+    writer.write(numbered(0, producer=8, timestamp=2_900_000))
+    for _ in range(4):
+        host.pass_time(EXPIRATION_CHECK_MS)
+    assert [entry.producer_id for entry in described(host)] == [7, 8]
+    host.pass_time(EXPIRATION_CHECK_MS)
+    assert [entry.producer_id for entry in described(host)] == [8]
+    assert writer.write(numbered(9)) == (0, 2)
+
+
+def described(host: VirtualHost, topic: str = "demo") -> Any:
+    request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
+    answer = Talker(host).ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
+    [part] = answer.topics[0].partitions
+    return part.active_producers if not part.error_code else part.error_code
+
+
+def test_producers_are_described() -> None:
+    host = make_host()
+    writer = Writer(host)
+    assert list(described(host)) == []
+    writer.write(batch(b"of nobody"))
+    writer.write(numbered(0, 3, epoch=2, timestamp=1234))
+    [entry] = described(host)
+    assert (entry.producer_id, entry.producer_epoch, entry.last_sequence) == (7, 2, 2)
+    assert (entry.last_timestamp, entry.current_txn_start_offset) == (1234, -1)
+    assert described(host, "nobody") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
