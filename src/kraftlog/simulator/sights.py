@@ -27,7 +27,6 @@ OF_THE_MIXTURE = (
     "disk wiped",
     "download abandoned",
     "download resumed",
-    "election state went back",
     "leader change during a voter change",
     "leader change",
     "leader removed itself",
