@@ -233,3 +233,39 @@ class CorruptLogError(StorageError):
 
 class DiskFullError(StorageError):
     """No room. What was written in part has been cut off again: the same may be tried later."""
+
+
+class ClientError(KraftlogError):
+    """What a client was asked for did not come about."""
+
+
+class UnreachableError(ClientError):
+    """A broker could not be reached, or fell silent."""
+
+
+class UnsupportedApiError(ClientError):
+    """A broker does not have what it is to be asked for, or only in versions we don't speak."""
+
+
+class RefusedError(ClientError):
+    """A broker answered with an error code."""
+
+    def __init__(
+        self, code: int, *, api: str, broker: str, subject: str = "", message: str | None = None
+    ) -> None:
+        said = f": {message}" if message else ""
+        about = f"{subject}: " if subject else ""
+        super().__init__(f"{about}{error_name(code)}{said} ({api}, error {code}, {broker})")
+        self.code = code
+        self.api = api
+        self.broker = broker
+        self.subject = subject
+        self.message = message
+
+
+def error_name(code: int) -> str:
+    """The name of an error code, as Kafka's tools print it."""
+    for name, number in vars(ErrorCode).items():
+        if number == code and name.isupper():
+            return name
+    return f"error {code}"

@@ -185,6 +185,18 @@ def test_a_follower_that_has_changed_makes_a_rebalance_and_so_does_the_leader() 
         assert desk.state() == State.PREPARING
 
 
+def test_the_leader_is_told_what_members_say_now() -> None:
+    desk = Desk()
+    leader, follower = desk.stable(2)
+    changed = (("range", subscription("u")),)
+    desk.join(follower, protocols=changed)
+    told = desk.told(desk.join(leader))
+    assert {each.member_id: each.metadata for each in told.members} == {
+        leader: RANGE[0][1],
+        follower: changed[0][1],
+    }
+
+
 def test_while_assignments_are_made_who_asks_again_is_told_again() -> None:
     desk = Desk()
     ids = desk.enter(2)

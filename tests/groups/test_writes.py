@@ -33,6 +33,26 @@ def test_who_waits_is_told_when_the_time_limit_is_over_and_the_batch_counts_all_
     assert desk.shard.deadline() == desk.config.offsets_retention_check_interval_ms
 
 
+def test_each_batch_has_its_own_time_limit() -> None:
+    desk = Desk(prompt=False)
+    desk.commit_offsets({T0: 1})
+    desk.advance(1000)
+    second = desk.commit_offsets({T0: 2})
+    desk.commit(1)
+    desk.advance(4999)
+    assert second not in desk.answers
+    desk.advance(1)
+    assert codes(desk.told(second)) == [AWAY]
+
+
+def test_of_a_group_that_could_not_be_written_nothing_is_waited_for() -> None:
+    desk = Desk(prompt=False)
+    desk.generation(desk.enter(2))
+    desk.fail()
+    assert desk.shard.groups == {}
+    assert desk.shard.deadline() == desk.config.offsets_retention_check_interval_ms
+
+
 def test_an_assignment_that_takes_too_long_is_made_anew() -> None:
     desk = Desk()
     [member_id] = desk.enter(1)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.interop.driver import Driver
-from tests.interop.kafka_jars import UnavailableError
+from tests.interop.kafka_broker import standalone_kafka
+from tests.interop.kafka_jars import UnavailableError, kafka_libs, require_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,18 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         pytest.skip(f"Kafka's own code: {e}")
     yield driver
     driver.close()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a Kafka broker of its own, for the whole run."""
+    try:
+        require_java()
+        kafka_libs()
+    except UnavailableError as e:
+        pytest.skip(f"Kafka's own code: {e}")
+    with standalone_kafka(str(tmp_path_factory.mktemp("kafka"))) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses these fixtures; tests of the JVM stay on one worker, so there is one JVM."""
     for item in items:
         used = getattr(item, "fixturenames", ())
-        if {"jvm", "kcat", "chromium"} & set(used):
+        if {"jvm", "kafka", "kcat", "chromium"} & set(used):
             item.add_marker(pytest.mark.interop)
-        if "jvm" in used:
+        if {"jvm", "kafka"} & set(used):
             item.add_marker(pytest.mark.xdist_group("jvm"))

@@ -8,6 +8,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kraftlog.cli import main
 from tests.interop.kafka_jars import kafka_libs
 
 if TYPE_CHECKING:
@@ -55,6 +56,36 @@ def start_kafka(properties: str, folder: str) -> Iterator[None]:
     finally:
         broker.kill()
         broker.communicate()
+
+
+#: One broker that is its own controller, quick to start and small.
+_STANDALONE = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{client},CONTROLLER://127.0.0.1:{quorum}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
+log.dirs={folder}/data
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=2
+transaction.state.log.replication.factor=1
+transaction.state.log.num.partitions=2
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=4194304
+"""
+
+
+@contextmanager
+def standalone_kafka(folder: str) -> Iterator[str]:
+    """A cluster of one broker, formatted by us; its address."""
+    client, quorum = free_ports(2)
+    path = f"{folder}/server.properties"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(_STANDALONE.format(client=client, quorum=quorum, folder=folder))
+    assert main(["format", "-c", path, "--standalone"]) == 0
+    with start_kafka(path, folder):
+        yield f"127.0.0.1:{client}"
 
 
 def _wait_until_ready(broker: subprocess.Popen[str]) -> None:

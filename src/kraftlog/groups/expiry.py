@@ -121,9 +121,9 @@ def _counted_from(group: Group) -> Since | None:
         empty_since = group.state_since
         # Old records do not say since when the group is empty.
         return _commit_time if empty_since == -1 else lambda _: empty_since
-    if group.protocol_type == CONSUMER and group.subscribed is not None:
-        return _commit_time if group.state == State.STABLE else None
-    return None
+    # Consumers keep what they read; of others, and in a rebalance, nobody knows what that is.
+    is_known = group.protocol_type == CONSUMER and group.state == State.STABLE
+    return _commit_time if is_known else None
 
 
 def _commit_time(committed: CommittedOffset) -> int:

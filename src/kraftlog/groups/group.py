@@ -208,9 +208,7 @@ class Group:
 
     def elect_leader(self) -> bool:
         """Whether there is a leader who has joined: the old one, else the first who has."""
-        if self.leader is None:
-            return False
-        leader = self.members.get(self.leader)
+        leader = self.members.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True
         for member in self.members.values():

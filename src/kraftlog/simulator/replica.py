@@ -76,6 +76,8 @@ class Replica:
         #: Wiped disks; and with those that went back to an old copy.
         self.wipes = 0
         self.lives = 0
+        #: What each directory held that is gone for good.
+        self.lost: dict[ReplicaKey, list[int]] = {}
         self.wiped_at = -1
         #: Who votes, before the log says so: what an empty directory is formatted with, or told.
         self.bootstrap = world.voters
@@ -179,9 +181,7 @@ class Replica:
         assert self.core is None, "a process does not survive its disk"
         self.lives += 1
         if kept == 0:
-            if self.world.setting.dynamic:
-                lost = self.disk.chains[: self.disk.durable]
-                self.world.lost_directories[self.key] = lost
+            self.lost[self.key] = self.disk.chains[: self.disk.durable]
             self.wipes += 1
             self.disk.cluster_id = None
             self.wiped_at = self.world.time

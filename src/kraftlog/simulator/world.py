@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.administrator import Change
@@ -95,8 +94,6 @@ class World:
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
         self.write_errors: dict[int, int] = {}
-        #: What directories held that are no more, where voters are known by them.
-        self.lost_directories: dict[ReplicaKey, list[int]] = {}
         #: Of disks that are full: how many batches they hold.
         self.room: dict[int, int] = {}
         #: What a process took for committed when it crashed before anybody could look.

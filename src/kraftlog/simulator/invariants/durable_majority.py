@@ -23,24 +23,26 @@ class DurableMajority(Invariant):
         position = replica.disk.position_before(high_watermark)
         chain = replica.disk.chains[position]
         holders = [
-            other.key
+            other
             for other in self.world.replicas.values()
             if other.disk.durable > position and other.disk.chains[position] == chain
         ]
-        # What a directory said before it was lost may arrive late, and was true.
-        holders += [
+        # A directory that is gone votes no more: who is elected has a majority of the others.
+        gone = [
             key
-            for key, chains in self.world.lost_directories.items()
+            for other in self.world.replicas.values()
+            for key, chains in other.lost.items()
             if len(chains) > position and chains[position] == chain
         ]
         # The set in force before this step, and those that came into force within it.
         seen = len(replica.seen_voters or ())
         in_force = [replica.seen_set] if replica.seen_set is not None else []
         in_force += [voters for _, voters in core.log.voters.entries[seen:]]
-        if not any(rule(holders, voters) for voters in in_force or [core.log.voter_set]):
+        if not any(rule(holders, gone, voters) for voters in in_force or [core.log.voter_set]):
             self.fails(f"{high_watermark} is committed by {replica.id}, only {holders} hold it")
 
 
-def rule(holders: list[ReplicaKey], voters: VoterSet) -> bool:
+def rule(holders: list[Replica], gone: list[ReplicaKey], voters: VoterSet) -> bool:
     """Whether they are a majority: by their directories, where these are known."""
-    return len({holder.id for holder in holders if voters.holds(holder)}) >= voters.majority
+    there = sum([voters.holds(holder.key) for holder in holders])
+    return there + sum([voter.key in gone for voter in voters.voters]) >= voters.majority

@@ -1,0 +1,1 @@
+"""A small blocking client, for kraftlog and for Apache Kafka."""

@@ -1,0 +1,355 @@
+"""`Client`: the door of this package.
+
+    from kraftlog import Client
+
+    with Client("localhost:9092") as client:
+        client.create_topic("demo", partitions=3)
+        client.produce("demo", "a value", key="a key")
+        for record in client.consume("demo", start="beginning", until_end=True):
+            print(record.value)
+
+Everything blocks until it is done, is refused, or `timeout_s` is over. A client is for one thread.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client.cluster import ANY, Cluster
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from kraftlog.client.configs import Setting
+    from kraftlog.client.consumer import Consumer
+    from kraftlog.client.groups import Committed, Group, ListedGroup
+    from kraftlog.client.model import FoundOffset, PartitionName, Topic
+    from kraftlog.client.nodes import ClusterDescription, Features, Quorum
+    from kraftlog.client.producer import Producer
+    from kraftlog.records.record import Header
+    from kraftlog.types import Uuid
+    from kraftlog.wire.messages.api_versions import ApiVersionsResponse
+    from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsResult
+    from kraftlog.wire.schema import Message
+
+
+class Client:
+    """A cluster, reached by any of the `servers` ("host:port,host:port").
+
+    `controllers=True` says that these are controllers: they know of the cluster and its quorum,
+    and nothing of topics.
+    """
+
+    def __init__(
+        self,
+        servers: str = "127.0.0.1:9092",
+        *,
+        timeout_s: float = 30.0,
+        client_id: str = "kraftlog",
+        controllers: bool = False,
+    ) -> None:
+        self.cluster = Cluster(
+            servers, client_id=client_id, timeout_s=timeout_s, is_controllers=controllers
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.cluster.close()
+
+    def request(
+        self, api: str | int, version: int | None, message: Message, *, broker: int = ANY
+    ) -> Message:
+        """Send any message, in any version (None: the newest that both sides know)."""
+        from kraftlog.client.versions import api_named
+        from kraftlog.wire.apis import APIS
+
+        found = APIS[api] if isinstance(api, int) else api_named(api)
+        return self.cluster.ask(message, found.response(), broker=broker, version=version)
+
+    # Topics
+
+    def topics(self) -> list[Topic]:
+        """Every topic, as metadata has it."""
+        return self.cluster.all_topics()
+
+    def describe_topic(self, name: str) -> Topic:
+        from kraftlog.client import topics
+
+        return topics.describe(self.cluster, [name])[0]
+
+    def describe_topics(self, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
+        """Several topics, in the order of their names as given; `page_size` counts partitions."""
+        from kraftlog.client import topics
+
+        return topics.describe(self.cluster, names, page_size)
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        replication_factor: int = -1,
+        *,
+        configs: Mapping[str, str] | None = None,
+        assignment: Mapping[int, Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Make a topic; -1 leaves a number to the cluster. `assignment`: brokers by partition."""
+        from kraftlog.client import topics
+
+        topics.create(
+            self.cluster,
+            name,
+            partitions=partitions,
+            replication_factor=replication_factor,
+            configs=configs,
+            assignment=assignment,
+            validate_only=validate_only,
+        )
+
+    def delete_topic(self, name: str) -> None:
+        from kraftlog.client import topics
+
+        topics.delete(self.cluster, name)
+
+    def create_partitions(
+        self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        """Let a topic have `count` partitions in all."""
+        from kraftlog.client import topics
+
+        topics.add_partitions(self.cluster, name, count, assignment)
+
+    def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
+        """Delete what lies before these offsets (-1: all); the new first offsets."""
+        from kraftlog.client import topics
+
+        return topics.delete_before(self.cluster, offsets)
+
+    def offsets(
+        self,
+        topic: str,
+        spec: str | int = "latest",
+        partitions: Iterable[int] | None = None,
+    ) -> dict[int, FoundOffset]:
+        """Of each partition the "earliest", "latest", "max-timestamp", or that of a timestamp."""
+        from kraftlog.client import offsets
+
+        timestamp = offsets.SPECS[spec] if isinstance(spec, str) else spec
+        if partitions is None:
+            partitions = [each.index for each in self.cluster.topic(topic).partitions]
+        wanted = {(topic, index): timestamp for index in partitions}
+        return {name[1]: told for name, told in offsets.find(self.cluster, wanted).items()}
+
+    # Records
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Sequence[Header] = (),
+        timestamp_ms: int | None = None,
+        compression: str = "none",
+    ) -> tuple[int, int]:
+        """Write one record; its partition and offset. For many, see `producer`."""
+        producer = self.producer(compression=compression)
+        name = producer.send(
+            topic,
+            value,
+            key=key,
+            partition=partition,
+            headers=headers,
+            timestamp_ms=timestamp_ms,
+        )
+        producer.flush()
+        return name[1], producer.last_offsets[name]
+
+    def producer(
+        self,
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        idempotent: bool = True,
+        batch_size: int = 128 << 10,
+        acknowledged: Callable[[int], None] | None = None,
+    ) -> Producer:
+        """Who writes many records: `with client.producer() as p: p.send(topic, value)`."""
+        from kraftlog.client.producer import Producer
+
+        return Producer(
+            self.cluster,
+            acks=acks,
+            compression=compression,
+            is_idempotent=idempotent,
+            batch_size=batch_size,
+            acknowledged=acknowledged,
+        )
+
+    def consume(
+        self,
+        topics: str | Sequence[str],
+        start: str | int = "end",
+        *,
+        at_ms: int | None = None,
+        partitions: Iterable[int] | None = None,
+        group: str | None = None,
+        timeout_s: float | None = None,
+        until_end: bool = False,
+        isolation: str = "read_uncommitted",
+        auto_commit: bool = True,
+    ) -> Consumer:
+        """An iterator of records. It ends after `timeout_s` without any, or at today's end."""
+        from kraftlog.client.consumer import Consumer, Start
+
+        return Consumer(
+            self.cluster,
+            [topics] if isinstance(topics, str) else list(topics),
+            start=Start(start, at_ms),
+            partitions=partitions,
+            group=group,
+            timeout_s=timeout_s,
+            until_end=until_end,
+            isolation=isolation,
+            auto_commit=auto_commit,
+        )
+
+    # Groups
+
+    def groups(self) -> list[ListedGroup]:
+        from kraftlog.client import groups
+
+        return groups.listed(self.cluster)
+
+    def describe_group(self, name: str) -> Group:
+        from kraftlog.client import groups
+
+        return groups.describe(self.cluster, name)
+
+    def delete_group(self, name: str) -> None:
+        from kraftlog.client import groups
+
+        groups.delete(self.cluster, name)
+
+    def committed(
+        self, group: str, partitions: Iterable[PartitionName] | None = None
+    ) -> dict[PartitionName, Committed]:
+        """What a group has committed."""
+        from kraftlog.client import groups
+
+        return groups.committed(self.cluster, group, partitions)
+
+    def reset_offsets(self, group: str, offsets: Mapping[PartitionName, int]) -> None:
+        """Let a group without members go on from these offsets."""
+        from kraftlog.client import groups
+
+        groups.commit(self.cluster, group, offsets)
+
+    def delete_offsets(
+        self, group: str, partitions: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        """Take committed offsets away; the error code of each, 0 where it is done."""
+        from kraftlog.client import groups
+
+        return groups.delete_offsets(self.cluster, group, partitions)
+
+    # Settings
+
+    def describe_configs(self, kind: str, name: str = "") -> list[Setting]:
+        """The settings of a resource; `kind` is one of topics, brokers, groups, …"""
+        from kraftlog.client import configs
+
+        return configs.describe(self.cluster, configs.RESOURCE_TYPES[kind], [name])[name]
+
+    def alter_configs(
+        self,
+        kind: str,
+        name: str,
+        changes: Mapping[str, str | None],
+        *,
+        validate_only: bool = False,
+    ) -> None:
+        """Set some settings and leave the others; None takes one back."""
+        from kraftlog.client import configs
+
+        kinds = configs.RESOURCE_TYPES
+        configs.alter(self.cluster, kinds[kind], name, changes, validate_only=validate_only)
+
+    def config_resources(self, kind: str) -> list[str]:
+        """The groups or client metrics that have settings."""
+        from kraftlog.client import configs
+
+        return configs.named(self.cluster, configs.RESOURCE_TYPES[kind])
+
+    # The cluster
+
+    def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
+        """Its id and its brokers; with `fenced` also those that may not serve."""
+        from kraftlog.client import nodes
+
+        return nodes.describe(self.cluster, fenced=fenced)
+
+    def unregister_broker(self, broker: int) -> None:
+        from kraftlog.client import nodes
+
+        nodes.unregister(self.cluster, broker)
+
+    def api_versions(self, broker: int = ANY) -> ApiVersionsResponse:
+        from kraftlog.client import nodes
+
+        return nodes.api_versions(self.cluster, broker)
+
+    def features(self, broker: int = ANY) -> Features:
+        from kraftlog.client import nodes
+
+        return nodes.features(self.cluster, broker)
+
+    def update_features(
+        self, levels: Mapping[str, int], *, upgrade_type: int = 1, validate_only: bool = False
+    ) -> None:
+        """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
+        from kraftlog.client import nodes
+
+        nodes.update_levels(
+            self.cluster, levels, upgrade_type=upgrade_type, validate_only=validate_only
+        )
+
+    def log_dirs(
+        self, brokers: Sequence[int] | None = None
+    ) -> dict[int, tuple[DescribeLogDirsResult, ...]]:
+        """The directories of some brokers, or of all, and what lies in them."""
+        from kraftlog.client import nodes
+
+        if brokers is None:
+            brokers = [each.id for each in self.describe_cluster().brokers]
+        return nodes.log_dirs(self.cluster, brokers)
+
+    def describe_quorum(self) -> Quorum:
+        from kraftlog.client import nodes
+
+        return nodes.quorum(self.cluster)
+
+    def add_voter(
+        self, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
+    ) -> None:
+        """Let a controller vote in the metadata quorum; listeners are (name, host, port)."""
+        from kraftlog.client import nodes
+
+        nodes.add_voter(self.cluster, voter, directory, listeners)
+
+    def remove_voter(self, voter: int, directory: Uuid) -> None:
+        from kraftlog.client import nodes
+
+        nodes.remove_voter(self.cluster, voter, directory)

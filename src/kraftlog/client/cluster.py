@@ -1,0 +1,377 @@
+"""The brokers of a cluster: who they are, which of them to ask, and asking until one answers.
+
+An answer that says "not now" or "not me" is no failure until the deadline: between two tries what
+is known of leaders and coordinators is forgotten, and asked anew. A cluster that was never reached
+is one: whoever has mistyped an address should hear of it at once.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client.connection import Connection
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.model import NO_LEADER, Broker, Partition, Topic, parse_servers
+from kraftlog.client.versions import api_of
+from kraftlog.errors import (
+    RETRIABLE,
+    ErrorCode,
+    RefusedError,
+    UnreachableError,
+    UnsupportedApiError,
+)
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeVar
+
+    from kraftlog.client.model import PartitionName
+    from kraftlog.wire.messages.metadata import MetadataResponseTopic
+    from kraftlog.wire.schema import Message
+
+    M = TypeVar("M", bound=Message)
+    T = TypeVar("T")
+
+#: Whom to ask: no broker has such a number.
+ANY = -1
+CONTROLLER = -2
+BACKOFF_S = 0.1
+#: How long a topic that is not there is waited for by who writes to it: it may be on its way.
+TOPIC_WAIT_S = 5.0
+#: In DescribeCluster: who is asked for.
+BROKERS, CONTROLLERS = 1, 2
+
+#: Codes after which the same may be asked again. Of those that Kafka calls so, some are the answer.
+RETRIED = RETRIABLE - {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.ELECTION_NOT_NEEDED,
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+}
+
+
+class Refusal:
+    """Who was asked what: turns an error code of the answer into an exception."""
+
+    def __init__(self, api: str, broker: str) -> None:
+        self.api = api
+        self.broker = broker
+
+    def check(self, code: int, subject: str = "", message: str | None = None) -> None:
+        if code:
+            raise self.error(code, subject, message)
+
+    def error(self, code: int, subject: str = "", message: str | None = None) -> RefusedError:
+        return RefusedError(
+            code, api=self.api, broker=self.broker, subject=subject, message=message
+        )
+
+
+class Cluster:
+    """Connections, and what metadata said last. Nothing here is for several threads."""
+
+    def __init__(
+        self, servers: str, *, client_id: str, timeout_s: float, is_controllers: bool = False
+    ) -> None:
+        self.servers = parse_servers(servers)
+        self.client_id = client_id
+        self.timeout_s = timeout_s
+        #: Whether the addresses are those of controllers.
+        self.is_controllers = is_controllers
+        self.brokers: dict[int, Broker] = {}
+        self.cluster_id: str | None = None
+        self.controller_id = -1
+        self._topics: dict[str, Topic] = {}
+        self._coordinators: dict[str, int] = {}
+        self._connections: dict[int, Connection] = {}
+        self._was_reached = False
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def deadline(self, timeout_s: float | None = None) -> Deadline:
+        return Deadline(self.timeout_s if timeout_s is None else timeout_s)
+
+    # Asking
+
+    def ask(
+        self,
+        request: Message,
+        answer: type[M],
+        *,
+        broker: int = ANY,
+        version: int | None = None,
+        deadline: Deadline | None = None,
+        check: Callable[[M, Refusal], None] | None = None,
+    ) -> M:
+        """The answer of a broker, ANY of them, or the CONTROLLER, once `check` has no objection."""
+        limit = deadline or self.deadline()
+
+        def attempt() -> M:
+            chosen = self.controller(limit) if broker == CONTROLLER else broker
+            connection = self.connection(chosen, limit)
+            response = connection.call(request, limit, version)
+            assert isinstance(response, answer)
+            if check is not None:
+                check(response, self.refusal(api_of(request).name, chosen))
+            return response
+
+        return self.persist(attempt, limit)
+
+    def persist(self, attempt: Callable[[], T], deadline: Deadline) -> T:
+        """What `attempt` gives, tried until it is refused for good or time is up."""
+        while True:
+            try:
+                return attempt()
+            except UnreachableError:
+                if deadline.is_over or not self._was_reached:
+                    raise
+            except RefusedError as error:
+                if deadline.is_over or error.code not in RETRIED:
+                    raise
+            self.forget()
+            deadline.pause(BACKOFF_S)
+
+    def forget(self) -> None:
+        """Leaders and coordinators may have moved."""
+        self._topics.clear()
+        self._coordinators.clear()
+        self.controller_id = -1
+
+    # Connections
+
+    def connection(self, broker: int, deadline: Deadline) -> Connection:
+        """An open connection to a broker, or to ANY."""
+        if broker == ANY:
+            return self._any_connection(deadline)
+        known = self._connections.get(broker)
+        if known is not None and known.fileno() >= 0:
+            return known
+        if broker not in self.brokers:
+            self.refresh((), deadline)
+        made = self._connections[broker] = self.open_connection(broker, deadline)
+        return made
+
+    def open_connection(self, broker: int, deadline: Deadline) -> Connection:
+        """A connection of one's own: for who waits long for answers."""
+        known = self.brokers.get(broker)
+        if known is None:
+            raise UnreachableError(f"broker {broker} is not in the cluster")
+        return Connection(known.host, known.port, self.client_id, deadline)
+
+    def _any_connection(self, deadline: Deadline) -> Connection:
+        for number, connection in list(self._connections.items()):
+            if connection.fileno() >= 0:
+                return connection
+            del self._connections[number]
+        known = [(each.id, each.host, each.port) for each in self.brokers.values()]
+        # A bootstrap server has no number yet: it is kept under one that no broker has.
+        first = [(ANY, host, port) for host, port in self.servers]
+        said = []
+        for number, host, port in known + first:
+            try:
+                made = Connection(host, port, self.client_id, deadline)
+            except UnreachableError as error:
+                said.append(str(error))
+                continue
+            self._connections[number] = made
+            self._was_reached = True
+            return made
+        raise UnreachableError("no broker answers: " + "; ".join(dict.fromkeys(said)))
+
+    def described(self, broker: int) -> str:
+        known = self.brokers.get(broker)
+        if known is not None:
+            return f"broker {broker} at {known.address}"
+        connection = self._connections.get(broker)
+        return connection.address if connection is not None else "any broker"
+
+    # Metadata
+
+    def controller(self, deadline: Deadline) -> int:
+        """Who takes orders for the cluster; any broker does where none is named."""
+        if self.controller_id < 0:
+            self.refresh((), deadline)
+        return self.controller_id if self.controller_id in self.brokers else ANY
+
+    def refresh(
+        self, names: Iterable[str] | None, deadline: Deadline, *, may_create: bool = False
+    ) -> Sequence[MetadataResponseTopic]:
+        """Learn the brokers anew, and these topics (None: all); the topics as they were told."""
+        if self.is_controllers:
+            self._learn_controllers(deadline)
+            return ()
+        wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+        request = MetadataRequest(topics=wanted, allow_auto_topic_creation=may_create)
+        response = self.connection(ANY, deadline).call(request, deadline)
+        assert isinstance(response, MetadataResponse)
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.brokers = {
+            each.node_id: Broker(each.node_id, each.host, each.port, each.rack)
+            for each in response.brokers
+        }
+        if names is None:
+            self._topics.clear()
+        for topic in response.topics:
+            if topic.error_code:
+                self._topics.pop(topic.name or "", None)
+            else:
+                self._topics[topic.name or ""] = _read_topic(topic)
+        return response.topics
+
+    def _learn_controllers(self, deadline: Deadline) -> None:
+        from kraftlog.wire.messages.describe_cluster import (
+            DescribeClusterRequest,
+            DescribeClusterResponse,
+        )
+
+        request = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+        )
+        connection = self.connection(ANY, deadline)
+        response = connection.call(request, deadline)
+        assert isinstance(response, DescribeClusterResponse)
+        refusal = Refusal("DescribeCluster", connection.address)
+        refusal.check(response.error_code, message=response.error_message)
+        self.cluster_id = response.cluster_id
+        self.controller_id = response.controller_id
+        self.brokers = {
+            each.broker_id: Broker(each.broker_id, each.host, each.port)
+            for each in response.brokers
+        }
+
+    def topic(
+        self, name: str, deadline: Deadline | None = None, *, may_create: bool = False
+    ) -> Topic:
+        """A topic, from memory where it is known. An unknown one is refused."""
+        if self.is_controllers:
+            raise UnsupportedApiError("a controller knows no topics; ask a broker")
+        limit = deadline or self.deadline()
+        wait = Deadline(min(TOPIC_WAIT_S, limit.left_s()))
+
+        def attempt() -> Topic:
+            known = self._topics.get(name)
+            if known is not None:
+                return known
+            for told in self.refresh([name], limit, may_create=may_create):
+                if told.error_code:
+                    is_late = told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    waits = may_create and is_late and not wait.is_over
+                    code = ErrorCode.LEADER_NOT_AVAILABLE if waits else told.error_code
+                    raise Refusal("Metadata", "any broker").error(code, f"topic {name}")
+            return self._topics[name]
+
+        return self.persist(attempt, limit)
+
+    def all_topics(self, deadline: Deadline | None = None) -> list[Topic]:
+        """Every topic, by name."""
+        limit = deadline or self.deadline()
+        self.persist(lambda: self.refresh(None, limit), limit)
+        return [self._topics[name] for name in sorted(self._topics)]
+
+    def leader(self, topic: str, partition: int, deadline: Deadline) -> int:
+        """The broker that leads a partition; that there is none may pass."""
+        partitions = self.topic(topic, deadline).partitions
+        for each in partitions:
+            if each.index == partition:
+                if each.leader == NO_LEADER or each.leader not in self.brokers:
+                    raise Refusal("Metadata", "any broker").error(
+                        ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}"
+                    )
+                return each.leader
+        raise Refusal("Metadata", "any broker").error(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            f"{topic}-{partition}",
+            f"the topic has {len(partitions)} partitions",
+        )
+
+    def per_leader(
+        self,
+        partitions: Iterable[PartitionName],
+        ask_leader: Callable[[int, list[PartitionName]], None],
+        deadline: Deadline,
+    ) -> None:
+        """Let `ask_leader` ask every broker for the partitions that it leads, until all are."""
+
+        def attempt() -> None:
+            shares: dict[int, list[PartitionName]] = {}
+            for name in partitions:
+                shares.setdefault(self.leader(*name, deadline), []).append(name)
+            for broker, names in shares.items():
+                ask_leader(broker, names)
+
+        self.persist(attempt, deadline)
+
+    def refusal(self, api: str, broker: int) -> Refusal:
+        return Refusal(api, self.described(broker))
+
+    def coordinator(self, group: str, deadline: Deadline) -> int:
+        """The broker that coordinates a group."""
+        from kraftlog.wire.messages.find_coordinator import (
+            FindCoordinatorRequest,
+            FindCoordinatorResponse,
+        )
+
+        known = self._coordinators.get(group)
+        if known is not None:
+            return known
+
+        def check(response: FindCoordinatorResponse, refusal: Refusal) -> None:
+            refusal.check(response.error_code, f"group {group}", response.error_message)
+
+        found = self.ask(
+            FindCoordinatorRequest(key=group, key_type=0),
+            FindCoordinatorResponse,
+            deadline=deadline,
+            check=check,
+        )
+        self.brokers.setdefault(found.node_id, Broker(found.node_id, found.host, found.port))
+        self._coordinators[group] = found.node_id
+        return found.node_id
+
+    def ask_coordinator(
+        self,
+        group: str,
+        request: Message,
+        answer: type[M],
+        *,
+        deadline: Deadline | None = None,
+        check: Callable[[M, Refusal], None] | None = None,
+    ) -> M:
+        """The answer of the group's coordinator, wherever it moves meanwhile."""
+        limit = deadline or self.deadline()
+
+        def attempt() -> M:
+            broker = self.coordinator(group, limit)
+            response = self.connection(broker, limit).call(request, limit)
+            assert isinstance(response, answer)
+            if check is not None:
+                check(response, self.refusal(api_of(request).name, broker))
+            return response
+
+        return self.persist(attempt, limit)
+
+
+def _read_topic(told: MetadataResponseTopic) -> Topic:
+    name = told.name or ""
+    partitions = [
+        Partition(
+            name,
+            each.partition_index,
+            each.leader_id,
+            each.leader_epoch,
+            tuple(each.replica_nodes),
+            tuple(each.isr_nodes),
+            tuple(each.offline_replicas),
+        )
+        for each in sorted(told.partitions, key=lambda part: part.partition_index)
+    ]
+    return Topic(name, told.is_internal, tuple(partitions), told.topic_id)

@@ -1,0 +1,174 @@
+"""Settings of topics, brokers, groups and client metrics: described and altered."""
+
+from __future__ import annotations
+
+from kraftlog.client.cluster import ANY, CONTROLLER
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages import (
+    describe_configs,
+    incremental_alter_configs,
+    list_config_resources,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.cluster import Cluster, Refusal
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+#: By the words of kafka-configs.
+RESOURCE_TYPES = {
+    "topics": TOPIC,
+    "brokers": BROKER,
+    "broker-loggers": BROKER_LOGGER,
+    "client-metrics": CLIENT_METRICS,
+    "groups": GROUP,
+}
+#: As Kafka's tools print where a value comes from.
+SOURCES = (
+    "UNKNOWN",
+    "DYNAMIC_TOPIC_CONFIG",
+    "DYNAMIC_BROKER_CONFIG",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    "STATIC_BROKER_CONFIG",
+    "DEFAULT_CONFIG",
+    "DYNAMIC_BROKER_LOGGER_CONFIG",
+    "DYNAMIC_CLIENT_METRICS_CONFIG",
+    "DYNAMIC_GROUP_CONFIG",
+)
+_DYNAMIC = {
+    TOPIC: ("DYNAMIC_TOPIC_CONFIG",),
+    BROKER: ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+    BROKER_LOGGER: ("DYNAMIC_BROKER_LOGGER_CONFIG",),
+    CLIENT_METRICS: ("DYNAMIC_CLIENT_METRICS_CONFIG",),
+    GROUP: ("DYNAMIC_GROUP_CONFIG",),
+}
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Setting(Value):
+    """One setting as a broker tells it; `synonyms` are (source, key, value), the best first."""
+
+    name: str
+    value: str | None
+    source: str
+    is_read_only: bool
+    is_sensitive: bool
+    synonyms: tuple[tuple[str, str, str | None], ...]
+
+
+def _source(number: int) -> str:
+    return SOURCES[number] if 0 <= number < len(SOURCES) else SOURCES[0]
+
+
+def is_set_here(kind: int, setting: Setting) -> bool:
+    """Whether somebody has set it on this kind of resource, while the cluster runs."""
+    return setting.source in _DYNAMIC[kind]
+
+
+def _broker(cluster: Cluster, kind: int, name: str) -> int:
+    """A broker's own settings are told by itself."""
+    return (
+        int(name)
+        if kind in {BROKER, BROKER_LOGGER} and name and not cluster.is_controllers
+        else ANY
+    )
+
+
+def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, list[Setting]]:
+    """All settings of these resources, by name; "" among brokers is what holds for all of them."""
+    found: dict[str, list[Setting]] = {}
+    for name in names:
+        resource = describe_configs.DescribeConfigsResource(
+            resource_type=kind, resource_name=name, configuration_keys=None
+        )
+
+        def check(response: describe_configs.DescribeConfigsResponse, refusal: Refusal) -> None:
+            for each in response.results:
+                about = f"{_kind_name(each.resource_type)} {each.resource_name}".rstrip()
+                refusal.check(each.error_code, about, each.error_message)
+
+        response = cluster.ask(
+            describe_configs.DescribeConfigsRequest(resources=[resource], include_synonyms=True),
+            describe_configs.DescribeConfigsResponse,
+            broker=_broker(cluster, kind, name),
+            check=check,
+        )
+        found[name] = [_setting(each) for result in response.results for each in result.configs]
+    return found
+
+
+def _setting(told: describe_configs.DescribeConfigsResourceResult) -> Setting:
+    synonyms = tuple((_source(each.source), each.name, each.value) for each in told.synonyms)
+    return Setting(
+        told.name,
+        told.value,
+        _source(told.config_source),
+        told.read_only,
+        told.is_sensitive,
+        synonyms,
+    )
+
+
+def alter(
+    cluster: Cluster,
+    kind: int,
+    name: str,
+    changes: Mapping[str, str | None],
+    *,
+    operation: int = SET,
+    validate_only: bool = False,
+) -> None:
+    """Set values; None takes a setting back. APPEND and SUBTRACT work on lists."""
+    resource = incremental_alter_configs.AlterConfigsResource(
+        resource_type=kind,
+        resource_name=name,
+        configs=[
+            incremental_alter_configs.AlterableConfig(
+                name=key,
+                config_operation=DELETE if value is None else operation,
+                value=value,
+            )
+            for key, value in changes.items()
+        ],
+    )
+
+    def check(
+        response: incremental_alter_configs.IncrementalAlterConfigsResponse, refusal: Refusal
+    ) -> None:
+        for each in response.responses:
+            refusal.check(
+                each.error_code, f"{_kind_name(kind)} {name}".rstrip(), each.error_message
+            )
+
+    broker = _broker(cluster, kind, name)
+    cluster.ask(
+        incremental_alter_configs.IncrementalAlterConfigsRequest(
+            resources=[resource], validate_only=validate_only
+        ),
+        incremental_alter_configs.IncrementalAlterConfigsResponse,
+        broker=CONTROLLER if broker == ANY else broker,
+        check=check,
+    )
+
+
+def named(cluster: Cluster, kind: int) -> list[str]:
+    """The resources of a kind that have settings."""
+
+    def check(
+        response: list_config_resources.ListConfigResourcesResponse, refusal: Refusal
+    ) -> None:
+        refusal.check(response.error_code)
+
+    response = cluster.ask(
+        list_config_resources.ListConfigResourcesRequest(resource_types=[kind]),
+        list_config_resources.ListConfigResourcesResponse,
+        check=check,
+    )
+    return sorted(
+        each.resource_name for each in response.config_resources if each.resource_type == kind
+    )
+
+
+def _kind_name(kind: int) -> str:
+    return next((name[:-1] for name, number in RESOURCE_TYPES.items() if number == kind), str(kind))

@@ -1,0 +1,147 @@
+"""One connection to a broker. Requests go out in order, and answers come back in that order."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections import deque
+
+from kraftlog import __version__
+from kraftlog.client.versions import api_of, chosen_version
+from kraftlog.errors import ErrorCode, ProtocolError, RefusedError, UnreachableError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from kraftlog.client.deadline import Deadline
+    from kraftlog.wire.apis import Api
+    from kraftlog.wire.schema import Message
+
+#: A frame that says it is larger than this is none: no broker sends half a gigabyte at once.
+MAX_FRAME = 512 << 20
+
+
+class Connection:
+    """A socket, what the broker behind it serves, and what it has been asked and not answered."""
+
+    def __init__(self, host: str, port: int, client_id: str, deadline: Deadline) -> None:
+        self.address = f"{host}:{port}"
+        self.client_id = client_id
+        self._waiting: deque[tuple[Api, int, int]] = deque()
+        self._correlation_id = 0
+        try:
+            self._socket = socket.create_connection((host, port), deadline.left_s() or 0.001)
+        except OSError as error:
+            raise UnreachableError(f"{self.address}: {error.strerror or error}") from None
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self.description = self._introduce(deadline)
+        except BaseException:
+            self.close()
+            raise
+        self.served = {
+            api.api_key: (api.min_version, api.max_version) for api in self.description.api_keys
+        }
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def call(self, request: Message, deadline: Deadline, version: int | None = None) -> Message:
+        """Ask and wait for the answer; nothing else may be under way."""
+        self.send(request, deadline, version)
+        return self.receive(deadline)
+
+    def send(
+        self,
+        request: Message,
+        deadline: Deadline,
+        version: int | None = None,
+        *,
+        is_answered: bool = True,
+    ) -> None:
+        api = api_of(request)
+        if version is None:
+            version = chosen_version(api, self.served, self.address)
+        self._correlation_id += 1
+        frame = request_frame(api, version, self._correlation_id, self.client_id, request)
+        if is_answered:
+            self._waiting.append((api, version, self._correlation_id))
+        try:
+            self._socket.settimeout(deadline.left_s() or 0.001)
+            self._socket.sendall(b"".join(frame))
+        except OSError as error:
+            raise self._lost(error) from None
+
+    def receive(self, deadline: Deadline) -> Message:
+        """The answer to the oldest request that has none."""
+        api, version, correlation_id = self._waiting.popleft()
+        body = self._receive_frame(correlation_id, deadline)
+        start = 4 + api.response_header_version(version)  # a header's tags are always none
+        return self._decoded(api, version, body, start)
+
+    def _decoded(self, api: Api, version: int, body: bytes, start: int) -> Message:
+        try:
+            return decode(api.response(), version, body, start)
+        except ProtocolError as error:
+            self.close()
+            raise UnreachableError(f"{self.address} answers {api.name} wrongly: {error}") from None
+
+    def _introduce(self, deadline: Deadline) -> ApiVersionsResponse:
+        """What the broker serves, and that it is one; an old one wants the question anew."""
+        api = APIS[ApiKey.API_VERSIONS]
+        version = api.last
+        request = ApiVersionsRequest(
+            client_software_name="kraftlog", client_software_version=__version__
+        )
+        while True:
+            self.send(request, deadline, version)
+            _, _, correlation_id = self._waiting.popleft()
+            body = self._receive_frame(correlation_id, deadline)
+            code = int.from_bytes(body[4:6], "big", signed=True)
+            read_as = 0 if code == ErrorCode.UNSUPPORTED_VERSION else version
+            answer = self._decoded(api, read_as, body, 4)
+            assert isinstance(answer, ApiVersionsResponse)
+            if code == ErrorCode.NONE:
+                return answer
+            if code != ErrorCode.UNSUPPORTED_VERSION or version == 0:
+                raise RefusedError(code, api=api.name, broker=self.address)
+            theirs = [each.max_version for each in answer.api_keys if each.api_key == api.key]
+            version = min(theirs[0], version - 1) if theirs else 0
+
+    def _receive_frame(self, correlation_id: int, deadline: Deadline) -> bytes:
+        (size,) = struct.unpack(">i", self._read(4, deadline))
+        if not 4 <= size <= MAX_FRAME:
+            self.close()
+            raise UnreachableError(f"{self.address} does not speak Kafka's protocol in plain text")
+        body = self._read(size, deadline)
+        (came,) = struct.unpack_from(">i", body)
+        if came != correlation_id:
+            self.close()
+            raise UnreachableError(f"{self.address} answered {came}, asked was {correlation_id}")
+        return body
+
+    def _read(self, size: int, deadline: Deadline) -> bytes:
+        buffer = bytearray(size)
+        view = memoryview(buffer)
+        filled = 0
+        while filled < size:
+            try:
+                self._socket.settimeout(deadline.left_s() or 0.001)
+                count = self._socket.recv_into(view[filled:])
+            except OSError as error:
+                raise self._lost(error) from None
+            if not count:
+                raise self._lost(ConnectionError("it closed the connection"))
+            filled += count
+        return bytes(buffer)
+
+    def _lost(self, error: OSError) -> UnreachableError:
+        self.close()
+        what = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or error
+        return UnreachableError(f"{self.address}: {what}")

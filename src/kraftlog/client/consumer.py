@@ -1,0 +1,222 @@
+"""Consuming topics: an iterator of records, with or without a group.
+
+A record counts as done when the next one is asked for; that is what is committed, every few
+seconds, before the group's partitions are dealt anew, and at the end. Whoever stops by an
+exception does not commit the record at hand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.client import groups, offsets
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.membership import Membership
+from kraftlog.client.reader import COMMITTED, UNCOMMITTED, Reader
+from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.client.model import ConsumedRecord, PartitionName
+
+AUTO_COMMIT_S = 5.0
+#: How long one look for records may take; heartbeats are sent in between.
+_POLL_S = 0.5
+#: A commit that comes too late for a generation is not lost: the next owner starts before it.
+_TOO_LATE = {
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+}
+
+
+class Start:
+    """Where to begin: "beginning", "end", an offset, or a moment in milliseconds."""
+
+    def __init__(self, start: str | int = "end", at_ms: int | None = None) -> None:
+        if start not in {"beginning", "end"} and not (isinstance(start, int) and start >= 0):
+            raise ValueError(f'start {start!r}: expected "beginning", "end" or an offset')
+        self.start = start
+        self.at_ms = at_ms
+        #: Where to go on when that is not there (any more).
+        self.reset = offsets.EARLIEST if start == "beginning" else offsets.LATEST
+
+    def positions(
+        self, cluster: Cluster, partitions: Sequence[PartitionName]
+    ) -> dict[PartitionName, int]:
+        if self.at_ms is None and isinstance(self.start, int):
+            return dict.fromkeys(partitions, self.start)
+        wanted = self.reset if self.at_ms is None else self.at_ms
+        found = offsets.find(cluster, dict.fromkeys(partitions, wanted))
+        late = [name for name, told in found.items() if told.offset < 0]
+        if late:  # no record is that young
+            found.update(offsets.find(cluster, dict.fromkeys(late, offsets.LATEST)))
+        return {name: told.offset for name, told in found.items()}
+
+
+class Consumer:
+    """Records as they come; iterate over it, in a `with` block."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        topics: Sequence[str],
+        *,
+        start: Start,
+        partitions: Iterable[int] | None = None,
+        group: str | None = None,
+        timeout_s: float | None = None,
+        until_end: bool = False,
+        isolation: str = "read_uncommitted",
+        auto_commit: bool = True,
+    ) -> None:
+        if isolation not in {"read_uncommitted", "read_committed"}:
+            raise ValueError(f"isolation {isolation!r}: expected read_uncommitted, read_committed")
+        if group is not None and partitions is not None:
+            raise ValueError("partitions are dealt out by the group; give one of the two")
+        self._cluster = cluster
+        self._topics = topics
+        self._start = start
+        self._group = group
+        self._timeout_s = timeout_s
+        self._auto_commit = auto_commit and group is not None
+        level = COMMITTED if isolation == "read_committed" else UNCOMMITTED
+        self._reader = Reader(cluster, isolation_level=level, reset=start.reset)
+        self._membership: Membership | None = None
+        self._ready: deque[ConsumedRecord] = deque()
+        self._current: ConsumedRecord | None = None
+        self._done: dict[PartitionName, int] = {}
+        self._committed: dict[PartitionName, int] = {}
+        self._next_commit = Deadline(AUTO_COMMIT_S)
+        self._ends: dict[PartitionName, int] | None = None
+        if group is not None:
+            for topic in topics:
+                cluster.topic(topic)
+            self._membership = Membership(cluster, group, topics)
+            self._rejoin()
+        else:
+            self._assign_all(partitions)
+        if until_end:
+            names = list(self._reader.positions)
+            found = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST), level)
+            self._ends = {name: told.offset for name, told in found.items()}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self._current = None
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ConsumedRecord:
+        self._finish_current()
+        patience = None if self._timeout_s is None else Deadline(self._timeout_s)
+        self._look_after_group()
+        while not self._ready:
+            if self._is_at_end() or (patience is not None and patience.is_over):
+                raise StopIteration
+            self._look_after_group()
+            wait = _POLL_S if patience is None else min(_POLL_S, patience.left_s())
+            self._ready += self._reader.poll(wait)
+        self._current = self._ready.popleft()
+        return self._current
+
+    @property
+    def assignment(self) -> list[PartitionName]:
+        """The partitions that are read."""
+        return sorted(self._reader.positions)
+
+    def commit(self) -> None:
+        """Commit all records that were handed out, that at hand among them."""
+        self._finish_current()
+        self._commit_done()
+
+    def close(self) -> None:
+        """Commit, leave the group, and close the connections for reading."""
+        try:
+            if self._membership is not None:
+                self._finish_current()
+                if self._auto_commit:
+                    self._commit_done()
+                self._membership.leave()
+        finally:
+            self._membership = None
+            self._reader.close()
+
+    def _finish_current(self) -> None:
+        record = self._current
+        if record is not None:
+            self._done[record.topic, record.partition] = record.offset + 1
+            self._current = None
+
+    def _is_at_end(self) -> bool:
+        if self._ends is None:
+            return False
+        positions = self._reader.positions
+        return all(positions.get(name, end) >= end for name, end in self._ends.items())
+
+    def _assign_all(self, partitions: Iterable[int] | None) -> None:
+        names = []
+        for topic in self._topics:
+            there = [each.index for each in self._cluster.topic(topic).partitions]
+            wanted = there if partitions is None else list(partitions)
+            for index in wanted:
+                if index not in there:
+                    raise ClientError(f"topic {topic} has no partition {index}")
+            names += [(topic, index) for index in wanted]
+        self._reader.assign(self._start.positions(self._cluster, names))
+
+    def _look_after_group(self) -> None:
+        if self._membership is None:
+            return
+        if not self._membership.heartbeat():
+            if self._auto_commit:
+                self._commit_done()
+            self._rejoin()
+        elif self._auto_commit and self._next_commit.is_over:
+            self._commit_done()
+
+    def _rejoin(self) -> None:
+        assert self._membership is not None
+        assert self._group is not None
+        mine = self._membership.join()
+        self._ready.clear()
+        self._done.clear()
+        known = groups.committed(self._cluster, self._group, mine) if mine else {}
+        self._committed = {name: told.offset for name, told in known.items()}
+        new = [name for name in mine if name not in known]
+        positions = self._committed | self._start.positions(self._cluster, new)
+        self._reader.assign(positions)
+
+    def _commit_done(self) -> None:
+        self._next_commit = Deadline(AUTO_COMMIT_S)
+        assert self._group is not None
+        assert self._membership is not None
+        news = {n: at for n, at in self._done.items() if self._committed.get(n) != at}
+        try:
+            groups.commit(
+                self._cluster,
+                self._group,
+                news,
+                member_id=self._membership.member_id,
+                generation=self._membership.generation,
+            )
+        except RefusedError as error:
+            if error.code not in _TOO_LATE:
+                raise
+        else:
+            self._committed.update(news)

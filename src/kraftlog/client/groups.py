@@ -1,0 +1,289 @@
+"""Consumer groups: listed, described, deleted, and the offsets they have committed."""
+
+from __future__ import annotations
+
+from kraftlog.client.membership import PROTOCOL_TYPE, read_assignment
+from kraftlog.client.model import Broker
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import (
+    delete_groups,
+    describe_groups,
+    list_groups,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.model import PartitionName
+
+NO_GENERATION = -1
+
+
+class ListedGroup(Value):
+    id: str
+    #: "" for a group that only commits offsets.
+    protocol_type: str
+    state: str
+    #: "classic" or "consumer"; "" where the broker is too old to tell.
+    type: str
+
+
+class GroupMember(Value):
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: tuple[PartitionName, ...]
+    epoch: int = -1
+
+
+class Group(Value):
+    id: str
+    state: str
+    type: str
+    assignor: str
+    coordinator: Broker
+    members: tuple[GroupMember, ...]
+    epoch: int = -1
+
+
+class Committed(Value):
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+def listed(cluster: Cluster) -> list[ListedGroup]:
+    """The groups of all brokers, by name."""
+    deadline = cluster.deadline()
+    cluster.persist(lambda: cluster.refresh((), deadline), deadline)
+    found = []
+    for broker in sorted(cluster.brokers):
+        told = cluster.ask(
+            list_groups.ListGroupsRequest(),
+            list_groups.ListGroupsResponse,
+            broker=broker,
+            check=lambda response, refusal: refusal.check(response.error_code),
+        )
+        found += [
+            ListedGroup(each.group_id, each.protocol_type, each.group_state, each.group_type)
+            for each in told.groups
+        ]
+    return sorted(found, key=lambda group: group.id)
+
+
+def describe(cluster: Cluster, name: str) -> Group:
+    """A group and its members, of the classic or the new kind. An unknown one is refused."""
+
+    def check(response: describe_groups.DescribeGroupsResponse, refusal: Refusal) -> None:
+        for each in response.groups:
+            if each.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                refusal.check(each.error_code, f"group {name}", each.error_message)
+
+    told = cluster.ask_coordinator(
+        name,
+        describe_groups.DescribeGroupsRequest(groups=[name]),
+        describe_groups.DescribeGroupsResponse,
+        check=check,
+    ).groups[0]
+    deadline = cluster.deadline()
+    number = cluster.coordinator(name, deadline)
+    connection = cluster.connection(number, deadline)
+    is_missing = told.error_code == ErrorCode.GROUP_ID_NOT_FOUND or told.group_state == "Dead"
+    if is_missing and ApiKey.CONSUMER_GROUP_DESCRIBE in connection.served:
+        return _describe_new_kind(cluster, name)
+    refusal = cluster.refusal("DescribeGroups", number)
+    if is_missing:
+        refusal.check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name}", told.error_message)
+    members = [
+        GroupMember(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            tuple(read_assignment(each.member_assignment))
+            if told.protocol_type == PROTOCOL_TYPE
+            else (),
+        )
+        for each in told.members
+    ]
+    return Group(
+        name,
+        told.group_state,
+        "classic",
+        told.protocol_data,
+        cluster.brokers[number],
+        tuple(members),
+    )
+
+
+def _describe_new_kind(cluster: Cluster, name: str) -> Group:
+    from kraftlog.wire.messages.consumer_group_describe import (
+        ConsumerGroupDescribeRequest,
+        ConsumerGroupDescribeResponse,
+    )
+
+    def check(response: ConsumerGroupDescribeResponse, refusal: Refusal) -> None:
+        for each in response.groups:
+            refusal.check(each.error_code, f"group {name}", each.error_message)
+
+    told = cluster.ask_coordinator(
+        name,
+        ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False),
+        ConsumerGroupDescribeResponse,
+        check=check,
+    ).groups[0]
+    members = [
+        GroupMember(
+            each.member_id,
+            each.instance_id,
+            each.client_id,
+            each.client_host,
+            tuple(
+                (topic.topic_name, index)
+                for topic in each.assignment.topic_partitions
+                for index in topic.partitions
+            ),
+            each.member_epoch,
+        )
+        for each in told.members
+    ]
+    coordinator = cluster.brokers[cluster.coordinator(name, cluster.deadline())]
+    return Group(
+        name,
+        told.group_state,
+        "consumer",
+        told.assignor_name,
+        coordinator,
+        tuple(members),
+        told.group_epoch,
+    )
+
+
+def delete(cluster: Cluster, name: str) -> None:
+    def check(response: delete_groups.DeleteGroupsResponse, refusal: Refusal) -> None:
+        for each in response.results:
+            refusal.check(each.error_code, f"group {name}")
+
+    cluster.ask_coordinator(
+        name,
+        delete_groups.DeleteGroupsRequest(groups_names=[name]),
+        delete_groups.DeleteGroupsResponse,
+        check=check,
+    )
+
+
+def committed(
+    cluster: Cluster, name: str, partitions: Iterable[PartitionName] | None = None
+) -> dict[PartitionName, Committed]:
+    """What a group has committed, of these partitions or of all; what it has not is left out."""
+    topics = None
+    if partitions is not None:
+        topics = [
+            offset_fetch.OffsetFetchRequestTopic(name=topic, partition_indexes=tuple(indexes))
+            for topic, indexes in by_topic(partitions).items()
+        ]
+
+    def check(response: offset_fetch.OffsetFetchResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, f"group {name}")
+        for topic in response.topics:
+            for each in topic.partitions:
+                refusal.check(each.error_code, f"group {name}, {topic.name}")
+
+    told = cluster.ask_coordinator(
+        name,
+        offset_fetch.OffsetFetchRequest(group_id=name, topics=topics),
+        offset_fetch.OffsetFetchResponse,
+        check=check,
+    )
+    return {
+        (topic.name, each.partition_index): Committed(
+            each.committed_offset, each.committed_leader_epoch, each.metadata or ""
+        )
+        for topic in sorted(told.topics, key=lambda topic: topic.name)
+        for each in sorted(topic.partitions, key=lambda part: part.partition_index)
+        if each.committed_offset >= 0
+    }
+
+
+def commit(
+    cluster: Cluster,
+    name: str,
+    offsets: Mapping[PartitionName, int],
+    *,
+    member_id: str = "",
+    generation: int = NO_GENERATION,
+) -> None:
+    """Commit for a member, or, as an administrator, for a group without members."""
+    if not offsets:
+        return
+    request = offset_commit.OffsetCommitRequest(
+        group_id=name,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(
+                name=topic,
+                partitions=[
+                    offset_commit.OffsetCommitRequestPartition(
+                        partition_index=index,
+                        committed_offset=offsets[topic, index],
+                        committed_metadata="",
+                    )
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in by_topic(offsets).items()
+        ],
+    )
+
+    def check(response: offset_commit.OffsetCommitResponse, refusal: Refusal) -> None:
+        for topic in response.topics:
+            for each in topic.partitions:
+                about = f"group {name}, {topic.name}-{each.partition_index}"
+                refusal.check(each.error_code, about)
+
+    cluster.ask_coordinator(name, request, offset_commit.OffsetCommitResponse, check=check)
+
+
+def delete_offsets(
+    cluster: Cluster, name: str, partitions: Sequence[PartitionName]
+) -> dict[PartitionName, int]:
+    """Take committed offsets away; the error code of each, 0 where it is done."""
+    request = offset_delete.OffsetDeleteRequest(
+        group_id=name,
+        topics=[
+            offset_delete.OffsetDeleteRequestTopic(
+                name=topic,
+                partitions=[
+                    offset_delete.OffsetDeleteRequestPartition(partition_index=index)
+                    for index in indexes
+                ],
+            )
+            for topic, indexes in by_topic(partitions).items()
+        ],
+    )
+
+    def check(response: offset_delete.OffsetDeleteResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, f"group {name}")
+
+    told = cluster.ask_coordinator(name, request, offset_delete.OffsetDeleteResponse, check=check)
+    return {
+        (topic.name, each.partition_index): each.error_code
+        for topic in told.topics
+        for each in topic.partitions
+    }
+
+
+def by_topic(partitions: Iterable[PartitionName]) -> dict[str, list[int]]:
+    """The same partitions, the indexes of each topic together."""
+    found: dict[str, list[int]] = {}
+    for topic, index in partitions:
+        found.setdefault(topic, []).append(index)
+    return found

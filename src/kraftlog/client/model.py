@@ -1,0 +1,84 @@
+"""What a client knows of a cluster, and what it hands out."""
+
+from __future__ import annotations
+
+from kraftlog.records.record import Record
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from kraftlog.types import Uuid
+
+NO_LEADER = -1
+
+
+class Broker(Value):
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+    is_fenced: bool = False
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class Partition(Value):
+    """A partition as brokers tell of it. `leader` is -1 while it has none."""
+
+    topic: str
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    #: None where the broker is too old to tell.
+    elr: tuple[int, ...] | None = None
+    last_known_elr: tuple[int, ...] | None = None
+
+    @property
+    def is_under_replicated(self) -> bool:
+        return len(self.isr) < len(self.replicas)
+
+
+class Topic(Value):
+    name: str
+    is_internal: bool
+    partitions: tuple[Partition, ...]
+    id: Uuid = NULL_UUID
+
+
+class ConsumedRecord(Record):
+    """A record, and where it was read. (What it is read with comes first: see `Record`.)"""
+
+    topic: str = ""
+    partition: int = -1
+    leader_epoch: int = -1
+    has_log_append_time: bool = False
+
+
+class FoundOffset(Value):
+    """The answer to a question for an offset; both are -1 where there is none."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+#: A partition is named by topic and index.
+PartitionName = tuple[str, int]
+
+
+def parse_servers(text: str) -> list[tuple[str, int]]:
+    """Hosts and ports of `host:port,host:port`; the port is 9092 where it is left out."""
+    found = []
+    for item in text.split(","):
+        host, colon, port = item.strip().rpartition(":")
+        if not colon or port.endswith("]"):
+            host, port = item.strip(), "9092"
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{item.strip()!r} is not host:port")
+        found.append((host.strip("[]"), int(port)))
+    return found

@@ -1,0 +1,248 @@
+"""The nodes of a cluster: who there is, what they can do, their disks, and the metadata quorum."""
+
+from __future__ import annotations
+
+from kraftlog.client.cluster import ANY, BROKERS, CONTROLLER, CONTROLLERS
+from kraftlog.client.model import Broker
+from kraftlog.types import METADATA_TOPIC
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages import (
+    add_raft_voter,
+    describe_cluster,
+    describe_log_dirs,
+    describe_quorum,
+    remove_raft_voter,
+    unregister_broker,
+    update_features,
+)
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.types import Uuid
+
+
+class ClusterDescription(Value):
+    id: str
+    controller_id: int
+    brokers: tuple[Broker, ...]
+
+
+class Feature(Value):
+    """A feature; `level` is 0 where it is not in force."""
+
+    name: str
+    least: int
+    most: int
+    level: int
+
+
+class Features(Value):
+    features: tuple[Feature, ...]
+    epoch: int
+
+
+class Replica(Value):
+    """A node of the metadata quorum, as its leader sees it."""
+
+    id: int
+    directory_id: Uuid
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class Quorum(Value):
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+    #: Where the voters listen, as far as it is told: node id to (name, host, port).
+    listeners: tuple[tuple[int, tuple[tuple[str, str, int], ...]], ...]
+
+
+def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
+    """Who the cluster is; with `fenced` also brokers that may not serve."""
+
+    def check(response: describe_cluster.DescribeClusterResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, message=response.error_message)
+
+    request = describe_cluster.DescribeClusterRequest(
+        include_cluster_authorized_operations=False,
+        endpoint_type=CONTROLLERS if cluster.is_controllers else BROKERS,
+        include_fenced_brokers=fenced,
+    )
+    told = cluster.ask(request, describe_cluster.DescribeClusterResponse, check=check)
+    brokers = [
+        Broker(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
+        for each in sorted(told.brokers, key=lambda broker: broker.broker_id)
+    ]
+    return ClusterDescription(told.cluster_id, told.controller_id, tuple(brokers))
+
+
+def unregister(cluster: Cluster, broker: int) -> None:
+    """Take a broker that is gone off the cluster's list."""
+
+    def check(response: unregister_broker.UnregisterBrokerResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, f"broker {broker}", response.error_message)
+
+    cluster.ask(
+        unregister_broker.UnregisterBrokerRequest(broker_id=broker),
+        unregister_broker.UnregisterBrokerResponse,
+        broker=CONTROLLER,
+        check=check,
+    )
+
+
+def api_versions(cluster: Cluster, broker: int = ANY) -> ApiVersionsResponse:
+    """What a broker serves, and the features of the cluster."""
+    return cluster.ask(
+        ApiVersionsRequest(client_software_name="kraftlog", client_software_version="0"),
+        ApiVersionsResponse,
+        broker=broker,
+        check=lambda response, refusal: refusal.check(response.error_code),
+    )
+
+
+def features(cluster: Cluster, broker: int = ANY) -> Features:
+    told = api_versions(cluster, broker)
+    levels = {each.name: each.max_version_level for each in told.finalized_features}
+    found = [
+        Feature(each.name, each.min_version, each.max_version, levels.get(each.name, 0))
+        for each in sorted(told.supported_features, key=lambda feature: feature.name)
+    ]
+    return Features(tuple(found), told.finalized_features_epoch)
+
+
+def update_levels(
+    cluster: Cluster, levels: Mapping[str, int], *, upgrade_type: int, validate_only: bool
+) -> None:
+    """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
+
+    def check(response: update_features.UpdateFeaturesResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, message=response.error_message)
+        for each in response.results:
+            refusal.check(each.error_code, each.feature, each.error_message)
+
+    request = update_features.UpdateFeaturesRequest(
+        timeout_ms=int(cluster.timeout_s * 1000),
+        feature_updates=[
+            update_features.FeatureUpdateKey(
+                feature=name, max_version_level=level, upgrade_type=upgrade_type
+            )
+            for name, level in levels.items()
+        ],
+        validate_only=validate_only,
+    )
+    cluster.ask(request, update_features.UpdateFeaturesResponse, broker=CONTROLLER, check=check)
+
+
+def log_dirs(
+    cluster: Cluster, brokers: Sequence[int], topics: Mapping[str, Sequence[int]] | None = None
+) -> dict[int, tuple[describe_log_dirs.DescribeLogDirsResult, ...]]:
+    """The directories of each broker with what lies in them, of these partitions or of all."""
+    wanted = None
+    if topics is not None:
+        wanted = [
+            describe_log_dirs.DescribableLogDirTopic(topic=name, partitions=tuple(indexes))
+            for name, indexes in topics.items()
+        ]
+
+    def check(response: describe_log_dirs.DescribeLogDirsResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code)
+
+    return {
+        broker: tuple(
+            cluster.ask(
+                describe_log_dirs.DescribeLogDirsRequest(topics=wanted),
+                describe_log_dirs.DescribeLogDirsResponse,
+                broker=broker,
+                check=check,
+            ).results
+        )
+        for broker in brokers
+    }
+
+
+def quorum(cluster: Cluster) -> Quorum:
+    """The metadata quorum, as its leader sees it."""
+
+    def check(response: describe_quorum.DescribeQuorumResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, message=response.error_message)
+        for topic in response.topics:
+            for each in topic.partitions:
+                refusal.check(each.error_code, message=each.error_message)
+
+    asked = describe_quorum.TopicData(
+        topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData(partition_index=0)]
+    )
+    told = cluster.ask(
+        describe_quorum.DescribeQuorumRequest(topics=[asked]),
+        describe_quorum.DescribeQuorumResponse,
+        broker=CONTROLLER if cluster.is_controllers else ANY,
+        check=check,
+    )
+    found = told.topics[0].partitions[0]
+    listeners = tuple(
+        (node.node_id, tuple((each.name, each.host, each.port) for each in node.listeners))
+        for node in told.nodes
+    )
+    return Quorum(
+        found.leader_id,
+        found.leader_epoch,
+        found.high_watermark,
+        tuple(map(_replica, found.current_voters)),
+        tuple(map(_replica, found.observers)),
+        listeners,
+    )
+
+
+def _replica(told: describe_quorum.ReplicaState) -> Replica:
+    return Replica(
+        told.replica_id,
+        told.replica_directory_id,
+        told.log_end_offset,
+        told.last_fetch_timestamp,
+        told.last_caught_up_timestamp,
+    )
+
+
+def add_voter(
+    cluster: Cluster, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
+) -> None:
+    """Let a controller vote, which must be caught up. Listeners are (name, host, port)."""
+
+    def check(response: add_raft_voter.AddRaftVoterResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, f"controller {voter}", response.error_message)
+
+    request = add_raft_voter.AddRaftVoterRequest(
+        cluster_id=None,
+        timeout_ms=int(cluster.timeout_s * 1000),
+        voter_id=voter,
+        voter_directory_id=directory,
+        listeners=[
+            add_raft_voter.Listener(name=name, host=host, port=port)
+            for name, host, port in listeners
+        ],
+    )
+    cluster.ask(request, add_raft_voter.AddRaftVoterResponse, broker=_leader(cluster), check=check)
+
+
+def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
+    def check(response: remove_raft_voter.RemoveRaftVoterResponse, refusal: Refusal) -> None:
+        refusal.check(response.error_code, f"controller {voter}", response.error_message)
+
+    request = remove_raft_voter.RemoveRaftVoterRequest(
+        cluster_id=None, voter_id=voter, voter_directory_id=directory
+    )
+    cluster.ask(
+        request, remove_raft_voter.RemoveRaftVoterResponse, broker=_leader(cluster), check=check
+    )
+
+
+def _leader(cluster: Cluster) -> int:
+    """Any broker passes on what is for the quorum's leader; controllers do not."""
+    return CONTROLLER if cluster.is_controllers else ANY

@@ -1,0 +1,65 @@
+"""Offsets of partitions: their ends, and where a moment lies."""
+
+from __future__ import annotations
+
+from kraftlog.client.model import FoundOffset
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.client.model import PartitionName
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+#: As kafka-get-offsets spells them.
+SPECS = {
+    "latest": LATEST,
+    "earliest": EARLIEST,
+    "max-timestamp": MAX_TIMESTAMP,
+    "earliest-local": EARLIEST_LOCAL,
+    "latest-tiered": LATEST_TIERED,
+    "earliest-pending-upload": EARLIEST_PENDING_UPLOAD,
+}
+
+
+def find(
+    cluster: Cluster, wanted: Mapping[PartitionName, int], isolation_level: int = 0
+) -> dict[PartitionName, FoundOffset]:
+    """Of each partition the offset of a timestamp, or of one of the negative numbers above."""
+    deadline = cluster.deadline()
+    found: dict[PartitionName, FoundOffset] = {}
+
+    def ask_leader(broker: int, names: Sequence[PartitionName]) -> None:
+        topics: dict[str, list[ListOffsetsPartition]] = {}
+        for topic, index in names:
+            part = ListOffsetsPartition(partition_index=index, timestamp=wanted[topic, index])
+            topics.setdefault(topic, []).append(part)
+        request = ListOffsetsRequest(
+            replica_id=-1,
+            isolation_level=isolation_level,
+            topics=[ListOffsetsTopic(name=t, partitions=parts) for t, parts in topics.items()],
+            timeout_ms=int(deadline.left_s() * 1000),
+        )
+        response = cluster.connection(broker, deadline).call(request, deadline)
+        assert isinstance(response, ListOffsetsResponse)
+        refusal = cluster.refusal("ListOffsets", broker)
+        for topic_told in response.topics:
+            for told in topic_told.partitions:
+                name = (topic_told.name, told.partition_index)
+                refusal.check(told.error_code, f"{name[0]}-{name[1]}")
+                found[name] = FoundOffset(told.offset, told.timestamp, told.leader_epoch)
+
+    cluster.per_leader(wanted, ask_leader, deadline)
+    return {name: found[name] for name in wanted}

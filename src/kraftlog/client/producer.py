@@ -1,0 +1,245 @@
+"""Writing records. They are collected in batches, one a partition, and sent when one is full.
+
+There is no thread: `send` itself sends when there is enough, and `flush` the rest. What was sent
+and not acknowledged is tried again until the deadline; an idempotent producer numbers its batches,
+so that none is written twice.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client.cluster import RETRIED, Cluster
+from kraftlog.client.deadline import wall_ms
+from kraftlog.client.partitioner import partition_of
+from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.compression import CODEC_NAMES
+from kraftlog.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from kraftlog.client.deadline import Deadline
+    from kraftlog.client.model import PartitionName
+    from kraftlog.records.record import Header
+
+#: What `acks` may be: none, the leader's, those of all replicas in sync.
+ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
+_SEQUENCES = 1 << 31
+#: What a record may take beyond its key, value and headers, at most.
+_RECORD_OVERHEAD = 40
+
+
+class Sending(Value):
+    """A batch on its way."""
+
+    name: PartitionName
+    batch: bytes
+    count: int
+
+
+class Producer:
+    """Collects records and sends them; use it in a `with` block, whose end sends the rest."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        acks: str = "all",
+        compression: str = "none",
+        is_idempotent: bool = True,
+        batch_size: int = 128 << 10,
+        may_create: bool = True,
+        acknowledged: Callable[[int], None] | None = None,
+    ) -> None:
+        if acks not in ACKS:
+            raise ValueError(f"acks {acks!r}: expected one of {', '.join(ACKS)}")
+        if compression not in CODEC_NAMES:
+            raise ValueError(f"compression {compression!r}: expected {', '.join(CODEC_NAMES)}")
+        self._cluster = cluster
+        self._acks = ACKS[acks]
+        self._codec = CODEC_NAMES.index(compression)
+        self._is_idempotent = is_idempotent and self._acks == -1
+        self._batch_size = batch_size
+        self._may_create = may_create
+        #: Told how many records have been acknowledged each time some are.
+        self._acknowledged = acknowledged
+        self._open: dict[PartitionName, BatchBuilder] = {}
+        self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+        self._sequences: dict[PartitionName, int] = {}
+        self._sticky: dict[str, int] = {}
+        #: Where the last batch of a partition begins, once it is acknowledged.
+        self.last_offsets: dict[PartitionName, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.flush()
+
+    def send(
+        self,
+        topic: str,
+        value: bytes | str | None,
+        *,
+        key: bytes | str | None = None,
+        partition: int | None = None,
+        headers: Sequence[Header] = (),
+        timestamp_ms: int | None = None,
+    ) -> PartitionName:
+        """Put a record in the batch of its partition, which is returned; text becomes UTF-8."""
+        key, value = encoded(key), encoded(value)
+        name = (topic, self._partition(topic, key) if partition is None else partition)
+        size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        size += sum(len(h[0]) * 4 + len(h[1] or b"") + 10 for h in headers)
+        builder = self._open.get(name)
+        if builder is not None and builder.size + size > self._batch_size:
+            self.flush()
+            builder = None
+        if builder is None:
+            builder = self._open[name] = self._new_batch(name)
+        when = wall_ms() if timestamp_ms is None else timestamp_ms
+        builder.append(when, key, value, headers)
+        return name
+
+    def flush(self) -> None:
+        """Send all that is collected, and wait until it is acknowledged."""
+        if not self._open:
+            return
+        waiting = {
+            name: Sending(name, builder.build(), builder.record_count)
+            for name, builder in self._open.items()
+        }
+        self._open.clear()
+        self._sticky.clear()
+        deadline = self._cluster.deadline()
+        try:
+            self._cluster.persist(lambda: self._send_all(waiting, deadline), deadline)
+        except (RefusedError, UnreachableError):
+            self._identity = (NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+            self._sequences.clear()
+            raise
+
+    def _partition(self, topic: str, key: bytes | None) -> int:
+        partitions = self._cluster.topic(topic, may_create=self._may_create).partitions
+        if key is not None:
+            return partition_of(key, len(partitions))
+        known = self._sticky.get(topic)
+        if known is None:
+            led = [each.index for each in partitions if each.leader >= 0]
+            if not led:
+                return 0
+            known = self._sticky[topic] = led[wall_ms() % len(led)]
+        return known
+
+    def _new_batch(self, name: PartitionName) -> BatchBuilder:
+        """An empty batch; an idempotent producer's says by whom it is and which one."""
+        sequence = NO_SEQUENCE
+        if self._is_idempotent:
+            if self._identity[0] == NO_PRODUCER_ID:
+                self._identity = _new_identity(self._cluster)
+            sequence = self._sequences.get(name, 0)
+        producer_id, epoch = self._identity
+        return BatchBuilder(
+            codec=self._codec,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+        )
+
+    def _send_all(self, waiting: dict[PartitionName, Sending], deadline: Deadline) -> None:
+        """One request a leader; what is acknowledged is taken out of `waiting`."""
+        shares: dict[int, list[Sending]] = {}
+        for sending in waiting.values():
+            topic, partition = sending.name
+            self._cluster.topic(topic, deadline, may_create=self._may_create)
+            leader = self._cluster.leader(topic, partition, deadline)
+            shares.setdefault(leader, []).append(sending)
+        for leader, share in shares.items():
+            request = self._request(share, deadline)
+            connection = self._cluster.connection(leader, deadline)
+            if self._acks == 0:
+                connection.send(request, deadline, is_answered=False)
+                for sending in share:
+                    self._done(waiting, sending, -1)
+                continue
+            response = connection.call(request, deadline)
+            assert isinstance(response, ProduceResponse)
+            self._take(response, waiting, leader)
+
+    def _request(self, share: Sequence[Sending], deadline: Deadline) -> ProduceRequest:
+        topics: dict[str, list[PartitionProduceData]] = {}
+        for sending in share:
+            topic, partition = sending.name
+            data = PartitionProduceData(index=partition, records=sending.batch)
+            topics.setdefault(topic, []).append(data)
+        return ProduceRequest(
+            acks=self._acks,
+            timeout_ms=max(1, int(deadline.left_s() * 1000)),
+            topic_data=[
+                TopicProduceData(name=topic, partition_data=data) for topic, data in topics.items()
+            ],
+        )
+
+    def _take(
+        self, response: ProduceResponse, waiting: dict[PartitionName, Sending], leader: int
+    ) -> None:
+        refusal = self._cluster.refusal("Produce", leader)
+        refused: list[RefusedError] = []
+        for topic in response.responses:
+            for told in topic.partition_responses:
+                name = (topic.name, told.index)
+                if told.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
+                    self._done(waiting, waiting[name], told.base_offset)
+                    continue
+                said = told.error_message
+                if told.record_errors:
+                    said = told.record_errors[0].batch_index_error_message or said
+                refused.append(refusal.error(told.error_code, f"{name[0]}-{name[1]}", said))
+        final = [error for error in refused if error.code not in RETRIED]
+        for error in final or refused:
+            raise error
+
+    def _done(
+        self, waiting: dict[PartitionName, Sending], sending: Sending, base_offset: int
+    ) -> None:
+        del waiting[sending.name]
+        self.last_offsets[sending.name] = base_offset
+        if self._is_idempotent:
+            last = self._sequences.get(sending.name, 0)
+            self._sequences[sending.name] = (last + sending.count) % _SEQUENCES
+        if self._acknowledged is not None:
+            self._acknowledged(sending.count)
+
+
+def encoded(text: bytes | str | None) -> bytes | None:
+    return text.encode() if isinstance(text, str) else text
+
+
+def _new_identity(cluster: Cluster) -> tuple[int, int]:
+    """An id under which batches are numbered."""
+    from kraftlog.wire.messages.init_producer_id import (
+        InitProducerIdRequest,
+        InitProducerIdResponse,
+    )
+
+    made = cluster.ask(
+        InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60000),
+        InitProducerIdResponse,
+        check=lambda response, refusal: refusal.check(response.error_code),
+    )
+    return made.producer_id, made.producer_epoch

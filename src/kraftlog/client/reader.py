@@ -1,0 +1,187 @@
+"""Reading partitions from given offsets on: one fetch under way at each leader, always."""
+
+from __future__ import annotations
+
+import select
+
+from kraftlog.client import offsets
+from kraftlog.client.cluster import BACKOFF_S, RETRIED
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.model import ConsumedRecord
+from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
+from kraftlog.records.control import ABORT, decode_control_key
+from kraftlog.records.header import BatchHeader
+from kraftlog.records.reader import read_records
+from kraftlog.records.walk import walk
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kraftlog.client.cluster import Cluster
+    from kraftlog.client.connection import Connection
+    from kraftlog.client.model import PartitionName
+    from kraftlog.wire.messages.fetch import PartitionData
+
+#: How long a broker may hold a fetch that finds nothing.
+MAX_WAIT_MS = 500
+MAX_BYTES = 50 << 20
+PARTITION_BYTES = 1 << 20
+UNCOMMITTED, COMMITTED = 0, 1
+#: Refusals of one partition that pass: its leader has moved, or is not ready.
+_PASSING = RETRIED | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
+class Reader:
+    """Positions of partitions, and the fetches that move them on."""
+
+    def __init__(
+        self, cluster: Cluster, *, isolation_level: int = UNCOMMITTED, reset: int = offsets.LATEST
+    ) -> None:
+        self._cluster = cluster
+        self._isolation_level = isolation_level
+        #: Where to go on when what should come next has been deleted.
+        self._reset = reset
+        self.positions: dict[PartitionName, int] = {}
+        self._connections: dict[int, Connection] = {}
+        self._asked: dict[int, dict[PartitionName, int]] = {}
+        self._trouble: Deadline | None = None
+
+    def assign(self, positions: Mapping[PartitionName, int]) -> None:
+        """Read these from now on, and nothing else; a fetch under way is not believed."""
+        self.positions = dict(positions)
+
+    def close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+        self._asked.clear()
+
+    def poll(self, wait_s: float) -> list[ConsumedRecord]:
+        """What has come, or comes within `wait_s`."""
+        try:
+            self._ask_leaders()
+            found = self._take_answers(wait_s)
+        except (UnreachableError, RefusedError) as error:
+            self._bear(error)
+            return []
+        if found:
+            self._trouble = None
+        return found
+
+    def _bear(self, error: UnreachableError | RefusedError) -> None:
+        """Go on without an answer, unless that has lasted too long, or is for good."""
+        if isinstance(error, RefusedError) and error.code not in _PASSING:
+            raise error
+        if self._trouble is None:
+            self._trouble = self._cluster.deadline()
+        if self._trouble.is_over:
+            raise error
+        for broker, connection in list(self._connections.items()):
+            if connection.fileno() < 0:
+                del self._connections[broker]
+                self._asked.pop(broker, None)
+        self._cluster.forget()
+        self._trouble.pause(BACKOFF_S)
+
+    def _ask_leaders(self) -> None:
+        deadline = self._cluster.deadline()
+        shares: dict[int, dict[PartitionName, int]] = {}
+        for name, offset in self.positions.items():
+            leader = self._cluster.leader(*name, deadline)
+            if leader not in self._asked:
+                shares.setdefault(leader, {})[name] = offset
+        for leader, share in shares.items():
+            connection = self._connections.get(leader)
+            if connection is None:
+                connection = self._cluster.open_connection(leader, deadline)
+                self._connections[leader] = connection
+            connection.send(self._request(share), deadline)
+            self._asked[leader] = share
+
+    def _request(self, share: Mapping[PartitionName, int]) -> FetchRequest:
+        topics: dict[str, list[FetchPartition]] = {}
+        for (topic, index), offset in share.items():
+            part = FetchPartition(
+                partition=index, fetch_offset=offset, partition_max_bytes=PARTITION_BYTES
+            )
+            topics.setdefault(topic, []).append(part)
+        return FetchRequest(
+            max_wait_ms=MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=MAX_BYTES,
+            isolation_level=self._isolation_level,
+            topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
+        )
+
+    def _take_answers(self, wait_s: float) -> list[ConsumedRecord]:
+        waiting = {self._connections[broker].fileno(): broker for broker in self._asked}
+        if not waiting:
+            Deadline(wait_s).pause(wait_s)
+            return []
+        poll = select.poll()
+        for number in waiting:
+            poll.register(number, select.POLLIN)
+        found: list[ConsumedRecord] = []
+        for number, _ in poll.poll(wait_s * 1000):
+            broker = waiting[number]
+            response = self._connections[broker].receive(self._cluster.deadline())
+            asked = self._asked.pop(broker)
+            assert isinstance(response, FetchResponse)
+            refusal = self._cluster.refusal("Fetch", broker)
+            refusal.check(response.error_code)
+            refused: list[RefusedError] = []
+            for topic in response.responses:
+                for told in topic.partitions:
+                    name = (topic.topic, told.partition_index)
+                    if name not in asked or self.positions.get(name) != asked[name]:
+                        continue  # it has been assigned anew since
+                    if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                        self._start_again(name)
+                    elif told.error_code:
+                        refused.append(refusal.error(told.error_code, f"{name[0]}-{name[1]}"))
+                    else:
+                        found += self._records(name, told)
+            if refused and not found:
+                raise refused[0]
+        return found
+
+    def _start_again(self, name: PartitionName) -> None:
+        found = offsets.find(self._cluster, {name: self._reset})
+        self.positions[name] = found[name].offset
+
+    def _records(self, name: PartitionName, told: PartitionData) -> Iterator[ConsumedRecord]:
+        """The records of an answer, from the position on, which they move."""
+        ended = sorted(
+            (each.first_offset, each.producer_id) for each in told.aborted_transactions or ()
+        )
+        aborting: set[int] = set()
+        data = told.records or b""
+        for place, fields in walk(data, may_end_in_batch=True):
+            header = BatchHeader(*fields)
+            while ended and ended[0][0] <= header.last_offset:
+                aborting.add(ended.pop(0)[1])
+            position = self.positions[name]
+            is_aborted = header.is_transactional and header.producer_id in aborting
+            if header.is_control:
+                if is_aborted and _is_abort(data, place):
+                    aborting.discard(header.producer_id)
+            elif header.next_offset > position and not is_aborted:
+                for record in read_records(data, place):
+                    if record.offset >= position:
+                        yield ConsumedRecord(
+                            record.offset,
+                            record.timestamp_ms,
+                            record.key,
+                            record.value,
+                            record.headers,
+                            *name,
+                            header.leader_epoch,
+                            header.has_log_append_time,
+                        )
+            self.positions[name] = max(position, header.next_offset)
+
+
+def _is_abort(data: bytes | bytearray | memoryview, place: int) -> bool:
+    return any(decode_control_key(record.key) == ABORT for record in read_records(data, place))

@@ -1,0 +1,206 @@
+"""Topics: described, made, grown, deleted; records cut off."""
+
+from __future__ import annotations
+
+from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
+from kraftlog.client.model import Partition, Topic
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import (
+    create_partitions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_topic_partitions,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.model import PartitionName
+
+
+_LOOK_AGAIN_S = 0.02
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def describe(cluster: Cluster, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
+    """Topics in full, each of which must be there; an old broker tells less of partitions."""
+    deadline = cluster.deadline()
+    if not names:
+        return []
+    served = cluster.persist(lambda: cluster.connection(-1, deadline), deadline).served
+    if ApiKey.DESCRIBE_TOPIC_PARTITIONS not in served:
+        return [cluster.topic(name, deadline) for name in names]
+    wanted = [describe_topic_partitions.TopicRequest(name=name) for name in sorted(names)]
+    found: dict[str, Topic] = {}
+    cursor = None
+    while True:
+        request = describe_topic_partitions.DescribeTopicPartitionsRequest(
+            topics=wanted, response_partition_limit=page_size, cursor=cursor
+        )
+        page = cluster.ask(
+            request,
+            describe_topic_partitions.DescribeTopicPartitionsResponse,
+            deadline=deadline,
+            check=_check_description,
+        )
+        for told in page.topics:
+            _add_page(found, told)
+        cursor = page.next_cursor
+        if cursor is None:
+            return [found[name] for name in names]
+
+
+def _check_description(
+    response: describe_topic_partitions.DescribeTopicPartitionsResponse, refusal: Refusal
+) -> None:
+    for topic in response.topics:
+        refusal.check(topic.error_code, f"topic {topic.name}")
+
+
+def _add_page(
+    found: dict[str, Topic], told: describe_topic_partitions.DescribeTopicPartitionsResponseTopic
+) -> None:
+    name = told.name or ""
+    partitions = tuple(
+        Partition(
+            name,
+            each.partition_index,
+            each.leader_id,
+            each.leader_epoch,
+            tuple(each.replica_nodes),
+            tuple(each.isr_nodes),
+            tuple(each.offline_replicas),
+            tuple(each.eligible_leader_replicas or ()),
+            tuple(each.last_known_elr or ()),
+        )
+        for each in told.partitions
+    )
+    before = found[name].partitions if name in found else ()
+    found[name] = Topic(name, told.is_internal, before + partitions, told.topic_id)
+
+
+def create(
+    cluster: Cluster,
+    name: str,
+    *,
+    partitions: int = -1,
+    replication_factor: int = -1,
+    configs: Mapping[str, str] | None = None,
+    assignment: Mapping[int, Sequence[int]] | None = None,
+    validate_only: bool = False,
+) -> None:
+    """Make a topic; -1 leaves a number to the cluster."""
+    given = [
+        create_topics.CreatableReplicaAssignment(partition_index=index, broker_ids=tuple(brokers))
+        for index, brokers in (assignment or {}).items()
+    ]
+    topic = create_topics.CreatableTopic(
+        name=name,
+        num_partitions=-1 if given else partitions,
+        replication_factor=-1 if given else replication_factor,
+        assignments=given,
+        configs=[
+            create_topics.CreatableTopicConfig(name=key, value=value)
+            for key, value in (configs or {}).items()
+        ],
+    )
+
+    def check(response: create_topics.CreateTopicsResponse, refusal: Refusal) -> None:
+        for each in response.topics:
+            refusal.check(each.error_code, f"topic {name}", each.error_message)
+
+    request = create_topics.CreateTopicsRequest(
+        topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=validate_only
+    )
+    cluster.ask(request, create_topics.CreateTopicsResponse, broker=CONTROLLER, check=check)
+    if not validate_only:
+        _wait_for(cluster, name, lambda count: count > 0)
+
+
+def delete(cluster: Cluster, name: str) -> None:
+    def check(response: delete_topics.DeleteTopicsResponse, refusal: Refusal) -> None:
+        for each in response.responses:
+            refusal.check(each.error_code, f"topic {name}", each.error_message)
+
+    request = delete_topics.DeleteTopicsRequest(
+        topic_names=[name], timeout_ms=_ms(cluster.timeout_s)
+    )
+    cluster.ask(request, delete_topics.DeleteTopicsResponse, broker=CONTROLLER, check=check)
+    _wait_for(cluster, name, lambda count: count == 0)
+
+
+def add_partitions(
+    cluster: Cluster, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
+) -> None:
+    """Let a topic have `count` partitions in all; `assignment` is that of the new ones."""
+    given = None
+    if assignment is not None:
+        given = [
+            create_partitions.CreatePartitionsAssignment(broker_ids=tuple(brokers))
+            for brokers in assignment
+        ]
+    topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=given)
+
+    def check(response: create_partitions.CreatePartitionsResponse, refusal: Refusal) -> None:
+        for each in response.results:
+            refusal.check(each.error_code, f"topic {name}", each.error_message)
+
+    request = create_partitions.CreatePartitionsRequest(
+        topics=[topic], timeout_ms=_ms(cluster.timeout_s), validate_only=False
+    )
+    cluster.ask(request, create_partitions.CreatePartitionsResponse, broker=CONTROLLER, check=check)
+    _wait_for(cluster, name, lambda now: now >= count)
+
+
+def _wait_for(cluster: Cluster, name: str, is_so: Callable[[int], bool]) -> None:
+    """Let the broker that is asked hear of what the controller has done: it follows its log."""
+    cluster.forget()
+    if cluster.is_controllers:
+        return
+    limit = cluster.deadline(min(TOPIC_WAIT_S, cluster.timeout_s))
+    while not limit.is_over:
+        told = cluster.persist(lambda: cluster.refresh([name], limit), limit)
+        if is_so(sum(len(each.partitions) for each in told if not each.error_code)):
+            return
+        limit.pause(_LOOK_AGAIN_S)
+
+
+def delete_before(
+    cluster: Cluster, offsets: Mapping[PartitionName, int]
+) -> dict[PartitionName, int]:
+    """Delete what lies before these offsets (-1: all that is committed); the new first offsets."""
+    deadline = cluster.deadline()
+    found: dict[PartitionName, int] = {}
+
+    def ask_leader(broker: int, names: Sequence[PartitionName]) -> None:
+        topics: dict[str, list[delete_records.DeleteRecordsPartition]] = {}
+        for topic, index in names:
+            part = delete_records.DeleteRecordsPartition(
+                partition_index=index, offset=offsets[topic, index]
+            )
+            topics.setdefault(topic, []).append(part)
+        request = delete_records.DeleteRecordsRequest(
+            topics=[
+                delete_records.DeleteRecordsTopic(name=topic, partitions=parts)
+                for topic, parts in topics.items()
+            ],
+            timeout_ms=_ms(deadline.left_s()),
+        )
+        response = cluster.connection(broker, deadline).call(request, deadline)
+        assert isinstance(response, delete_records.DeleteRecordsResponse)
+        for topic_told in response.topics:
+            for told in topic_told.partitions:
+                name = (topic_told.name, told.partition_index)
+                cluster.refusal("DeleteRecords", broker).check(
+                    told.error_code, f"{name[0]}-{name[1]}"
+                )
+                found[name] = told.low_watermark
+
+    cluster.per_leader(offsets, ask_leader, deadline)
+    return {name: found[name] for name in offsets}

@@ -1,0 +1,46 @@
+"""The same tests against a node of ours and against Apache Kafka, who judges our reading."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+KAFKA = pytest.param("kafka", marks=[pytest.mark.interop, pytest.mark.xdist_group("jvm")])
+
+
+@pytest.fixture(scope="session")
+def our_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a node that runs as users run it."""
+    folder = tmp_path_factory.mktemp("node")
+    started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"), topics={})
+    try:
+        yield started.address
+        assert started.stop() == 0
+    finally:
+        started.make_sure_it_is_gone()
+
+
+@pytest.fixture(params=["our_node", KAFKA])
+def address(request: pytest.FixtureRequest) -> str:
+    found: str = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    with Client(address, timeout_s=20) as made:
+        yield made
+
+
+@pytest.fixture
+def named(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    """Names that no other test uses: the clusters are shared."""
+    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    return lambda what: f"{what}-{test}"

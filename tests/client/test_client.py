@@ -1,0 +1,418 @@
+"""The client at work, against a node of ours and against Apache Kafka."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from kraftlog import Client
+from kraftlog.client import configs, membership, reader, versions
+from kraftlog.client.partitioner import partition_of
+from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kraftlog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Named = Callable[[str], str]
+
+LIMIT_S = 20
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+#: The newest versions of Kafka 2.1.
+OF_2018 = {
+    ApiKey.PRODUCE: 7,
+    ApiKey.FETCH: 10,
+    ApiKey.LIST_OFFSETS: 4,
+    ApiKey.METADATA: 7,
+    ApiKey.OFFSET_COMMIT: 6,
+    ApiKey.OFFSET_FETCH: 5,
+    ApiKey.FIND_COORDINATOR: 2,
+    ApiKey.JOIN_GROUP: 3,
+    ApiKey.HEARTBEAT: 2,
+    ApiKey.LEAVE_GROUP: 2,
+    ApiKey.SYNC_GROUP: 2,
+    ApiKey.DESCRIBE_GROUPS: 2,
+    ApiKey.LIST_GROUPS: 2,
+    ApiKey.CREATE_TOPICS: 3,
+    ApiKey.DELETE_TOPICS: 3,
+    ApiKey.INIT_PRODUCER_ID: 1,
+    ApiKey.DESCRIBE_CONFIGS: 2,
+    ApiKey.CREATE_PARTITIONS: 1,
+    ApiKey.DELETE_GROUPS: 1,
+}
+
+
+def values(client: Client, topic: str) -> list[bytes | None]:
+    with client.consume(topic, "beginning", until_end=True) as records:
+        return [record.value for record in records]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_what_is_written_is_read(client: Client, named: Named, codec: str) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=3)
+    told: list[int] = []
+    with client.producer(compression=codec, batch_size=4000, acknowledged=told.append) as producer:
+        for n in range(300):
+            headers = [("number", b"%d" % n), ("none", None)]
+            producer.send(topic, f"v{n}", key=f"k{n}", headers=headers, timestamp_ms=1000 + n)
+    assert sum(told) == 300
+    with client.consume(topic, "beginning", until_end=True) as records:
+        found = sorted(records, key=lambda record: record.timestamp_ms)
+    assert [record.value for record in found] == [b"v%d" % n for n in range(300)]
+    assert found[7].headers == (("number", b"7"), ("none", None))
+    assert {r.partition for r in found if r.key == b"k7"} == {partition_of(b"k7", 3)}
+    for partition in range(3):
+        offsets = [record.offset for record in found if record.partition == partition]
+        assert offsets == list(range(len(offsets)))
+
+
+@pytest.mark.parametrize("acks", ["0", "1", "all"])
+def test_every_kind_of_acknowledgement(client: Client, named: Named, acks: str) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    client.produce(topic, "first")  # nobody would say that the topic is not ready
+    with client.producer(acks=acks, idempotent=acks == "all") as producer:
+        producer.send(topic, b"a")
+        producer.send(topic, None, key=b"gone")
+    assert values(client, topic) == [b"first", b"a", None]
+
+
+def test_one_record_is_told_its_place(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    assert client.produce(topic, "a", partition=1) == (1, 0)
+    assert client.produce(topic, "b", partition=1) == (1, 1)
+    assert client.produce(topic, "c", partition=0) == (0, 0)
+
+
+def test_reading_begins_where_it_is_told(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    with client.producer() as producer:
+        for n in range(10):
+            producer.send(topic, str(n), timestamp_ms=1000 * (n + 1))
+
+    def read(*start: str | int, at_ms: int | None = None) -> list[int]:
+        with client.consume(topic, *start, at_ms=at_ms, until_end=True) as records:
+            return [record.offset for record in records]
+
+    assert read(7) == [7, 8, 9]
+    assert read("end") == []
+    assert read(at_ms=8500) == [8, 9]
+    assert read(at_ms=99_999) == []
+    with client.consume(topic, "beginning", partitions=[0], timeout_s=0.2) as records:
+        assert len(list(records)) == 10
+    with pytest.raises(ClientError, match="no partition 1"):
+        client.consume(topic, partitions=[1])
+    with client.consume(topic, 99, timeout_s=0.5) as records:  # beyond the end: from the end on
+        client.produce(topic, "late")
+        assert list(records) == []
+
+
+def test_offsets_of_ends_and_moments(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    for timestamp in (1000, 3000, 2000):
+        client.produce(topic, "x", partition=1, timestamp_ms=timestamp)
+    assert [client.offsets(topic)[n].offset for n in (0, 1)] == [0, 3]
+    assert client.offsets(topic, "earliest", [1])[1].offset == 0
+    assert client.offsets(topic, 1500, [1])[1].offset == 1
+    assert client.offsets(topic, "max-timestamp", [1])[1].offset == 1
+    assert client.offsets(topic, 9000, [1])[1].offset == -1
+
+
+def test_a_group_goes_on_where_it_stopped(client: Client, named: Named) -> None:
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=2)
+    with client.producer() as producer:
+        for n in range(100):
+            producer.send(topic, str(n), partition=n % 2)
+    seen = []
+    with client.consume(topic, "beginning", group=group) as records:
+        assert records.assignment == [(topic, 0), (topic, 1)]
+        for record in records:
+            seen.append(record.value)
+            if len(seen) == 40:
+                break
+        member = client.describe_group(group).members[0]
+        assert member.assignment == ((topic, 0), (topic, 1))
+    with suppress(KeyboardInterrupt), client.consume(topic, "beginning", group=group) as records:
+        next(records)
+        raise KeyboardInterrupt  # what is at hand is not done
+    with client.consume(topic, "beginning", group=group, until_end=True) as records:
+        seen += [record.value for record in records]
+    assert sorted(map(int, filter(None, seen))) == list(range(100))
+    assert sum(told.offset for told in client.committed(group).values()) == 100
+
+
+def test_members_share_and_take_over(
+    client: Client, address: str, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second member takes its half from the first, and gives it back."""
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.1)
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=4)
+    joined, enough = threading.Event(), threading.Event()
+    share: list[int] = []
+
+    def second() -> None:
+        with Client(address) as other, other.consume(topic, group=group, timeout_s=0.1) as records:
+            share.extend(index for _, index in records.assignment)
+            joined.set()
+            while not enough.is_set():
+                next(records, None)
+
+    with client.consume(topic, "beginning", group=group, timeout_s=0.1) as records:
+        assert len(records.assignment) == 4
+        thread = threading.Thread(target=second)
+        thread.start()
+        while not joined.is_set():
+            next(records, None)
+        while len(records.assignment) != 2:
+            next(records, None)
+        mine = [index for _, index in records.assignment]
+        assert sorted(mine + share) == [0, 1, 2, 3]
+        assert mine in ([0, 1], [2, 3])
+        enough.set()
+        while len(records.assignment) != 4:
+            next(records, None)
+        thread.join()
+
+
+def test_groups_are_listed_reset_and_deleted(client: Client, named: Named) -> None:
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=2)
+    client.reset_offsets(group, {(topic, 0): 5, (topic, 1): 6})
+    listed = {each.id: each for each in client.groups()}[group]
+    assert (listed.state, listed.type) == ("Empty", "classic")
+    assert {n[1]: c.offset for n, c in client.committed(group).items()} == {0: 5, 1: 6}
+    assert client.committed(group, [(topic, 1)])[topic, 1].offset == 6
+    assert client.delete_offsets(group, [(topic, 1)]) == {(topic, 1): 0}
+    assert client.describe_group(group).state == "Empty"
+    client.delete_group(group)
+    with pytest.raises(RefusedError) as refused:
+        client.describe_group(group)
+    assert refused.value.code == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+def test_topics_are_made_described_grown_and_deleted(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, 2, 1, configs={"retention.ms": "1000"}, validate_only=True)
+    assert topic not in {each.name for each in client.topics()}
+    client.create_topic(topic, assignment={0: [1], 1: [1]}, configs={"retention.ms": "1000"})
+    described = client.describe_topic(topic)
+    assert [(p.index, p.leader, p.replicas, p.isr) for p in described.partitions] == [
+        (0, 1, (1,), (1,)),
+        (1, 1, (1,), (1,)),
+    ]
+    client.create_partitions(topic, 5)
+    assert len(client.describe_topics([topic], page_size=2)[0].partitions) == 5
+    client.delete_topic(topic)
+    assert topic not in {each.name for each in client.topics()}
+
+
+def test_settings_are_described_and_altered(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, configs={"retention.ms": "1000"})
+
+    def own() -> dict[str, str | None]:
+        told = client.describe_configs("topics", topic)
+        return {s.name: s.value for s in told if configs.is_set_here(configs.TOPIC, s)}
+
+    assert own() == {"retention.ms": "1000"}
+    client.alter_configs("topics", topic, {"retention.ms": None, "cleanup.policy": "compact"})
+    assert own() == {"cleanup.policy": "compact"}
+    client.alter_configs("topics", topic, {"retention.ms": "7"}, validate_only=True)
+    assert own() == {"cleanup.policy": "compact"}
+    node = {each.name: each.value for each in client.describe_configs("brokers", "1")}
+    assert node["node.id"] == "1"
+    assert client.config_resources("client-metrics") == []
+
+
+def test_the_cluster_its_features_and_its_quorum(client: Client, address: str) -> None:
+    found = client.describe_cluster()
+    assert [broker.address for broker in found.brokers] == [address]
+    quorum = client.describe_quorum()
+    assert (quorum.leader_id, [voter.id for voter in quorum.voters]) == (1, [1])
+    assert quorum.high_watermark > 0
+    levels = {each.name: each.level for each in client.features().features}
+    assert levels["metadata.version"] > 0
+    client.update_features({"metadata.version": levels["metadata.version"]}, validate_only=True)
+    with pytest.raises(RefusedError, match=r"metadata\.version"):
+        client.update_features({"metadata.version": 99})
+
+
+def test_a_refusal_names_broker_api_and_code(client: Client, address: str, named: Named) -> None:
+    with pytest.raises(RefusedError) as refused:
+        client.delete_topic(named("none"))
+    told = refused.value
+    assert (told.code, told.api) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics")
+    assert f"(DeleteTopics, error 3, broker 1 at {address})" in str(told)
+    client.create_topic(named("t"))
+    with pytest.raises(RefusedError, match="TOPIC_ALREADY_EXISTS"):
+        client.create_topic(named("t"))
+
+
+def test_any_message_may_be_sent(client: Client) -> None:
+    answer = client.request("ListGroups", 2, ListGroupsRequest())
+    assert isinstance(answer, ListGroupsResponse)
+    assert not answer.error_code
+
+
+def test_nobody_there_is_said_at_once() -> None:
+    said = r"no broker answers: 127\.0\.0\.1:1: Connection refused"
+    with Client("127.0.0.1:1") as client, pytest.raises(UnreachableError, match=said):
+        client.topics()
+
+
+def test_the_same_in_the_versions_of_kafka_2_1(
+    client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, version in OF_2018.items():
+        monkeypatch.setitem(versions.NEWEST_OF_OUR_FORM, key, version)
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=2)
+    client.create_partitions(topic, 3)
+    with client.producer(compression="lz4") as producer:
+        for n in range(30):
+            producer.send(topic, str(n), partition=n % 3)
+    with client.consume(topic, "beginning", group=group, until_end=True) as records:
+        assert len(list(records)) == 30
+    assert sum(told.offset for told in client.committed(group).values()) == 30
+    assert client.offsets(topic)[0].offset == 10
+    assert client.describe_group(group).state == "Empty"
+    assert any(each.id == group for each in client.groups())
+    client.delete_group(group)
+    client.delete_topic(topic)
+
+
+def test_a_topic_that_grows_is_dealt_anew(
+    client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "METADATA_S", 0.1)
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=1)
+    with client.consume(topic, "beginning", group=group, timeout_s=0.1) as records:
+        client.create_partitions(topic, 2)
+        while len(records.assignment) != 2:
+            next(records, None)
+        client.produce(topic, "new", partition=1)
+        while not (record := next(records, None)):
+            pass
+        assert (record.partition, record.value) == (1, b"new")
+
+
+def test_a_member_that_was_put_out_comes_back(
+    client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership, "HEARTBEAT_S", 0)
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=1)
+    client.produce(topic, "a")
+    with client.consume(topic, "beginning", group=group, timeout_s=5) as records:
+        first = client.describe_group(group).members[0].id
+        leaving = LeaveGroupRequest(group_id=group, member_id=first)
+        client.cluster.ask_coordinator(group, leaving, LeaveGroupResponse)
+        assert next(records).value == b"a"
+        assert client.describe_group(group).members[0].id != first
+
+
+def test_what_was_cut_off_is_stepped_over(kafka: str, named: Named) -> None:
+    """Positions before the first offset are no longer there: reading begins at what is."""
+    with Client(kafka) as client:
+        topic = named("t")
+        client.create_topic(topic, partitions=2)
+        with client.producer() as producer:
+            for n in range(20):
+                producer.send(topic, str(n), partition=n % 2)
+        assert client.delete_records({(topic, 0): 4, (topic, 1): -1}) == {
+            (topic, 0): 4,
+            (topic, 1): 10,
+        }
+        with client.consume(topic, "beginning", until_end=True) as records:
+            records._reader.assign({(topic, 0): 0})
+            assert [record.offset for record in records] == [4, 5, 6, 7, 8, 9]
+        with pytest.raises(RefusedError, match="OFFSET_OUT_OF_RANGE"):
+            client.delete_records({(topic, 0): 99})
+
+
+def test_directories_are_described(kafka: str, named: Named) -> None:
+    with Client(kafka) as client:
+        topic = named("t")
+        client.create_topic(topic, partitions=1)
+        client.produce(topic, "a")
+        (directory,) = client.log_dirs()[1]
+        sizes = {each.name: each.partitions[0].partition_size for each in directory.topics}
+        assert sizes[topic] > 0
+
+
+def test_aborted_transactions_are_not_read_as_committed(kafka: str, named: Named) -> None:
+    topic = named("t")
+    with Client(kafka) as client:
+        client.create_topic(topic, partitions=1)
+        producer = Producer({"bootstrap.servers": kafka, "transactional.id": named("x")})
+        producer.init_transactions()
+        for n in range(4):
+            producer.begin_transaction()
+            for i in range(3):
+                producer.produce(topic, b"%d-%d" % (n, i), partition=0)
+            assert producer.flush(LIMIT_S) == 0
+            if n % 2:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+        def read(isolation: str) -> list[bytes | None]:
+            with client.consume(topic, "beginning", until_end=True, isolation=isolation) as found:
+                return [record.value for record in found]
+
+        everything = [b"%d-%d" % (n, i) for n in range(4) for i in range(3)]
+        assert read("read_uncommitted") == everything
+        assert read("read_committed") == everything[:3] + everything[6:9]
+
+
+def test_a_topic_made_by_writing_to_it(kafka: str, named: Named) -> None:
+    with Client(kafka) as client:
+        assert client.produce(named("t"), "a") == (0, 0)
+        assert values(client, named("t")) == [b"a"]
+        with pytest.raises(RefusedError, match="INVALID_TOPIC_EXCEPTION"):
+            client.produce("no topic", "a")
+
+
+def test_a_new_kind_of_group_is_described(kafka: str, named: Named) -> None:
+    topic, group = named("t"), named("g")
+    settings = {"bootstrap.servers": kafka, "group.id": group, "group.protocol": "consumer"}
+    with Client(kafka) as client:
+        client.create_topic(topic, partitions=2)
+        consumer = Consumer(settings)
+        try:
+            consumer.subscribe([topic])
+            while len(consumer.assignment()) != 2:
+                consumer.poll(0.2)
+            found = client.describe_group(group)
+            assert (found.type, found.state, found.assignor) == ("consumer", "Stable", "uniform")
+            assert sorted(found.members[0].assignment) == [(topic, 0), (topic, 1)]
+        finally:
+            consumer.close()
+
+
+def test_a_partition_that_never_answers_is_given_up(
+    client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What may pass is borne for the client's time, and then said."""
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    monkeypatch.setattr(reader, "BACKOFF_S", 0)
+    with client.consume(topic, "beginning") as records:
+        client.cluster.timeout_s = 0.5
+        client.delete_topic(topic)
+        with pytest.raises(ClientError, match=topic):
+            next(records)

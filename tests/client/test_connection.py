@@ -1,0 +1,131 @@
+"""Peers that are no brokers, old ones, and ones that go away."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.client.connection import Connection
+from kraftlog.client.deadline import Deadline
+from kraftlog.client.model import parse_servers
+from kraftlog.client.versions import api_named, chosen_version
+from kraftlog.errors import ErrorCode, RefusedError, UnreachableError, UnsupportedApiError
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import encode
+from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kraftlog.wire.messages.list_groups import ListGroupsRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIMIT_S = 20
+
+
+class Peer:
+    """Takes one connection and answers each request with the next of these."""
+
+    def __init__(self, answers: list[bytes]) -> None:
+        self._answers = answers
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.versions: list[int] = []
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection, self._listener:
+            for answer in self._answers or [b""]:
+                asked = connection.recv(4096)
+                self.versions.append(int.from_bytes(asked[6:8], "big"))
+                connection.sendall(answer)
+
+    def join(self) -> None:
+        self._thread.join(LIMIT_S)
+
+
+@pytest.fixture
+def peers() -> Iterator[list[Peer]]:
+    started: list[Peer] = []
+    yield started
+    for peer in started:
+        peer.join()
+
+
+def frame(correlation_id: int, body: bytes) -> bytes:
+    content = correlation_id.to_bytes(4, "big") + body
+    return len(content).to_bytes(4, "big") + content
+
+
+def introduction(code: int, last: int, version: int) -> bytes:
+    keys = [ApiVersion(api_key=18, min_version=0, max_version=last)]
+    return encode(ApiVersionsResponse(error_code=code, api_keys=keys), version)
+
+
+def connect(peer: Peer) -> Connection:
+    return Connection("127.0.0.1", peer.port, "test", Deadline(LIMIT_S))
+
+
+def refused(peers: list[Peer], *answers: bytes) -> str:
+    peers.append(Peer(list(answers)))
+    with pytest.raises((UnreachableError, RefusedError)) as error:
+        connect(peers[-1])
+    return str(error.value)
+
+
+def test_an_old_broker_is_asked_again(peers: list[Peer]) -> None:
+    """It answers in the oldest form that it does not have the version, and which it has."""
+    no = ErrorCode.UNSUPPORTED_VERSION
+    peers.append(Peer([frame(1, introduction(no, 2, 0)), frame(2, introduction(0, 2, 2))]))
+    connection = connect(peers[0])
+    assert connection.served == {18: (0, 2)}
+    assert peers[0].versions == [4, 2]
+    with pytest.raises(UnsupportedApiError, match="does not serve ListGroups"):
+        connection.send(ListGroupsRequest(), Deadline(LIMIT_S))
+    connection.close()
+
+
+def test_what_is_no_broker_is_said_to_be_none(peers: list[Peer]) -> None:
+    no_such_version = introduction(ErrorCode.UNSUPPORTED_VERSION, 0, 0)
+    assert "plain text" in refused(peers, b"HTTP/1.1 400 Bad Request\r\n")
+    assert "it closed the connection" in refused(peers)
+    assert "it closed the connection" in refused(peers, frame(1, b"")[:6])
+    assert "answered 7, asked was 1" in refused(peers, frame(7, b"\0" * 9))
+    assert "answers ApiVersions wrongly" in refused(peers, frame(1, b"\0\0\7"))
+    assert "NETWORK_EXCEPTION" in refused(peers, frame(1, introduction(13, 4, 4)))
+    assert "UNSUPPORTED_VERSION" in refused(
+        peers, frame(1, no_such_version), frame(2, no_such_version)
+    )
+
+
+def test_silence_ends_with_the_deadline() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(UnreachableError, match="no answer in time"):
+            Connection("127.0.0.1", port, "test", Deadline(0.05))
+
+
+def test_versions_are_the_newest_of_both() -> None:
+    api = APIS[ApiKey.LIST_OFFSETS]
+    assert chosen_version(api, {api.key: (0, 5)}, "b") == 5
+    assert chosen_version(api, {api.key: (0, 99)}, "b") == api.last
+    assert chosen_version(APIS[ApiKey.PRODUCE], {0: (0, 13)}, "b") == 12
+    with pytest.raises(UnsupportedApiError, match="in versions 14 to 15, and this client speaks 3"):
+        chosen_version(APIS[ApiKey.PRODUCE], {0: (14, 15)}, "b")
+    with pytest.raises(UnsupportedApiError, match="no API is named Nonsense"):
+        api_named("Nonsense")
+
+
+def test_addresses() -> None:
+    assert parse_servers("a:1, b,[::1]:3,[::2]") == [
+        ("a", 1),
+        ("b", 9092),
+        ("::1", 3),
+        ("::2", 9092),
+    ]
+    for wrong in ("", "a:b", "a:99999", "a:1,"):
+        with pytest.raises(ValueError, match="is not host:port"):
+            parse_servers(wrong)
