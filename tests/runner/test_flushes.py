@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraftlog.effects import FlushedTo, Reply
+from kraftlog.effects import AppendBatch, FlushedTo, Reply, TruncateLog
 from kraftlog.errors import ErrorCode
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.slots import Slot
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsResponse
@@ -75,3 +77,19 @@ def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> No
     host.turn()
     assert late.pieces is None
     assert any("Input/output error" in line for line in host.said)
+
+
+def test_what_is_written_behind_a_truncation_is_flushed_though_a_flush_was_overtaken() -> None:
+    """Q6: the flush under way when the log was cut says nothing of what came after."""
+    host = make_host()
+    log = host.runner.logs[METADATA_LOG]
+    end = log.end_offset
+    builder = BatchBuilder(base_offset=end, leader_epoch=1)
+    builder.append(0, None, b"x")
+    data = builder.build()
+    host.node.emit(AppendBatch(METADATA_LOG, data))
+    host.one_turn()  # the flush begins
+    host.node.emit(TruncateLog(METADATA_LOG, end))
+    host.node.emit(AppendBatch(METADATA_LOG, data))
+    host.turn()
+    assert log.recovery_point == log.end_offset == end + 1

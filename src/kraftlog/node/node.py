@@ -20,6 +20,7 @@ from kraftlog.effects import (
     LogFlushed,
     LogOpened,
     LogRead,
+    LogStartMoved,
     PeerAnswered,
     PeerSilent,
 )
@@ -29,6 +30,7 @@ from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
+from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -73,6 +75,9 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        self.fetch_sessions = FetchSessions(
+            config.settings.max_incremental_fetch_session_cache_slots, config.chance
+        )
         #: What the requests of this turn append, a partition at a time.
         self.turn: list[Append] = []
         self._effects: list[Any] = []
@@ -83,6 +88,7 @@ class Node:
         me = ReplicaKey(config.node_id, config.directory_id)
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
         settings = config.settings
+        self._bootstrap = metadata.bootstrap
         self.quorum = QuorumDriver(
             core,
             self,
@@ -118,7 +124,7 @@ class Node:
             new_id=config.new_id,
             static=settings.texts,
         )
-        return Governing(controller, self.quorum)
+        return Governing(controller, self.quorum, self._bootstrap)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
@@ -175,6 +181,8 @@ class Node:
         """The quorum has another leader, or none (-1)."""
         if self.governing is not None:
             self.governing.end()
+        if leader_id >= 0:
+            self.errands.leader_changed(self.now)
         if self.membership is not None:
             self.membership.soon()
 
@@ -195,6 +203,10 @@ class Node:
                 self._wake(partition)
                 if partition.online and self.coordinating is not None:
                     self.coordinating.leads(partition, now)
+        elif isinstance(message, LogStartMoved):
+            partition = self.by_log.get(message.log)
+            if partition is not None:
+                self._start_moved(partition, message.start)
         elif isinstance(message, LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -212,6 +224,23 @@ class Node:
     def is_ready(self) -> bool:
         """Whether clients may come."""
         return self.membership is None or not self.membership.is_fenced
+
+    def shut_down(self, now: Now) -> None:
+        """Begin to leave: what this node leads is handed over where there is somebody to take it.
+
+        A broker that is alone has nobody to wait for.
+        """
+        others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
+        if self.membership is not None and any(not broker.fenced for broker in others):
+            self.membership.leave()
+        self.quorum.shut_down(now)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether nobody is left to be told anything."""
+        membership = self.membership
+        left = membership is None or membership.has_left or not membership.wants_to_leave
+        return left and not self.quorum.is_asking
 
     def emit(self, effect: Any) -> None:
         self._effects.append(effect)
@@ -332,7 +361,16 @@ class Node:
             told.error_code = code
             told.base_offset = -1
             self._one_done(slot)
+        for _, slot, told in partition.take_deletions():
+            told.error_code = code
+            told.low_watermark = -1
+            self._one_done(slot)
         self._wake(partition)
+
+    def _start_moved(self, partition: Partition, start: int) -> None:
+        for _, slot, told in partition.start_moved(start):
+            told.low_watermark = partition.start
+            self._one_done(slot)
 
     @staticmethod
     def _one_done(slot: Slot) -> None:

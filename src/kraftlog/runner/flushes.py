@@ -46,9 +46,12 @@ class Flushes:
         else:
             self._held.setdefault(point.log, []).append((point.offset, release))
 
-    def ask(self, log: LogName) -> None:
-        """Have a log flushed although nobody waits for it."""
-        self._held.setdefault(log, [])
+    def ask(self, log: LogName, offset: int) -> None:
+        """Have a log flushed up to an offset although nobody waits for it.
+
+        A truncation may overtake a flush; then what was written behind it is flushed anew.
+        """
+        self._held.setdefault(log, []).append((offset, _nothing))
 
     def start(self, now: Now) -> None:
         """At the end of a turn: flush what is waited for and not under way."""
@@ -89,3 +92,7 @@ class Flushes:
         """What waited was never durable, so it does not happen."""
         self._held.pop(name, None)
         self._failed(name, error, now)
+
+
+def _nothing() -> None:
+    """Nobody waits."""

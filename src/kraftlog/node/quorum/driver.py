@@ -113,6 +113,7 @@ class QuorumDriver:
 
     def start(self, now: Now) -> None:
         """Carry out what the core has wanted since it was made."""
+        self.core.announce(now)
         self._settle(now)
 
     @property
@@ -127,6 +128,11 @@ class QuorumDriver:
     @property
     def epoch(self) -> int:
         return self.core.election.epoch
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether peers have been asked, or are about to be, and have not answered."""
+        return bool(self._asked or self._held)
 
     # Doors ---------------------------------------------------------------------------------------
 
