@@ -71,6 +71,10 @@ class Logs:
     def __getitem__(self, name: LogName) -> Log:
         return self._logs[name]
 
+    def has(self, name: LogName, log: Log) -> bool:
+        """Whether this log, and no later one, goes by the name."""
+        return self._logs.get(name) is log
+
     def locate(
         self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool
     ) -> FileSlice | None:

@@ -212,6 +212,7 @@ class Runner:
         name = effect.log
         self._configs.pop(name, None)
         self._openings = deque([o for o in self._openings if o[0].log != name])
+        self._flushes.forget(name)
         if name in self.directory.logs or name in self.directory.unopened:
             try:
                 self.directory.delete(name)
