@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # it is there
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
 

@@ -20,6 +20,7 @@ from kraftlog.effects import (
     LogFlushed,
     LogOpened,
     LogRead,
+    LogStartMoved,
     PeerAnswered,
     PeerSilent,
 )
@@ -29,6 +30,7 @@ from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
+from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow, forget
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -73,6 +75,11 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        #: The most that one answer carries, whatever was asked for.
+        self.max_fetch_bytes = config.settings.fetch_max_bytes
+        self.fetch_sessions = FetchSessions(
+            config.settings.max_incremental_fetch_session_cache_slots, config.chance
+        )
         #: What the requests of this turn append, a partition at a time.
         self.turn: list[Append] = []
         self._effects: list[Any] = []
@@ -207,6 +214,10 @@ class Node:
                 self._wake(partition)
                 if partition.online and self.coordinating is not None:
                     self.coordinating.leads(partition, now)
+        elif isinstance(message, LogStartMoved):
+            partition = self.by_log.get(message.log)
+            if partition is not None:
+                self._start_moved(partition, message.start)
         elif isinstance(message, LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -372,7 +383,16 @@ class Node:
             told.error_code = code
             told.base_offset = -1
             self._one_done(slot)
+        for _, slot, told in partition.take_deletions():
+            told.error_code = code
+            told.low_watermark = -1
+            self._one_done(slot)
         self._wake(partition)
+
+    def _start_moved(self, partition: Partition, start: int) -> None:
+        for _, slot, told in partition.start_moved(start):
+            told.low_watermark = partition.start
+            self._one_done(slot)
 
     @staticmethod
     def _one_done(slot: Slot) -> None:

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
+#: Timers that one poll fires: far more than there are, also when each arms another.
+MOST_FIRED = 1000
+
+
 class Peer(Value):
     """What this replica keeps of another one, whatever their roles."""
 
@@ -105,10 +109,13 @@ class RaftCore:
     def poll(self, now: Now) -> None:
         """Fire the timers that are due, the earliest first."""
         self.now = now
+        fired = 0
         while self.timers:
             deadline, name = min([(when, name) for name, when in self.timers.items()])
             if deadline > now.monotonic_ms:
                 return
+            fired += 1
+            assert fired <= MOST_FIRED, f"no progress in time: “{name}” is due again and again"
             self.fire(name)
 
     def fire(self, name: str) -> None:

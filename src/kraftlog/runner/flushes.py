@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.lane import Lane
     from kraftlog.runner.logs import Logs
     from kraftlog.storage.flush import FlushJob
+    from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
 
@@ -63,22 +64,28 @@ class Flushes:
                 self._drop(name, error, now)
                 continue
             if job is not None:
-                self._submit(name, job)
+                self._submit(name, log, job)
 
-    def _submit(self, name: LogName, job: FlushJob) -> None:
+    def forget(self, log: LogName) -> None:
+        """The log is deleted: what waited for it to be durable does not happen."""
+        self._held.pop(log, None)
+
+    def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
-            self._ended(name, job, error, now)
+            if error is not None:
+                raise error  # a job keeps the disk's errors to itself: this one is a bug
+            self._ended(name, log, job, now)
 
         self._lane.submit(lambda: job.run(self._files), ended)
 
-    def _ended(self, name: LogName, job: FlushJob, error: BaseException | None, now: Now) -> None:
-        if error is not None:
-            raise error  # a job keeps the disk's errors to itself: this one is a bug
+    def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         try:
-            durable = self._logs[name].flushed(job)
+            durable = log.flushed(job)
         except StorageError as failure:
             self._drop(name, failure, now)
             return
+        if not self._logs.has(name, log):
+            return  # deleted meanwhile; another log may have its name by now
         waiting = self._held.pop(name, [])
         still = [held for held in waiting if held[0] > durable]
         if still:

@@ -118,7 +118,6 @@ class QuorumHands:
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
-            effects.MoveLogStart: self._move_start,
             effects.ReadLog: self._read_later,
             effects.WriteElection: self._write_election,
             effects.AnswerRecords: self._answer_records,
@@ -145,9 +144,6 @@ class QuorumHands:
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         self._log.truncate_to(effect.offset)
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
-
-    def _move_start(self, effect: effects.MoveLogStart, _: Now) -> None:
-        self._log.move_start(effect.offset)
 
     def _read_later(self, effect: effects.ReadLog, _: Now) -> None:
         self.reads.append(effect)
