@@ -1,0 +1,214 @@
+"""What README.md tells people to type is typed here, and says what README.md says.
+
+Ports and directories are others; what installs or runs for minutes is only looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shlex
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.server.node_process import NodeProcess, read_line
+from tests.tidy import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+LIMIT_S = 60
+FENCE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+#: The ports of the one-minute start, and what those of the quorum begin with.
+ALONE, QUORUM = "127.0.0.1:9092", "1909"
+KINDS = ("console", "sh", "python")
+#: What is not typed here, by what it begins with, and who does it instead.
+ELSEWHERE = {
+    "python3 -m venv": "whoever runs these tests has installed kraftlog",
+    "kraftlog start": "started here on a free port, in a directory of its own",
+}
+TOOLS = {
+    "kafka-topics.sh": "TopicCommand",
+    "kafka-consumer-groups.sh": "consumer.group.ConsumerGroupCommand",
+    "kafka-console-consumer.sh": "consumer.ConsoleConsumer",
+}
+
+
+def readme() -> str:
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def fences(section: str, kind: str) -> list[str]:
+    """The fenced texts of a kind under a heading."""
+    under = readme().split(f"\n## {section}\n", 1)[1].split("\n## ", 1)[0]
+    return [found["text"] for found in FENCE.finditer(under) if found["kind"] == kind]
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    """What stands behind each `$`, without its comment, and the lines that it answers."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:].partition("  #")[0].strip(), []))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def is_done_elsewhere(command: str) -> bool:
+    return any(command.startswith(beginning) for beginning in ELSEWHERE)
+
+
+def environment() -> dict[str, str]:
+    """With kraftlog's command, and this Python, first on the PATH."""
+    path = os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"]
+    return {**os.environ, "PATH": path}
+
+
+def run(command: str, folder: Path) -> list[str]:
+    done = subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=environment(),
+        timeout=LIMIT_S,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    return done.stdout.splitlines()
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """What `kraftlog start` starts, before anybody has made a topic."""
+    process = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "said.txt"), topics={})
+    yield process
+    assert process.stop() == 0, "as README says, SIGTERM ends it in order"
+
+
+def test_the_one_minute_start(node: NodeProcess, tmp_path: Path, kcat: str, jvm: Driver) -> None:
+    """Client after client, in the order of the page: each finds what those before have done."""
+    assert kcat
+
+    def tool(command: str) -> list[str]:
+        name, *arguments = shlex.split(command)
+        done = jvm.tool(f"org.apache.kafka.tools.{TOOLS[name]}", *arguments).ok()
+        return done.stdout.splitlines()
+
+    def type_all(text: str) -> int:
+        typed = [
+            (command, says)
+            for command, says in commands(text.replace(ALONE, node.address))
+            if not is_done_elsewhere(command)
+        ]
+        for command, says in typed:
+            is_kafkas = command.split()[0] in TOOLS
+            assert (tool(command) if is_kafkas else run(command, tmp_path)) == says, command
+        return len(typed)
+
+    start, by_kcat, by_tools = fences("One minute", "console")
+    (python,) = fences("One minute", "python")
+    assert type_all(start) == 0
+    assert type_all(by_kcat) == 2
+    (tmp_path / "first.py").write_text(python.replace(ALONE, node.address))
+    assert run("python first.py", tmp_path) == ["hello", "from Python"]
+    assert type_all(by_tools) == 3
+
+
+def free_prefix() -> str:
+    """Four digits that the numbers of free ports begin with, those that end in 1 to 4."""
+    while True:
+        prefix = random.randrange(1100, 3200)
+        try:
+            for digit in range(1, 5):
+                socket.create_server(("127.0.0.1", prefix * 10 + digit)).close()
+        except OSError:
+            continue
+        return str(prefix)
+
+
+class Terminal:
+    """One shell for lines that belong together."""
+
+    def __init__(self, folder: Path) -> None:
+        self._shell = subprocess.Popen(
+            ["bash", "-e"],
+            bufsize=0,
+            cwd=folder,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+
+    def type(self, text: str) -> None:
+        assert self._shell.stdin is not None
+        self._shell.stdin.write(f"{text}\n".encode())
+
+    def line(self) -> str:
+        assert self._shell.stdout is not None
+        return read_line(self._shell.stdout)
+
+    def ends(self) -> str:
+        """Type no more; what was not read yet."""
+        said, _ = self._shell.communicate(timeout=LIMIT_S)
+        assert self._shell.returncode == 0
+        return str(said.decode())
+
+    def give_up(self) -> None:
+        """End it with all that it has started, if it is still there."""
+        if self._shell.poll() is None:
+            self.type("kill -9 $(jobs -p); exit 1")
+            self._shell.communicate(timeout=LIMIT_S)
+
+
+@pytest.fixture
+def terminal(tmp_path: Path) -> Iterator[Terminal]:
+    opened = Terminal(tmp_path)
+    yield opened
+    opened.give_up()
+
+
+def test_three_controllers_and_a_broker(terminal: Terminal, kcat: str) -> None:
+    assert kcat
+    prefix = free_prefix()
+    begin, end = fences("Three controllers and a broker", "sh")
+    terminal.type(begin.replace(QUORUM, prefix))
+    said = [terminal.line() for _ in range(8)]
+    assert [line.split()[0] for line in said[:4]] == ["Formatting"] * 4
+    assert all(line.startswith(f"kraftlog ready on 127.0.0.1:{prefix}") for line in said[4:])
+    (use,) = fences("Three controllers and a broker", "console")
+    for command, says in commands(use.replace(QUORUM, prefix)):
+        terminal.type(command)
+        assert [terminal.line() for _ in says] == says
+    terminal.type(end)
+    assert terminal.ends() == ""
+
+
+def test_the_simulator_makes_the_page_that_it_is_asked_for(tmp_path: Path) -> None:
+    (text,) = fences("Watch a quorum", "console")
+    for command, _ in commands(text):
+        assert run(command, tmp_path)
+    assert (tmp_path / "run.html").stat().st_size > 10_000
+
+
+def test_everything_else_is_a_target_of_make() -> None:
+    """So that nothing new in README.md goes untried."""
+    with open(os.path.join(ROOT, "Makefile"), encoding="utf-8") as file:
+        targets = re.findall(r"^([a-z]+):", file.read(), re.MULTILINE)
+    tried = ("One minute", "Three controllers and a broker", "Watch a quorum")
+    typed = [text for section in tried for kind in KINDS for text in fences(section, kind)]
+    others = [text for _, text in FENCE.findall(readme()) if text not in typed]
+    for command, _ in [it for text in others for it in commands(text)]:
+        make, target = command.split()[:2]
+        assert make == "make", f"{command}: nobody types this in tests/test_readme.py"
+        assert target in targets, command
