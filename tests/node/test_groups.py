@@ -13,6 +13,7 @@ from kraftlog.node.coordinating import TOPIC
 from kraftlog.node.group_log import replay
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import build_end_marker
+from kraftlog.records.header import read_header
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -37,6 +38,7 @@ from kraftlog.wire.messages.offset_fetch import (
 from kraftlog.wire.messages.sync_group import SyncGroupRequestAssignment
 from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
 from tests.node.talk import Talker, make_host
+from tests.node.test_requests import batch, produce, told_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -452,3 +454,27 @@ def test_transactions_in_the_log_count_when_they_are_committed() -> None:
     assert kept is not None
     assert (kept.offset, kept.record_offset) == (2, 1)
     assert shard.durable.unstable("g", "t", 0)
+
+
+def test_only_a_coordinator_writes_what_coordinators_read() -> None:
+    """As Kafka: else a single record would keep the next start from ever ending."""
+    broker = Broker()
+    answer = broker.talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=TOPIC))
+    assert told_of(answer).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert not broker.host.node.turn
+
+
+def test_a_partition_that_can_not_be_understood_stops_no_other() -> None:
+    broker = Broker()
+    broker.commit(8)
+    mine = partition_of("g", PARTITIONS)
+    bad = (mine + 1) % PARTITIONS
+    partition = broker.host.node.by_log[TOPIC, bad]
+    raw = memoryview(bytearray(batch(b"no key, which no coordinator has written")))
+    partition.append(read_header(raw), raw, broker.host.node.turn)
+    broker.host.settle()
+    broker.host.runner.close()
+    again = Broker(broker.host.files)
+    assert again.shard("g").is_loaded
+    lost = next(name for name in map(str, range(99)) if partition_of(name, PARTITIONS) == bad)
+    assert again.coordinating.shard_of(lost) == ErrorCode.NOT_COORDINATOR

@@ -18,8 +18,8 @@ from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
-from kraftlog.types import NULL_UUID
-from kraftlog.wire.apis import ApiKey
+from kraftlog.types import METADATA_TOPIC_ID, NULL_UUID
+from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -443,3 +443,18 @@ def test_what_is_no_request_costs_the_connection(frame: bytes, what: str) -> Non
     host = make_host()
     with pytest.raises(ProtocolError, match=what):
         host.send(host.connect(), frame)
+
+
+def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> None:
+    """Only on the controllers' listener is a Fetch of it one of the quorum's."""
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0,
+        min_bytes=0,
+        topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[part])],
+    )
+    host = make_host()
+    answer = Talker(host).ask(ApiKey.FETCH, 17, request)
+    assert found_in(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    answer = Talker(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
+    assert found_in(answer).error_code == ErrorCode.NONE

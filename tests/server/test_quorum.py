@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.server.node_process import read_line
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
 
 if TYPE_CHECKING:
@@ -117,3 +121,19 @@ def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path)
         assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
     finally:
         quorum.end()
+
+
+def test_a_broker_that_may_not_join_says_why(quorum: Quorum, tmp_path: Path) -> None:
+    """Its id is another's, who is alive."""
+    twin = tmp_path / "twin.properties"
+    text = (tmp_path / f"{BROKER}.properties").read_text()
+    text = re.sub(r"(?m)^listeners=.*", "listeners=PLAINTEXT://127.0.0.1:0", text)
+    twin.write_text(re.sub(r"(?m)^log.dirs=.*", f"log.dirs={tmp_path}/twin", text))
+    format_node(str(twin))
+    command = [sys.executable, "-m", "kraftlog", "start", str(twin)]
+    with subprocess.Popen(command, bufsize=0, stderr=subprocess.PIPE) as started:
+        assert started.stderr is not None
+        try:
+            assert "DUPLICATE_BROKER_REGISTRATION" in read_line(started.stderr)
+        finally:
+            started.terminate()

@@ -6,7 +6,7 @@ A shard is loaded from its partition and writes to it.
 from __future__ import annotations
 
 from kraftlog.effects import ReadLog
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import CorruptBatchError, ErrorCode, ProtocolError
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import Answer, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
@@ -146,7 +146,12 @@ class Coordinating:
         hosted = self._hosted.get(report.log[1])
         if hosted is None or hosted.shard.is_loaded or hosted.loaded_to != report.offset:
             return
-        next_offset = replay(hosted.shard, memoryview(report.data), now)
+        try:
+            next_offset = replay(hosted.shard, memoryview(report.data), now)
+        except (CorruptBatchError, ProtocolError):
+            # Nobody can say what its groups are; those of other partitions go on.
+            self.leads_no_more(hosted.partition, now)
+            return
         if not next_offset:
             next_offset = hosted.partition.high_watermark  # a hole up to the end
         hosted.loaded_to = next_offset

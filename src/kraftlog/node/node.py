@@ -251,14 +251,15 @@ class Node:
         """Whether nobody is left to be told anything."""
         membership = self.membership
         left = membership is None or membership.has_left or not membership.wants_to_leave
-        return left and not self.quorum.is_asking
+        return left and not self.quorum.is_taking_leave
 
     def emit(self, effect: Any) -> None:
         self._effects.append(effect)
 
     @property
-    def has_effects(self) -> bool:
-        return bool(self._effects)
+    def has_work(self) -> bool:
+        """Whether the host has something to carry out or to write."""
+        return bool(self._effects or self.turn)
 
     def take_effects(self) -> list[Any]:
         taken = self._effects[:]

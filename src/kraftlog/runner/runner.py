@@ -91,7 +91,7 @@ class Runner:
 
     def finish_turn(self, now: Now) -> None:
         """Do everything that the turn's requests and messages have left to do."""
-        while self.node.turn or self.node.has_effects:
+        while self.node.has_work:
             for append in self.node.take_turn():
                 self._write(append, now)
             for effect in self.node.take_effects():

@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 
-from kraftlog.errors import ProtocolError
+from kraftlog.errors import ErrorCode, ProtocolError, error_name
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.peers import Peers
 from kraftlog.types import Now
@@ -68,6 +68,7 @@ class Server:
         #: Connections with something to send; each knows this list, so it stays the same one.
         self.stirred: list[Connection] = []
         self.stopping = False
+        self._said_refusal = int(ErrorCode.NONE)
         #: Sockets that were ready when the arena was full: first in the next turn.
         self.delayed: list[int] = []
         self.epoll.register(lane.ready_fd, EPOLLIN)
@@ -127,6 +128,7 @@ class Server:
             self.runner.finish_turn(read_clock())
             while not (self.stopping or self.node.is_ready):
                 self.turn()
+                self._say_refusal()
             if not self.stopping:
                 on_ready()
             while not self.stopping:
@@ -138,6 +140,13 @@ class Server:
             raise
         self._hang_up()
         self.runner.close()
+
+    def _say_refusal(self) -> None:
+        """Why this broker may not join, once for each reason: it goes on asking."""
+        membership = self.node.membership
+        if membership is not None and membership.refusal != self._said_refusal:
+            self._said_refusal = membership.refusal
+            say(f"the controller does not let this broker join: {error_name(membership.refusal)}")
 
     def _leave(self) -> None:
         """Hand over what this node leads, for as long as that may take."""
@@ -167,7 +176,7 @@ class Server:
         if self.delayed:
             delayed, self.delayed = self.delayed, []
             return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
-        if self.runner.has_work or self.node.has_effects:
+        if self.runner.has_work or self.node.has_work:
             return self.epoll.poll(0)
         wishes = (
             self.node.deadline(),

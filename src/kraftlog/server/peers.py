@@ -86,7 +86,7 @@ class Peers:
         """At the end of a turn: what was asked leaves."""
         asks, self._new = self._new, []
         for ask in asks:
-            line = self._line(ask)
+            line = self._line(ask, now)
             if ask.fresh and line.asked:
                 self._lost(line, now, probe=False)
             self._enqueue(line, ask, now)
@@ -114,15 +114,15 @@ class Peers:
 
     # Asking --------------------------------------------------------------------------------------
 
-    def _line(self, ask: Ask) -> Line:
+    def _line(self, ask: Ask, now: Now) -> Line:
         key = ask.line, ask.peer
         line = self._lines.get(key)
         address = ask.host, ask.port
         if line is None:
             line = self._lines[key] = Line(ask.line, ask.peer, address)
         elif line.address != address:
-            self._disconnect(line)
-            line.address = address
+            self._lost(line, now, probe=False)
+            line.address, line.has_ended = address, False
         return line
 
     def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
@@ -192,23 +192,27 @@ class Peers:
             self._lost(line, now)
             return
         line.received += data
-        try:
-            while len(line.received) >= _LENGTH_AND_CORRELATION.size:
-                size, correlation = _LENGTH_AND_CORRELATION.unpack_from(line.received)
-                if not 4 <= size <= MAX_FRAME:
-                    raise ProtocolError(f"an answer of {size} bytes")
-                if len(line.received) < 4 + size:
-                    return
-                frame = bytes(line.received[8 : 4 + size])
-                del line.received[: 4 + size]
-                self._answered(line, correlation, frame, now)
-        except (ProtocolError, IndexError, Malformed):
-            self._lost(line, now, probe=False)
+        while len(line.received) >= _LENGTH_AND_CORRELATION.size:
+            size, correlation = _LENGTH_AND_CORRELATION.unpack_from(line.received)
+            if not 4 <= size <= MAX_FRAME:
+                self._lost(line, now, probe=False)
+                return
+            if len(line.received) < 4 + size:
+                return
+            frame = bytes(line.received[8 : 4 + size])
+            del line.received[: 4 + size]
+            answered = self._read(line, correlation, frame)
+            if answered is None:
+                self._lost(line, now, probe=False)
+                return
+            self._tell(answered, now)
 
-    def _answered(self, line: Line, correlation: int, frame: bytes, now: Now) -> None:
-        asked = line.asked.pop(correlation, None)
+    @staticmethod
+    def _read(line: Line, correlation: int, frame: bytes) -> PeerAnswered | None:
+        """The answer to what was asked; None when it is none, and what was asked still waits."""
+        asked = line.asked.get(correlation)
         if asked is None:
-            raise ProtocolError(f"an answer to {correlation}, which was not asked")
+            return None
         number, api_key, version, _ = asked
         api = APIS[api_key]
         try:
@@ -217,9 +221,9 @@ class Peers:
                 start = skip_tags(frame, 1, len(frame), frame[0]) if frame[0] else 1
             response = decode(api.response(), version, frame, start)
         except (ProtocolError, IndexError, Malformed):
-            line.asked[correlation] = asked
-            raise
-        self._tell(PeerAnswered(line.name, line.peer, number, response), now)
+            return None
+        del line.asked[correlation]
+        return PeerAnswered(line.name, line.peer, number, response)
 
     # Connections that end ------------------------------------------------------------------------
 

@@ -27,7 +27,20 @@ def handle(node: Node, slot: Slot, request: api.DescribeQuorumRequest, now: Now)
     if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
         slot.answer(answer(node, request, slot.version, now))
         return
-    PassedOn(node, slot, request, now.monotonic_ms + PATIENCE_MS).go(now)
+    Question(node, slot, request, now.monotonic_ms + PATIENCE_MS).go(now)
+
+
+class Question(PassedOn):
+    """Passed on until it finds the leader, which by then may be this node."""
+
+    __slots__ = ()
+    request: api.DescribeQuorumRequest
+
+    def go(self, now: Now) -> None:
+        if self.node.quorum.is_leader:
+            self.told(answer(self.node, self.request, self.slot.version, now), now)
+        else:
+            super().go(now)
 
 
 def answer(

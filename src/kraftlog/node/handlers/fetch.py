@@ -11,7 +11,7 @@ from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ READ_COMMITTED = 1
 
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
-    if request.topics and request.topics[0].topic_id == METADATA_TOPIC_ID:
+    if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
         body = request_from_wire(ApiKey.FETCH, request)
         node.quorum.asked(slot, body, slot.connection, now, body.max_bytes)
         return
@@ -53,6 +53,10 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
         fetch.answer(node, now)
     else:
         fetch.park(node, now.monotonic_ms + request.max_wait_ms)
+
+
+def _is_of_the_quorum(request: FetchRequest) -> bool:
+    return bool(request.topics) and request.topics[0].topic_id == METADATA_TOPIC_ID
 
 
 class Fetch:

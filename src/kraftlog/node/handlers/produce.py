@@ -8,6 +8,7 @@ it has already. Transactions are not offered: their batches get INVALID_TXN_STAT
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.records.header import NO_TIMESTAMP, read_header, stamp_append_time
 from kraftlog.records.repack import repack
 from kraftlog.records.validate import check_produced, check_records
@@ -71,13 +72,9 @@ def _produce(
     partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
     if isinstance(partition, int):
         return _refused(part.index, partition)
-    code = partition.refusal(-1)
+    code = _refusal(partition, acks)
     if code:
         return _refused(part.index, code)
-    if acks not in _ACKS:
-        return _refused(part.index, ErrorCode.INVALID_REQUIRED_ACKS)
-    if acks == ACKS_ALL and partition.lacks_replicas:
-        return _refused(part.index, ErrorCode.NOT_ENOUGH_REPLICAS)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
     terms = partition.terms
@@ -109,6 +106,19 @@ def _produce(
         slot.waits += 1
         partition.acks.append((partition.end, slot, told))
     return told
+
+
+def _refusal(partition: Partition, acks: int) -> int:
+    code = partition.refusal(-1)
+    if code:
+        return code
+    if is_internal(partition.topic):
+        return ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator alone writes, and believes, it
+    if acks not in _ACKS:
+        return ErrorCode.INVALID_REQUIRED_ACKS
+    if acks == ACKS_ALL and partition.lacks_replicas:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    return ErrorCode.NONE
 
 
 def _producer_refusal(partition: Partition, header: BatchHeader) -> int:

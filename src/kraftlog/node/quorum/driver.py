@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog import effects
+from kraftlog.errors import ProtocolError
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
@@ -83,6 +84,7 @@ class QuorumDriver:
         self._committed: deque[tuple[int, Callable[[int, Now], None]]] = deque()
         self._reading = False
         self._numbers = 0
+        self._is_settling = False
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
         #: Bytes applied since the newest snapshot, when that was, and whether one is being made.
@@ -136,9 +138,13 @@ class QuorumDriver:
         return self.core.election.epoch
 
     @property
-    def is_asking(self) -> bool:
-        """Whether peers have been asked, or are about to be, and have not answered."""
-        return bool(self._asked or self._held)
+    def is_taking_leave(self) -> bool:
+        """Whether peers are being told that this node leads no more, and have not answered.
+
+        What else is asked of them, as a follower always does, nobody waits for who leaves.
+        """
+        held = [effect.body for effect in self._held if isinstance(effect, raft.Send)]
+        return any(isinstance(body, raft.End) for body in (*self._asked.values(), *held))
 
     # Doors ---------------------------------------------------------------------------------------
 
@@ -189,11 +195,18 @@ class QuorumDriver:
     # Effects of the core -------------------------------------------------------------------------
 
     def _settle(self, now: Now) -> None:
-        """Carry out what the core wants, until it wants no more."""
-        while wanted := self.core.take_effects():
+        """Carry out what the core wants, until it wants no more.
+
+        Who is told of something may propose at once: that waits for its turn, as batches reach the
+        log in the order in which the core has appended them.
+        """
+        if self._is_settling:
+            return
+        self._is_settling = True
+        while wanted := self.core.take_effects() or self._lead_if_caught_up(now):
             for effect in wanted:
                 self._carry_out[type(effect)](effect, now)
-        self._lead_if_caught_up(now)
+        self._is_settling = False
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
         state = effect.state
@@ -304,7 +317,11 @@ class QuorumDriver:
         asked = self._asked.pop((report.peer, report.number), None)
         if asked is None:
             return
-        body = answer_from_wire(report.response, asked)
+        try:
+            body = answer_from_wire(report.response, asked)
+        except ProtocolError:  # not about our partition: as good as none
+            self.core.handle(raft.Unanswered(report.peer, report.number), now)
+            return
         if isinstance(body, raft.FetchAnswer) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
         self.core.handle(raft.Answered(report.peer, report.number, body), now)
@@ -370,8 +387,8 @@ class QuorumDriver:
         while waiting and waiting[0][0] <= self.applied:
             waiting.popleft()[1](0, now)
 
-    def _lead_if_caught_up(self, now: Now) -> None:
-        """Once it has replayed up to the start of its own epoch (I14)."""
+    def _lead_if_caught_up(self, now: Now) -> list[Any]:
+        """Once it has replayed up to the start of its own epoch (I14); what that leads to."""
         role = self.core.role
         if (
             isinstance(role, Leader)
@@ -380,7 +397,7 @@ class QuorumDriver:
         ):
             self._leading = self.epoch
             self._machine.leads(self.epoch, now)
-            self._settle(now)
+        return self.core.take_effects()
 
     # Snapshots -----------------------------------------------------------------------------------
 

@@ -1,0 +1,113 @@
+"""What carries a core: the order in which its wishes leave, and what it is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kraftlog import effects
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import ElectionState
+from kraftlog.records.header import read_header
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import describe_quorum as api
+from kraftlog.wire.messages.fetch import FetchResponse
+from kraftlog.wire.messages.metadata_records import NoOpRecord
+from tests.node.talk import Talker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NOW = Now(0, 0)
+
+
+class Machine:
+    """Follows, and does `when_led` once it hears who leads."""
+
+    def __init__(self) -> None:
+        self.driver: QuorumDriver | None = None
+        self.proposals = 0
+
+    def replay(self, records: Iterable[Any], last_offset: int) -> None: ...
+
+    def reload(self, records: Iterable[Any], last_offset: int) -> None: ...
+
+    def leads(self, epoch: int, now: Now) -> None: ...
+
+    def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
+        if self.driver is not None and leader_id == 1:
+            self.proposals += 1
+            assert self.driver.propose([(NoOpRecord(), 0)], lambda _, __: None, NOW) == 0
+
+
+def driven(*voter_ids: int, election: ElectionState | None = None) -> tuple[Machine, list[Any]]:
+    """Replica 1 of these, with an empty log; gives what it has wanted since it was made."""
+    those = VoterSet(
+        tuple(Voter(ReplicaKey(i), (Endpoint("C", "127.0.0.1", 9090 + i),)) for i in voter_ids)
+    )
+    log = RaftLog(VoterHistory(those, ()), 0, 0, EpochCache(()), 0)
+    start = election or ElectionState()
+    core = RaftCore(ReplicaKey(1), log, start, RaftConfig(seed=1), NOW, "cluster")
+    machine = Machine()
+    wanted: list[Any] = []
+    machine.driver = QuorumDriver(core, machine, wanted.append)
+    machine.driver.start(NOW)
+    return machine, wanted
+
+
+def test_what_is_proposed_while_a_turn_is_carried_out_follows_what_was_wanted_before() -> None:
+    """The leader's own first record, and a proposal of somebody who is told of it at once."""
+    machine, wanted = driven(1)
+    assert machine.driver is not None
+    machine.driver.handle(effects.ElectionWritten(1), NOW)
+    batches = [it.data for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert machine.proposals == 1
+    assert [read_header(batch).base_offset for batch in batches] == [0, 2]
+    assert read_header(batches[0]).is_control
+
+
+def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.Ask)]
+    assert ask.api_key == ApiKey.FETCH
+    assert machine.driver is not None
+    machine.driver.shut_down(NOW)
+    assert not machine.driver.is_taking_leave
+
+
+def test_an_answer_about_nothing_is_as_good_as_none() -> None:
+    """So that the core asks again: what is asked ends, whatever comes back."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.Ask)]
+    assert machine.driver is not None
+    assert machine.driver.core.peer(2).in_flight == ask.number
+    empty = FetchResponse(error_code=0, session_id=0, responses=())
+    machine.driver.handle(effects.PeerAnswered("quorum", 2, ask.number, empty), NOW)
+    assert machine.driver.core.peer(2).in_flight != ask.number
+
+
+def test_d1_a_question_that_waited_for_a_leader_is_answered_by_a_node_that_became_it() -> None:
+    host = VirtualHost(settled=False)
+    talker = Talker(host)
+    part = api.PartitionData(partition_index=0)
+    topic = api.TopicData(topic_name="__cluster_metadata", partitions=[part])
+    talker.send(ApiKey.DESCRIBE_QUORUM, 2, api.DescribeQuorumRequest(topics=[topic]))
+    assert not talker.take()
+    host.settle()
+    host.pass_time(50)
+    ((_, told),) = talker.take()
+    assert told.topics[0].partitions[0].leader_id == 1
+
+
+def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
+    """A coordinator may write when what it had to read is read, at the end of a turn."""
+    host = VirtualHost()
+    assert not host.node.has_work
+    host.node.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
+    assert host.node.has_work
