@@ -74,7 +74,7 @@ class TruncateLog(Value):
 
 
 class MoveLogStart(Value):
-    """What is before the offset is not needed any more."""
+    """What is before the offset is not needed any more; of a topic's log: LogStartMoved."""
 
     log: LogName
     offset: int
@@ -180,6 +180,13 @@ class LogOpened(Value):
     start: int
     end: int
     producers: Any = None  # a ProducerState of the receiver's own; None: of no producer is known
+
+
+class LogStartMoved(Value):
+    """A log begins at `start`, and will after a crash."""
+
+    log: LogName
+    start: int
 
 
 class LogFailed(Value):

@@ -59,6 +59,12 @@ class Errands:
             )
         )
 
+    def leader_changed(self, now: Now) -> None:
+        """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
+        waiting, self._waiting = self._waiting, {}
+        for told in waiting.values():
+            told(None, now)
+
     def answered(self, number: int, response: Any, now: Now) -> None:
         told = self._waiting.pop(number, None)
         if told is not None:

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
+#: Timers that one poll fires: far more than there are, also when each arms another.
+MOST_FIRED = 1000
+
+
 class Peer(Value):
     """What this replica keeps of another one, whatever their roles."""
 
@@ -105,10 +109,13 @@ class RaftCore:
     def poll(self, now: Now) -> None:
         """Fire the timers that are due, the earliest first."""
         self.now = now
+        fired = 0
         while self.timers:
             deadline, name = min([(when, name) for name, when in self.timers.items()])
             if deadline > now.monotonic_ms:
                 return
+            fired += 1
+            assert fired <= MOST_FIRED, f"no progress in time: “{name}” is due again and again"
             self.fire(name)
 
     def fire(self, name: str) -> None:
@@ -321,10 +328,17 @@ class RaftCore:
             return
         if body.epoch < self.election.epoch:
             self.role.on_old_answer(self, message.peer, asked)
-        elif elections.adopt(self, body.epoch, body.leader_id):
+        elif elections.adopt(self, body.epoch, self._leader_named_by(message.peer, body)):
             return  # what was asked, was asked in another epoch or role
         else:
             self.role.on_answer(self, message.peer, asked, body)
+
+    def _leader_named_by(self, peer: int, body: Any) -> int:
+        """Who leads by an answer; hearsay of somebody who is gone does not bring it back."""
+        leader: int = body.leader_id
+        known = self.peers.get(leader)
+        is_gone = known is not None and known.gone and leader != peer
+        return -1 if is_gone and body.epoch == self.election.epoch else leader
 
     def _unanswered(self, message: Unanswered) -> None:
         peer, asked = self._close(message)

@@ -48,6 +48,7 @@ class Partition:
 
     __slots__ = (
         "acks",
+        "deletions",
         "end",
         "fetches",
         "high_watermark",
@@ -95,6 +96,8 @@ class Partition:
         self.replica_count = self.in_sync = 1
         #: Who waits for a write: (offset needed, slot, what the slot is told), oldest first.
         self.acks: deque[tuple[int, Any, Any]] = deque()
+        #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
+        self.deletions: list[tuple[int, Any, Any]] = []
         #: Fetches that wait for the high watermark to move.
         self.fetches: dict[Any, None] = {}
 
@@ -165,9 +168,18 @@ class Partition:
             place -= 1
         self.acks.insert(place, (offset, slot, told))
 
-    def start_moved(self, start: int) -> None:
-        """What is before `start` is gone from the log, or is going."""
+    def start_moved(self, start: int) -> list[tuple[int, Any, Any]]:
+        """What is before `start` is gone from the log for good; gives those who waited for it."""
         self.start = max(self.start, start)
+        done = [waiting for waiting in self.deletions if waiting[0] <= start]
+        if done:
+            self.deletions = [waiting for waiting in self.deletions if waiting[0] > start]
+        return done
+
+    def take_deletions(self) -> list[tuple[int, Any, Any]]:
+        """All who wait for the log to begin later."""
+        waiting, self.deletions = self.deletions, []
+        return waiting
 
     def written(self, end: int) -> list[tuple[int, Any, Any]]:
         """The host has written up to `end`; gives those whose wait is over."""
