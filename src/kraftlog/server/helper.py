@@ -45,7 +45,9 @@ class Helper:
 
         pipe = subprocess.PIPE
         command = [sys.executable, "-m", "kraftlog.server.helper"]
-        with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        with subprocess.Popen(  # noqa: S603 - our own module
+            command, stdin=pipe, stdout=pipe, stderr=pipe
+        ) as process:
             self._process = process
             if self._closed:
                 process.kill()
@@ -54,7 +56,7 @@ class Helper:
         if process.returncode:
             lines = said.decode(errors="replace").strip().splitlines()
             why = lines[-1] if lines else "it said nothing"
-            raise ChildProcessError(0, f"a helper ended with {process.returncode}: {why}")
+            raise ChildProcessError(f"a helper ended with {process.returncode}: {why}")
         return json.loads(out)
 
     def deliver(self, now: Now) -> None:
