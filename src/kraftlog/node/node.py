@@ -97,6 +97,7 @@ class Node:
             self._effects.append,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
