@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 #: Kafka's log.flush.offset.checkpoint.interval.ms.
 INTERVAL_MS = 60_000
-#: In how many logs a turn looks for records that have had their time.
+#: In how many logs a turn looks for records that have had their time, and how many of those looks
+#: the removal of one segment is worth.
 LOOKED_AT_A_TURN = 50
+A_SEGMENT_COSTS = 5
 
 
 class Care:
@@ -107,26 +109,33 @@ class Care:
         if not self._to_look_at:
             return
         remembered_ms = node.config_layers().value("producer.id.expiration.ms")
-        for _ in range(min(LOOKED_AT_A_TURN, len(self._to_look_at))):
+        looks = LOOKED_AT_A_TURN
+        while looks > 0 and self._to_look_at:
             name = self._to_look_at.pop()
+            looks -= 1
             log = self._directory.logs.get(name)
             partition = node.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
                 log.tracker.expire(now.wall_ms, remembered_ms)
-                self._retain(name, log, partition.high_watermark, now)
+                looks -= A_SEGMENT_COSTS * self._retain(name, log, partition.high_watermark, now)
 
-    def _retain(self, name: LogName, log: Log, limit: int, now: Now) -> None:
-        start = log.start_offset
+    def _retain(self, name: LogName, log: Log, limit: int, now: Now) -> int:
+        """How many segments went. A log that has more of them comes again."""
+        start, removed = log.start_offset, 0
+        at_most = max(LOOKED_AT_A_TURN // A_SEGMENT_COSTS, 1)
         try:
-            log.retention(now.wall_ms, limit)
+            removed = log.retention(now.wall_ms, limit, at_most)
         except DiskFullError as error:
             self._say(str(error))
         except StorageError as error:
             self._say(str(error))
             self._tell(LogFailed(name, str(error)), now)
-            return
+            return 0
         if log.start_offset > start:
-            self._tell(LogStartMoved(name, log.start_offset), now)
+            self._tell(LogStartMoved(name, log.start_offset, is_stored=False), now)
+        if removed == at_most:
+            self._to_look_at.append(name)
+        return removed
 
     # Files ---------------------------------------------------------------------------------------
 
@@ -189,7 +198,7 @@ class Care:
             raise error
         for name, log, start in starts:
             if self._directory.logs.get(name) is log:  # and not another of that name
-                self._tell(LogStartMoved(name, start), now)
+                self._tell(LogStartMoved(name, start, is_stored=True), now)
 
     def _unlink(self) -> None:
         garbage = self._directory.take_garbage()

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 BY_ID_SINCE = 13
 #: The isolation level that wants to hear of aborted transactions.
 READ_COMMITTED = 1
-#: The most that one answer carries (Kafka's default for fetch.max.bytes), whatever was asked for.
-MAX_BYTES = 57_671_680
 
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
@@ -160,7 +158,9 @@ class Fetch:
             part.fetch_offset,
             partition.high_watermark,
             min(
-                part.partition_max_bytes, self.request.max_bytes - self.size, MAX_BYTES - self.size
+                part.partition_max_bytes,
+                self.request.max_bytes - self.size,
+                node.max_fetch_bytes - self.size,
             ),
             self.size == 0,
         )
