@@ -39,7 +39,6 @@ NOT_SERVED = """
     ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary
     DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
     StreamsGroupHeartbeat StreamsGroupDescribe
-    AddRaftVoter RemoveRaftVoter
 """
 #: Lines that may differ, by a pattern, and why. What differs no more is an error.
 DIFFERENCES = {
