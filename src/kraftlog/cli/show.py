@@ -23,25 +23,24 @@ def has_colours(stream: TextIO) -> bool:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: bool = False) -> str:
     """Columns under their heads; a column of numbers stands to the right, None is a dash."""
+    rows = [list(row) for row in rows]
     texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    columns = list(zip(heads, *texts, strict=True))
+    places = []
+    for number in range(len(heads)):
+        width = max(len(line[number]) for line in (heads, *texts))
+        kinds = {type(row[number]) for row in rows} - {type(None)}
+        counts = kinds == {int}
+        places.append((width, counts))
     lines = []
-    places = [
-        (max(map(len, column)), all(_is_number(cell) for cell in column[1:])) for column in columns
-    ]
-    for row in (heads, *texts):
+    for line in (heads, *texts):
         cells = [
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, (width, right) in zip(row, places, strict=True)
+            cell.rjust(width) if counts else cell.ljust(width)
+            for cell, (width, counts) in zip(line, places, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     if coloured:
         lines[0] = f"{_BOLD}{lines[0]}{_PLAIN}"
     return "\n".join(lines)
-
-
-def _is_number(cell: str) -> bool:
-    return cell in {"-", ""} or cell.removeprefix("-").isdigit()
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

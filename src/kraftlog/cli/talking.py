@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from kraftlog.client.client import Client
 
@@ -21,16 +21,24 @@ class UsageError(Exception):
     """The words of the command line do not go together."""
 
 
-def new_parser(name: str, description: str, example: str) -> argparse.ArgumentParser:
+def new_parser(
+    name: str,
+    description: str,
+    example: str,
+    *,
+    usage: str | None = None,
+    controllers: bool = False,
+) -> argparse.ArgumentParser:
     import argparse
 
     parser = argparse.ArgumentParser(
         prog=f"kraftlog {name}",
+        usage=usage or f"kraftlog {name} [options]",
         description=description,
         epilog=f"example: kraftlog {name} {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_connection(parser)
+    add_connection(parser, controllers=controllers)
     return parser
 
 
@@ -66,10 +74,6 @@ def add_connection(
     group.add_argument(
         "--json", action="store_true", default=default(False), help="print JSON, for programs"
     )
-
-
-def parsed(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
-    return parser.parse_args(arguments)
 
 
 def run_with_client(

@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         "topics",
         "List, describe, create, alter and delete topics.",
         "--create --topic demo --partitions 3 --config retention.ms=3600000",
+        usage="kraftlog topics --list | --describe | --create | --alter | --delete [options]",
     )
     actions = parser.add_argument_group("what to do").add_mutually_exclusive_group(required=True)
     for name in ("list", "describe", "create", "alter", "delete"):
@@ -101,15 +102,11 @@ def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
 def _describe(client: Client, options: argparse.Namespace) -> None:
     names = [topic.name for topic in _chosen(client, options)]
     described = client.describe_topics(names, options.partition_size_limit_per_response)
-    shown = []
+    shown: list[tuple[Topic, list[Partition], dict[str, str | None]]] = []
     for topic in described:
-        settings = {
-            each.name: each for each in client.describe_configs("topics", topic.name)
-        }
+        settings = {each.name: each for each in client.describe_configs("topics", topic.name)}
         partitions = [p for p in topic.partitions if _is_asked_for(p, settings, options)]
-        own = {
-            name: each.value for name, each in settings.items() if _is_set(each)
-        }
+        own = {name: each.value for name, each in settings.items() if _is_set(each)}
         if options.topics_with_overrides:
             if own:
                 shown.append((topic, [], own))

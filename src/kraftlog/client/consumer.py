@@ -136,6 +136,11 @@ class Consumer:
         return self._current
 
     @property
+    def has_more(self) -> bool:
+        """Whether a record is at hand without waiting."""
+        return bool(self._ready)
+
+    @property
     def assignment(self) -> list[PartitionName]:
         """The partitions that are read."""
         return sorted(self._reader.positions)
