@@ -61,8 +61,7 @@ def dump(path: str, options: argparse.Namespace) -> bool:
                 continue
             print(_batch_line(header, place, is_valid))
             for record in records:
-                if not (header.is_control and options.skip_record_metadata):
-                    print(_record_line(header, record, decode, options.skip_record_metadata))
+                print(_record_line(header, record, decode, options.skip_record_metadata))
     except CorruptBatchError as error:
         rest = end - max(error.position, 0)
         print(f"Found {rest} invalid bytes at the end of {os.path.basename(path)}: {error}")
@@ -139,6 +138,8 @@ def _sequence(header: BatchHeader, record: Record) -> int:
 def _record_line(
     header: BatchHeader, record: Record, decode: Decoder | None, without_metadata: bool
 ) -> str:
+    if header.is_control and without_metadata:
+        return ""
     parts = ["|"]
     if not without_metadata:
         names = ",".join([name for name, _ in record.headers])

@@ -106,7 +106,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
     for topic in described:
         settings = {each.name: each for each in client.describe_configs("topics", topic.name)}
         partitions = [p for p in topic.partitions if _is_asked_for(p, settings, options)]
-        own = {name: each.value for name, each in settings.items() if _is_set(each)}
+        own = {name: each.value for name, each in sorted(settings.items()) if _is_set(each)}
         if options.topics_with_overrides:
             if own:
                 shown.append((topic, [], own))
