@@ -33,7 +33,7 @@ class Kafka:
     def run(self, tool: str, line: str, *words: str, stdin: bytes = b"") -> str:
         where = ["--bootstrap-server", self.address]
         arguments = [*line.split(), *words, *where]
-        if tool.endswith("QuorumCommand"):  # it wants them in front
+        if tool.endswith(("QuorumCommand", "FeatureCommand")):  # they want it in front
             arguments = [*where, *line.split(), *words]
         return self._jvm.tool(tool, *arguments, stdin=stdin).ok().stdout
 
