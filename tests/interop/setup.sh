@@ -16,4 +16,4 @@ for tool in "${!packages[@]}"; do
   command -v "$tool" >/dev/null || install "${packages[$tool]}" >/dev/null 2>&1 </dev/null
   command -v "$tool" >/dev/null || echo "interop: no $tool, and it can't be installed here"
 done
-.venv/bin/python -m tests.interop.kafka_jars >/dev/null || echo "interop: no jars of Kafka"
+.venv/bin/python -m tests.interop.fetch

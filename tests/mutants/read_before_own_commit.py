@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="if not self.reads or core.log.high_watermark <= self.epoch_start:",
     replacement="if not self.reads:",
     scenario="reads-anywhere",
-    seed=11,
+    seed=17,
 )

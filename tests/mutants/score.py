@@ -93,7 +93,7 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
     killed = [row for row in counted if "| none |" not in row]
     lines = [
         f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds each. A mutant killed",
-        f"{kills} times was played no further. Equivalent, not counted: {len(equivalent)}.",
+        f"{kills} time(s) was played no further. Equivalent, not counted: {len(equivalent)}.",
         "",
         "| mutant | what is wrong in it | killed by | first by | invariants that killed it |",
         "|---|---|---|---|---|",

@@ -113,6 +113,19 @@ def test_a_write_that_fails_is_not_remembered_either() -> None:
     assert [entry.producer_id for entry in described(host)] == [7]
 
 
+def test_what_was_taken_on_behind_a_write_that_fails_is_not_written() -> None:
+    """Its offsets follow upon some that are not real."""
+    host = make_host()
+    writer = Writer(host)
+    writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
+    host.node.write_failed(host.node.by_log["demo", 0], stays_online=True)
+    [(_, answer)] = writer.take()
+    assert told_of(answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    host.turn()
+    assert writer.values() == []
+    assert writer.write(numbered(0)) == (0, 0)
+
+
 def test_a_repeated_batch_fails_with_the_first_one() -> None:
     host = make_host()
     writer = Writer(host)

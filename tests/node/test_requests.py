@@ -9,7 +9,6 @@ import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
-from kraftlog.node.handlers import fetch as fetch_handler
 from kraftlog.node.node import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
@@ -18,7 +17,7 @@ from kraftlog.records.header import CRC_START, HEADER_SIZE
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.simulator.files import Fault
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
@@ -261,12 +260,13 @@ def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
     assert host.node.by_log["demo", 0].fetches == {}
 
 
-def test_a_fetch_gets_no_more_than_a_node_gives_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch_handler, "MAX_BYTES", 250)
-    talker = Talker(make_host())
+def test_a_fetch_gets_no_more_than_a_node_gives_at_once() -> None:
+    host = VirtualHost(settings=SETTINGS + "fetch.max.bytes=1024\n")
+    create_topics(host, {"demo": 1})
+    talker = Talker(host)
     for _ in range(5):
-        talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 30)))
-    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"x" * 30] * 2
+        talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 300)))
+    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"x" * 300] * 2
 
 
 def test_a_node_that_starts_again_goes_on_where_it_was() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraftlog.effects import FlushedTo, Reply
+from kraftlog.effects import AppendBatch, DeleteLog, FlushedTo, Reply, TruncateLog
 from kraftlog.errors import ErrorCode
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.slots import Slot
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsResponse
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce, told_of
 
@@ -63,6 +66,31 @@ def test_an_answer_waits_for_records_that_are_not_written_yet() -> None:
     assert early.pieces is not None
 
 
+def test_what_is_decided_while_a_flush_is_under_way_is_flushed_after_it() -> None:
+    """Nothing else need happen: who waits for the second decision would wait for ever."""
+    host = make_host()
+    talker = Talker(host)
+    for name in ("first", "second"):
+        topic = CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+        host.one_turn()  # the lane has not come to it yet
+    host.turn()
+    assert [number for number, _ in talker.take()] == [1, 2]
+
+
+def test_a_log_may_be_deleted_while_its_flush_is_under_way() -> None:
+    host = host_with_records(1)
+    slot = reply(host, FlushedTo(LOG, 1))
+    host.one_turn()  # the lane has not come to it yet
+    host.node.emit(DeleteLog(LOG))
+    host.one_turn()
+    host.turn()
+    assert slot.pieces is None
+    assert not host.said
+
+
 def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> None:
     host = host_with_records(1)
     slot = reply(host, FlushedTo(LOG, 1))
@@ -75,3 +103,19 @@ def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> No
     host.turn()
     assert late.pieces is None
     assert any("Input/output error" in line for line in host.said)
+
+
+def test_what_is_written_behind_a_truncation_is_flushed_though_a_flush_was_overtaken() -> None:
+    """Q6: the flush under way when the log was cut says nothing of what came after."""
+    host = make_host()
+    log = host.runner.logs[METADATA_LOG]
+    end = log.end_offset
+    builder = BatchBuilder(base_offset=end, leader_epoch=1)
+    builder.append(0, None, b"x")
+    data = builder.build()
+    host.node.emit(AppendBatch(METADATA_LOG, data))
+    host.one_turn()  # the flush begins
+    host.node.emit(TruncateLog(METADATA_LOG, end))
+    host.node.emit(AppendBatch(METADATA_LOG, data))
+    host.turn()
+    assert log.recovery_point == log.end_offset == end + 1

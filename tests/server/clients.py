@@ -61,6 +61,15 @@ def consume(address: str, count: int) -> list[bytes]:
     return found
 
 
+def end_offset(address: str) -> int:
+    consumer = Consumer({"bootstrap.servers": address, "group.id": "none"})
+    try:
+        end: int = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), LIMIT_S)[1]
+    finally:
+        consumer.close()
+    return end
+
+
 def list_topics(address: str) -> dict[str, int]:
     """Each topic and how many partitions it has."""
     topics = AdminClient({"bootstrap.servers": address}).list_topics(timeout=LIMIT_S).topics

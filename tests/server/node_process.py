@@ -32,19 +32,22 @@ GONE_WITHIN_S = 30
 class NodeProcess:
     """`kraftlog start` on a free port; `address` once it has said that it is ready.
 
-    It has these topics, made now if they were not there: name and number of partitions.
+    It has these topics, made now if they were not there: name and number of partitions. Without
+    `data` the arguments say what it is started with.
     """
 
     def __init__(
         self,
-        data: str,
+        data: str | None,
         *arguments: str,
         errors: str,
         module: str = "kraftlog",
         topics: Mapping[str, int] = MappingProxyType({"demo": 1}),
     ) -> None:
         self.errors = errors
-        command = [sys.executable, "-m", module, "start", "--data", data, "--port", "0"]
+        command = [sys.executable, "-m", module, "start"]
+        if data is not None:
+            command += ["--data", data, "--port", "0"]
         with open(errors, "ab") as file:
             self.process = subprocess.Popen(
                 [*command, *arguments], bufsize=0, stdout=subprocess.PIPE, stderr=file

@@ -111,6 +111,32 @@ def test_kafkas_performance_tools_get_through(node: NodeProcess, jvm: Driver) ->
     assert len(consume(node.address, 5000)) == 5000
 
 
+def test_an_idempotent_producer_goes_on_behind_a_kill_without_losses_or_repeats(
+    tmp_path: Path,
+) -> None:
+    """What is sent again, as its answer was lost, is written once and in order."""
+    data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
+    values = [b"value %d" % n for n in range(20_000)]
+    outcomes: list[object] = []
+    node = NodeProcess(data, errors=errors)
+    try:
+        settings = {"enable.idempotence": True, "linger.ms": 1, "batch.num.messages": 100}
+        producer = Producer({"bootstrap.servers": node.address, **settings})
+        for value in values:
+            producer.produce("demo", value, on_delivery=lambda error, _: outcomes.append(error))
+        while len(outcomes) < 2_000:
+            producer.poll(clients.LIMIT_S)
+        node.kill()
+        node = NodeProcess(data, "--port", str(node.port), errors=errors)
+        assert producer.flush(clients.LIMIT_S) == 0
+        assert outcomes == [None] * len(values)
+        assert consume(node.address, len(values)) == values
+        assert clients.end_offset(node.address) == len(values)
+        assert node.stop() == 0
+    finally:
+        node.make_sure_it_is_gone()
+
+
 def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path) -> None:
     data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
     values = [b"value %d" % n for n in range(3000)]

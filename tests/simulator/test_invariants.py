@@ -11,7 +11,7 @@ from kraftlog.raft.messages import Batch, ElectionState, Fetch
 from kraftlog.raft.messages import VoteAnswer as Answer
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator import strangers
-from kraftlog.simulator.administrator import Administrator
+from kraftlog.simulator.administrator import Administrator, Change
 from kraftlog.simulator.goals import all_reached, begin, expect_to_stay
 from kraftlog.simulator.invariants import INVARIANTS, Invariant
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
@@ -216,6 +216,13 @@ def applied_too_much(scene: Scene) -> None:
     scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
 
 
+def change_is_never_committed(scene: Scene) -> None:
+    end = scene.world.oracle.committed_end
+    scene.find(ChangesTold).on_change(Change("reassign", (0,)), end + 1)
+    scene.find(ChangesTold).on_full_check()
+    scene.find(ChangesTold).on_end()
+
+
 def applied_behind_a_gap(scene: Scene) -> None:
     scene.follower.state += 1
     offset = scene.core(scene.follower).log.high_watermark
@@ -389,6 +396,7 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (OneChange, changed_too_early),
     (ElectedByVoters, elected_by_a_stranger),
     (ChangesTold, change_is_not_in_the_log),
+    (ChangesTold, change_is_never_committed),
     (AppliedOnce, applied_twice),
     (AppliedOnce, applied_too_much),
     (AppliedOnce, applied_behind_a_gap),

@@ -74,3 +74,10 @@ def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
     first, second = [process.communicate()[0] for process in played]
     assert first == second
     assert len(set(first.split())) == 40
+
+
+def test_an_election_state_that_went_back_is_survived() -> None:
+    """Q4, Q8: too rare in the mixture to be demanded of it."""
+    outcome = simulate("mixture", 3, kinds=["old-election", "kill"])
+    assert not outcome.failed, str(outcome)
+    assert "election state went back" in outcome.sights

@@ -69,6 +69,12 @@ def test_both_do_the_same(place: tuple[Files, str]) -> None:
     assert files.list(here) == []
 
 
+def test_a_file_system_says_what_it_holds(place: tuple[Files, str]) -> None:
+    files, here = place
+    total, usable = files.space(here)
+    assert 0 < usable <= total
+
+
 def test_directories(place: tuple[Files, str]) -> None:
     files, here = place
     files.make_directory(f"{here}/a")

@@ -54,7 +54,11 @@ def run(arguments: Sequence[str]) -> int:
         settings, warnings = read_settings(options)
         for line in warnings:
             print(f"kraftlog: {line}", file=sys.stderr)
-        serve(settings, ready=lambda text: print(text, flush=True))
+        serve(
+            settings,
+            ready=lambda text: print(text, flush=True),
+            may_format=options.file is None,
+        )
     except (KraftlogError, ValueError, OSError) as error:
         print(f"kraftlog: {error}", file=sys.stderr)
         return 1

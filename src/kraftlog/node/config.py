@@ -44,3 +44,5 @@ class RecoveredMetadata(Value):
     election: ElectionState
     snapshot: tuple[Message, ...] = ()
     applied: int = 0
+    #: With what the first controller of a cluster begins, where its directory was formatted.
+    bootstrap: tuple[Message, ...] = ()

@@ -13,6 +13,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,11 +32,24 @@ if TYPE_CHECKING:
 FEATURES_OFF = ("transaction.version", "group.version")
 
 
+def first_levels() -> dict[str, int]:
+    """The features a cluster begins with when nobody has chosen any."""
+    return chosen_levels(None, dict.fromkeys(FEATURES_OFF, 0), SUPPORTED)
+
+
 class Governing:
     """Follows the log on every controller; `is_active` on the one that decides."""
 
-    def __init__(self, controller: Controller, quorum: QuorumDriver) -> None:
+    def __init__(
+        self, controller: Controller, quorum: QuorumDriver, bootstrap: Sequence[Message]
+    ) -> None:
         self.controller = controller
+        #: What formatting has chosen, but for what this version does not offer yet.
+        self._bootstrap = [
+            record
+            for record in bootstrap or bootstrap_records(first_levels())
+            if not isinstance(record, FeatureLevelRecord) or record.name not in FEATURES_OFF
+        ]
         self._quorum = quorum
         #: The epoch in which this node decides; -1: it does not.
         self.epoch = -1
@@ -54,8 +68,7 @@ class Governing:
         need not be waited for.
         """
         self.epoch = epoch
-        levels = chosen_levels(None, dict.fromkeys(FEATURES_OFF, 0), SUPPORTED)
-        decision = self.controller.activate(bootstrap_records(levels), now)
+        decision = self.controller.activate(self._bootstrap, now)
         self.controller.broker_is_gone(self._quorum.core.me.id)
         self._propose(decision, lambda _, __: None, now)
 

@@ -20,6 +20,7 @@ from kraftlog.effects import (
     LogFlushed,
     LogOpened,
     LogRead,
+    LogStartMoved,
     PeerAnswered,
     PeerSilent,
 )
@@ -29,7 +30,8 @@ from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
-from kraftlog.node.following import follow
+from kraftlog.node.fetch_sessions import FetchSessions
+from kraftlog.node.following import follow, forget
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -73,6 +75,11 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        #: The most that one answer carries, whatever was asked for.
+        self.max_fetch_bytes = config.settings.fetch_max_bytes
+        self.fetch_sessions = FetchSessions(
+            config.settings.max_incremental_fetch_session_cache_slots, config.chance
+        )
         #: What the requests of this turn append, a partition at a time.
         self.turn: list[Append] = []
         self._effects: list[Any] = []
@@ -83,12 +90,14 @@ class Node:
         me = ReplicaKey(config.node_id, config.directory_id)
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
         settings = config.settings
+        self._bootstrap = metadata.bootstrap
         self.quorum = QuorumDriver(
             core,
             self,
             self._effects.append,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -118,7 +127,7 @@ class Node:
             new_id=config.new_id,
             static=settings.texts,
         )
-        return Governing(controller, self.quorum)
+        return Governing(controller, self.quorum, self._bootstrap)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
@@ -160,21 +169,32 @@ class Node:
         records = list(records)
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
+        self._replay_here(records)
+
+    def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
             for change in self.image.replay(record):
                 follow(self, change)
         self.topic_configs.settle()
 
-    def reload(self, records: Iterable[Message], last_offset: int) -> None:
+    def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """A snapshot has taken the place of everything that was replayed before."""
+        records = list(records)
         self.image = Image()
         self.topic_configs.note_all()
-        self.replay(records, last_offset)
+        if self.governing is not None:
+            self.governing.controller.installed(records)
+        self._replay_here(records)
+        for partition in list(self.partitions.values()):
+            if (partition.topic_id, partition.index) not in self.image.partitions:
+                forget(self, partition)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
         if self.governing is not None:
             self.governing.end()
+        if leader_id >= 0:
+            self.errands.leader_changed(self.now)
         if self.membership is not None:
             self.membership.soon()
 
@@ -195,6 +215,10 @@ class Node:
                 self._wake(partition)
                 if partition.online and self.coordinating is not None:
                     self.coordinating.leads(partition, now)
+        elif isinstance(message, LogStartMoved):
+            partition = self.by_log.get(message.log)
+            if partition is not None:
+                self._start_moved(partition, message)
         elif isinstance(message, LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -213,6 +237,23 @@ class Node:
         """Whether clients may come."""
         return self.membership is None or not self.membership.is_fenced
 
+    def shut_down(self, now: Now) -> None:
+        """Begin to leave: what this node leads is handed over where there is somebody to take it.
+
+        A broker that is alone has nobody to wait for.
+        """
+        others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
+        if self.membership is not None and any(not broker.fenced for broker in others):
+            self.membership.leave()
+        self.quorum.shut_down(now)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether nobody is left to be told anything."""
+        membership = self.membership
+        left = membership is None or membership.has_left or not membership.wants_to_leave
+        return left and not self.quorum.is_asking
+
     def emit(self, effect: Any) -> None:
         self._effects.append(effect)
 
@@ -229,6 +270,7 @@ class Node:
         """Do what is due."""
         self.now = now
         self.quorum.poll(now)
+        self._snap_if_due(now)
         if self.governing is not None:
             self.governing.poll(now)
         if self.membership is not None:
@@ -239,6 +281,16 @@ class Node:
             self.upkeep.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             heappop(self._waiting)[2].expire(self, now)
+
+    def _snap_if_due(self, now: Now) -> None:
+        """A transaction that is open is in no snapshot, so it is waited for."""
+        settings = self.config.settings
+        if not self.image.transaction and self.quorum.wants_snapshot(
+            now,
+            settings.metadata_log_max_record_bytes_between_snapshots,
+            settings.metadata_log_max_snapshot_interval_ms,
+        ):
+            self.quorum.take_snapshot(self.image.records(), now)
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""
@@ -332,7 +384,19 @@ class Node:
             told.error_code = code
             told.base_offset = -1
             self._one_done(slot)
+        for _, slot, told in partition.take_deletions():
+            told.error_code = code
+            told.low_watermark = -1
+            self._one_done(slot)
         self._wake(partition)
+
+    def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
+        if not moved.is_stored:
+            partition.start = max(partition.start, moved.start)
+            return
+        for _, slot, told in partition.start_stored(moved.start):
+            told.low_watermark = partition.stored_start
+            self._one_done(slot)
 
     @staticmethod
     def _one_done(slot: Slot) -> None:

@@ -63,9 +63,16 @@ class TopicConfigs:
         self._changed, self._all_changed = set(), False
         if len(self._made) > len(self._node.image.topics) + 1:
             self._made.clear()  # what no topic says any more
-        for partition in self._node.partitions.values():
-            if everything or partition.topic in changed:
+        if everything:
+            for partition in self._node.partitions.values():
                 self._configure(partition)
+            return
+        for name in sorted(changed):
+            topic = self._node.image.topic_named(name)
+            for index in range(topic.partition_count if topic is not None else 0):
+                found = self._node.partitions.get((topic.id, index)) if topic is not None else None
+                if found is not None:
+                    self._configure(found)
 
     def _configure(self, partition: Partition) -> None:
         settings = self.of(partition.topic)

@@ -74,6 +74,10 @@ if TYPE_CHECKING:
             """When a file was last written, wall clock."""
             ...
 
+        def space(self, path: str) -> tuple[int, int]:
+            """Bytes of the file system of a directory, and how many of them can be used still."""
+            ...
+
         def make_directory(self, path: str) -> None: ...
 
         def remove_directory(self, path: str) -> None:

@@ -39,3 +39,32 @@ if TYPE_CHECKING:
         def newest_timestamp(self, log: LogName, limit: int) -> tuple[int, int] | None:
             """Offset and timestamp of the first record with the largest timestamp."""
             ...
+
+        def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
+            """The newest epoch with records that is not above this one, and where it ends.
+
+            (-1, -1) where nothing is known; one older than all that are left ends where they begin.
+            """
+            ...
+
+        def epoch_at(self, log: LogName, offset: int) -> int:
+            """The epoch of a record, -1 where it is not known."""
+            ...
+
+        def size_bytes(self, log: LogName) -> int:
+            """How much of the disk the log takes, 0 while it is not open."""
+            ...
+
+        @property
+        def folder(self) -> str:
+            """The directory in which all of them are."""
+            ...
+
+        @property
+        def is_offline(self) -> bool:
+            """Whether the disk below has failed."""
+            ...
+
+        def space(self) -> tuple[int, int]:
+            """How much the disk holds at all, and how much more; -1 where it does not say."""
+            ...

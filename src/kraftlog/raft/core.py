@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
+#: Timers that one poll fires: far more than there are, also when each arms another.
+MOST_FIRED = 1000
+
+
 class Peer(Value):
     """What this replica keeps of another one, whatever their roles."""
 
@@ -55,6 +59,8 @@ class Peer(Value):
     unanswered: int = -1
     failures: int = 0
     gone: bool = False
+    #: The newest epoch that it led when it was found gone.
+    gone_from: int = -1
 
 
 class RaftCore:
@@ -105,10 +111,13 @@ class RaftCore:
     def poll(self, now: Now) -> None:
         """Fire the timers that are due, the earliest first."""
         self.now = now
+        fired = 0
         while self.timers:
             deadline, name = min([(when, name) for name, when in self.timers.items()])
             if deadline > now.monotonic_ms:
                 return
+            fired += 1
+            assert fired <= MOST_FIRED, f"no progress in time: “{name}” is due again and again"
             self.fire(name)
 
     def fire(self, name: str) -> None:
@@ -321,10 +330,18 @@ class RaftCore:
             return
         if body.epoch < self.election.epoch:
             self.role.on_old_answer(self, message.peer, asked)
-        elif elections.adopt(self, body.epoch, body.leader_id):
+        elif elections.adopt(self, body.epoch, self._leader_named_by(message.peer, body)):
             return  # what was asked, was asked in another epoch or role
         else:
             self.role.on_answer(self, message.peer, asked, body)
+
+    def _leader_named_by(self, peer: int, body: Any) -> int:
+        """Who leads by an answer; hearsay of somebody who is gone does not bring it back."""
+        leader: int = body.leader_id
+        known = self.peers.get(leader)
+        # Gone before, it may have come back and been elected since.
+        is_gone = known is not None and known.gone and known.gone_from == self.election.epoch
+        return -1 if is_gone and leader != peer and body.epoch == self.election.epoch else leader
 
     def _unanswered(self, message: Unanswered) -> None:
         peer, asked = self._close(message)
@@ -334,7 +351,10 @@ class RaftCore:
         self.role.on_no_answer(self, message.peer, asked)
 
     def _peer_gone(self, message: PeerGone) -> None:
-        self.peer(message.peer).gone = True
+        peer = self.peer(message.peer)
+        peer.gone = True
+        if message.peer == self.election.leader_id:
+            peer.gone_from = self.election.epoch
         self.role.on_peer_gone(self, message.peer)
 
     def _flushed(self, message: Flushed) -> None:

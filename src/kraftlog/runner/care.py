@@ -1,9 +1,14 @@
-"""Looking after a log directory now and then: what is removed is unlinked, sealed segments are made
-durable, and the checkpoint files follow. All of it in the lane."""
+"""Looking after a log directory now and then: records that have had their time go, what is removed
+is unlinked, sealed segments are made durable, and the checkpoint files follow. What blocks is done
+in the lane. When it is time, the monotonic clock says; how old records are, the wall clock: one
+that jumps back lets them stay for longer.
+"""
 
 from __future__ import annotations
 
-from kraftlog.errors import StorageError
+from kraftlog.effects import LogFailed, LogStartMoved
+from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.storage.directory import unlink_garbage
 from kraftlog.value import TYPE_CHECKING
 
@@ -16,10 +21,17 @@ if TYPE_CHECKING:
     from kraftlog.ports.lane import Lane
     from kraftlog.runner.flushes import Flushes
     from kraftlog.storage.directory import CheckpointJob, LogDirectory
-    from kraftlog.types import Now
+    from kraftlog.storage.log import Log
+    from kraftlog.types import LogName, Now
+
+    Starts = list[tuple[LogName, Log, int]]
 
 #: Kafka's log.flush.offset.checkpoint.interval.ms.
 INTERVAL_MS = 60_000
+#: In how many logs a turn looks for records that have had their time, and how many of those looks
+#: the removal of one segment is worth.
+LOOKED_AT_A_TURN = 50
+A_SEGMENT_COSTS = 5
 
 
 class Care:
@@ -32,51 +44,161 @@ class Care:
         lane: Lane,
         flushes: Flushes,
         say: Callable[[str], None],
+        tell: Callable[[Any, Now], None],
     ) -> None:
-        self.due_ms = 0
         self._files = files
         self._directory = directory
         self._lane = lane
         self._flushes = flushes
         self._say = say
+        self._tell = tell
+        self._checkpoint_due_ms = 0
+        #: When to look for old records; None until the first turn says what time it is.
+        self._retention_due_ms: int | None = None
+        self._to_look_at: list[LogName] = []
         self._is_writing = False
+        #: Logs whose start is to be stored as soon as may be: somebody waits for it.
+        self._moved: set[LogName] = set()
+
+    @property
+    def due_ms(self) -> int:
+        if self._retention_due_ms is None:
+            return self._checkpoint_due_ms
+        return min(self._checkpoint_due_ms, self._retention_due_ms)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return bool(self._to_look_at)
+
+    def store_start(self, log: LogName) -> None:
+        """The start of a log has moved: LogStartMoved follows when that is durable."""
+        self._moved.add(log)
 
     def take(self, node: Node, now: Now) -> None:
         """At the end of a turn: see to it if it is time."""
-        if now.monotonic_ms < self.due_ms:
-            return
-        self.due_ms = now.monotonic_ms + INTERVAL_MS
-        if self._directory.disk.failure is None:
-            self._flush_sealed()
+        if self._moved:
             self._checkpoint(node)
-            self._unlink()
+        if self._to_look_at or now.monotonic_ms >= self.due_ms:
+            self._take(node, now)
+
+    def _take(self, node: Node, now: Now) -> None:
+        is_online = self._directory.disk.failure is None
+        if now.monotonic_ms >= self._checkpoint_due_ms:
+            self._checkpoint_due_ms = now.monotonic_ms + INTERVAL_MS
+            if is_online:
+                self._flush_sealed()
+                self._checkpoint(node)
+                self._unlink()
+        self._begin_retention(node, now)
+        if is_online:
+            self._go_on_with_retention(node, now)
+
+    # Records that have had their time ------------------------------------------------------------
+
+    def _begin_retention(self, node: Node, now: Now) -> None:
+        settings = node.config.settings
+        if self._retention_due_ms is None:
+            self._retention_due_ms = now.monotonic_ms + settings["log.initial.task.delay.ms"]
+        if now.monotonic_ms >= self._retention_due_ms:
+            interval_ms = settings.log_retention_check_interval_ms
+            self._retention_due_ms = now.monotonic_ms + interval_ms
+            self._to_look_at = [name for name in self._directory.logs if name != METADATA_LOG]
+
+    def _go_on_with_retention(self, node: Node, now: Now) -> None:
+        if not self._to_look_at:
+            return
+        remembered_ms = node.config_layers().value("producer.id.expiration.ms")
+        looks = LOOKED_AT_A_TURN
+        while looks > 0 and self._to_look_at:
+            name = self._to_look_at.pop()
+            looks -= 1
+            log = self._directory.logs.get(name)
+            partition = node.by_log.get(name)
+            if log is not None and partition is not None and partition.is_open:
+                log.tracker.expire(now.wall_ms, remembered_ms)
+                looks -= A_SEGMENT_COSTS * self._retain(name, log, partition.high_watermark, now)
+
+    def _retain(self, name: LogName, log: Log, limit: int, now: Now) -> int:
+        """How many segments went. A log that has more of them comes again."""
+        start, removed = log.start_offset, 0
+        at_most = max(LOOKED_AT_A_TURN // A_SEGMENT_COSTS, 1)
+        try:
+            removed = log.retention(now.wall_ms, limit, at_most)
+        except DiskFullError as error:
+            self._say(str(error))
+        except StorageError as error:
+            self._say(str(error))
+            self._tell(LogFailed(name, str(error)), now)
+            return 0
+        if log.start_offset > start:
+            self._tell(LogStartMoved(name, log.start_offset, is_stored=False), now)
+        if removed == at_most:
+            self._to_look_at.append(name)
+        return removed
+
+    # Files ---------------------------------------------------------------------------------------
 
     def _flush_sealed(self) -> None:
         """A log's older segments become durable, so that a restart need not read them."""
         for name, log in self._directory.logs.items():
             if log.segments and log.recovery_point < log.segments[-1].base_offset:
-                self._flushes.ask(name)
+                self._flushes.ask(name, log.segments[-1].base_offset)
 
     def _checkpoint(self, node: Node) -> None:
-        if self._is_writing:
+        if self._is_writing or self._directory.disk.failure is not None:
             return
         for name, partition in node.by_log.items():
             if partition.online:
                 self._directory.high_watermarks[name] = partition.high_watermark
         self._is_writing = True
         job = self._directory.checkpoint_job()
-        self._lane.submit(
-            lambda: job.run(self._files), lambda _, error, __: self._checkpointed(job, error)
-        )
+        starts = self._starts_to_store()
 
-    def _checkpointed(self, job: CheckpointJob, error: BaseException | None) -> None:
+        def written(_: Any, error: BaseException | None, __: Now) -> None:
+            self._checkpointed(job, starts, error)
+
+        self._lane.submit(lambda: job.run(self._files), written)
+
+    def _starts_to_store(self) -> Starts:
+        moved, self._moved = self._moved, set()
+        logs = self._directory.logs
+        return [
+            (name, logs[name], logs[name].start_offset) for name in sorted(moved) if name in logs
+        ]
+
+    def _checkpointed(
+        self, job: CheckpointJob, starts: Starts, error: BaseException | None
+    ) -> None:
         self._is_writing = False
         if error is not None:
             raise error  # a job keeps the disk's errors to itself: this one is a bug
         try:
-            self._directory.checkpointed(job)
+            in_place = self._directory.checkpointed(job)
         except StorageError as failure:
             self._say(str(failure))
+            return
+        if not in_place:
+            self._moved.update([name for name, _, __ in starts])
+        elif starts:
+            folder = self._directory.path
+            self._lane.submit(
+                lambda: self._files.sync_directory(folder),
+                lambda _, error, now: self._starts_stored(starts, error, now),
+            )
+
+    def _starts_stored(self, starts: Starts, error: BaseException | None, now: Now) -> None:
+        if isinstance(error, OSError):
+            failure = self._directory.disk.failed(f"{self._directory.path}: syncing", error)
+            self._say(str(failure))
+            for name, _, __ in starts:
+                self._tell(LogFailed(name, str(failure)), now)
+            return
+        if error is not None:
+            raise error
+        for name, log, start in starts:
+            if self._directory.logs.get(name) is log:  # and not another of that name
+                self._tell(LogStartMoved(name, start, is_stored=True), now)
 
     def _unlink(self) -> None:
         garbage = self._directory.take_garbage()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.lane import Lane
     from kraftlog.runner.logs import Logs
     from kraftlog.storage.flush import FlushJob
+    from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
 
@@ -46,9 +47,12 @@ class Flushes:
         else:
             self._held.setdefault(point.log, []).append((point.offset, release))
 
-    def ask(self, log: LogName) -> None:
-        """Have a log flushed although nobody waits for it."""
-        self._held.setdefault(log, [])
+    def ask(self, log: LogName, offset: int) -> None:
+        """Have a log flushed up to an offset although nobody waits for it.
+
+        A truncation may overtake a flush; then what was written behind it is flushed anew.
+        """
+        self._held.setdefault(log, []).append((offset, _nothing))
 
     def start(self, now: Now) -> None:
         """At the end of a turn: flush what is waited for and not under way."""
@@ -60,22 +64,28 @@ class Flushes:
                 self._drop(name, error, now)
                 continue
             if job is not None:
-                self._submit(name, job)
+                self._submit(name, log, job)
 
-    def _submit(self, name: LogName, job: FlushJob) -> None:
+    def forget(self, log: LogName) -> None:
+        """The log is deleted: what waited for it to be durable does not happen."""
+        self._held.pop(log, None)
+
+    def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
-            self._ended(name, job, error, now)
+            if error is not None:
+                raise error  # a job keeps the disk's errors to itself: this one is a bug
+            self._ended(name, log, job, now)
 
         self._lane.submit(lambda: job.run(self._files), ended)
 
-    def _ended(self, name: LogName, job: FlushJob, error: BaseException | None, now: Now) -> None:
-        if error is not None:
-            raise error  # a job keeps the disk's errors to itself: this one is a bug
+    def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         try:
-            durable = self._logs[name].flushed(job)
+            durable = log.flushed(job)
         except StorageError as failure:
             self._drop(name, failure, now)
             return
+        if not self._logs.has(name, log):
+            return  # deleted meanwhile; another log may have its name by now
         waiting = self._held.pop(name, [])
         still = [held for held in waiting if held[0] > durable]
         if still:
@@ -89,3 +99,7 @@ class Flushes:
         """What waited was never durable, so it does not happen."""
         self._held.pop(name, None)
         self._failed(name, error, now)
+
+
+def _nothing() -> None:
+    """Nobody waits."""

@@ -65,10 +65,15 @@ class Logs:
 
     def __init__(self, files: Files, directory: LogDirectory) -> None:
         self._files = files
+        self._directory = directory
         self._logs = directory.logs
 
     def __getitem__(self, name: LogName) -> Log:
         return self._logs[name]
+
+    def has(self, name: LogName, log: Log) -> bool:
+        """Whether this log, and no later one, goes by the name."""
+        return self._logs.get(name) is log
 
     def locate(
         self, log: LogName, offset: int, limit: int, max_bytes: int, at_least_one: bool
@@ -85,6 +90,31 @@ class Logs:
 
     def newest_timestamp(self, log: LogName, limit: int) -> tuple[int, int] | None:
         return self._logs[log].newest_timestamp(limit)
+
+    def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
+        found = self._logs[log]
+        return found.epochs.end_offset_for(min(epoch, found.epochs.latest), found.end_offset)
+
+    def epoch_at(self, log: LogName, offset: int) -> int:
+        return self._logs[log].epochs.epoch_at(offset)
+
+    def size_bytes(self, log: LogName) -> int:
+        found = self._logs.get(log)
+        return 0 if found is None else found.size_bytes
+
+    @property
+    def folder(self) -> str:
+        return self._directory.path
+
+    @property
+    def is_offline(self) -> bool:
+        return self._directory.disk.failure is not None
+
+    def space(self) -> tuple[int, int]:
+        try:
+            return self._files.space(self._directory.path)
+        except OSError:
+            return -1, -1
 
     def append(self, append: Append, now_ms: int) -> int:
         """Write a turn's batches of one partition; the new end."""

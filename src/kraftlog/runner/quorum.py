@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from kraftlog import effects
 from kraftlog.errors import StorageError
-from kraftlog.logstate.voters import VoterHistory
 from kraftlog.node.config import RecoveredMetadata
 from kraftlog.node.quorum.answers import answer_to_wire
-from kraftlog.node.quorum.batches import METADATA_LOG, records_in, snapshot_voters, summaries
-from kraftlog.raft.log import RaftLog
+from kraftlog.node.quorum.batches import METADATA_LOG, records_in
 from kraftlog.raft.messages import ElectionState
+from kraftlog.runner.recovered import recovered_log
 from kraftlog.storage import election, recovery
 from kraftlog.storage.batches import describe
 from kraftlog.storage.config import LogConfig
+from kraftlog.storage.disk import read_whole
+from kraftlog.storage.format import BOOTSTRAP
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
-from kraftlog.types import METADATA_TOPIC_ID, OffsetAndEpoch
+from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
 
 #: The metadata log is bounded by snapshots, not by age or size.
 METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1)
@@ -67,34 +69,23 @@ def open_quorum(
     state = ElectionState()
     if stored is not None:
         state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    base = (snapshot_voters(content) if content is not None else None) or voters
+    seen = recovered_log(log)
+    if not seen.voters.base.voters:
+        seen.voters.base = voters
     applied = newest.offset if newest is not None else log.start_offset
     return RecoveredMetadata(
-        log=_as_the_core_sees(log, base, newest),
+        log=seen,
         election=state,
         snapshot=tuple(records_in(content)) if content is not None else (),
         applied=applied,
+        bootstrap=_bootstrap(files, directory.path),
     )
 
 
-def _as_the_core_sees(log: Log, base: VoterSet, snapshot: OffsetAndEpoch | None) -> RaftLog:
-    history = VoterHistory(base)
-    position = max(log.start_offset, snapshot.offset if snapshot is not None else 0)
-    while position < log.end_offset:
-        data = read_batches(log, position, log.end_offset)
-        for batch in summaries(data):
-            if batch.voters is not None and batch.last_offset >= position:
-                history.append(batch.base_offset, batch.voters)
-            position = batch.last_offset + 1
-    start = log.start_offset
-    seen = RaftLog(history, start=start, end=log.end_offset, epochs=log.epochs.copy())
-    if snapshot is not None and snapshot.offset > 0:
-        seen.snapshot = snapshot
-        seen.start = snapshot.offset
-        seen.high_watermark = snapshot.offset
-        if seen.epochs.latest < 0:
-            seen.epochs.assign(snapshot.epoch, snapshot.offset)
-    return seen
+def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
+    """The records that formatting has left there."""
+    name = f"{path}/{BOOTSTRAP}"
+    return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
 
 
 def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:
@@ -127,7 +118,6 @@ class QuorumHands:
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
-            effects.MoveLogStart: self._move_start,
             effects.ReadLog: self._read_later,
             effects.WriteElection: self._write_election,
             effects.AnswerRecords: self._answer_records,
@@ -149,14 +139,11 @@ class QuorumHands:
     def _append(self, effect: effects.AppendBatch, now: Now) -> None:
         buffers = [effect.data]
         self._log.append(buffers, describe(buffers), now.wall_ms)
-        self._flushes.ask(METADATA_LOG)
+        self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         self._log.truncate_to(effect.offset)
-        self._flushes.ask(METADATA_LOG)
-
-    def _move_start(self, effect: effects.MoveLogStart, _: Now) -> None:
-        self._log.move_start(effect.offset)
+        self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _read_later(self, effect: effects.ReadLog, _: Now) -> None:
         self.reads.append(effect)

@@ -7,12 +7,13 @@ from kraftlog.logstate.voters import ReplicaKey, voters_by_id
 from kraftlog.node.quorum.batches import control_batch
 from kraftlog.raft.messages import ElectionState
 from kraftlog.raft.repair import RepairRefusedError, plan, remains_of
-from kraftlog.runner.recovered import newest_snapshot, recovered_log
+from kraftlog.runner.recovered import recovered_log
 from kraftlog.storage import election, meta
 from kraftlog.storage.batches import describe
 from kraftlog.storage.config import LogConfig
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import read_whole
+from kraftlog.storage.metadata_snapshots import MetadataSnapshots
 from kraftlog.storage.recovery import run
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -60,7 +61,9 @@ class Survivor:
 
     def _look(self) -> Remains:
         stored = self.stored or election.StoredElection()
-        snapshot = newest_snapshot(self.files, self._log.folder)
+        snapshots = MetadataSnapshots(self.files, self._log.folder)
+        snapshots.look_around()
+        snapshot = snapshots.latest
         if snapshot is not None and snapshot.offset > self._log.end_offset:
             raise RepairRefusedError(
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "

@@ -15,6 +15,7 @@ from kraftlog.effects import (
     LogFailed,
     LogFlushed,
     LogOpened,
+    MoveLogStart,
     OpenLog,
     Reply,
 )
@@ -62,7 +63,7 @@ class Runner:
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, self._tell)
-        self._care = Care(files, directory, lane, self._flushes, say)
+        self._care = Care(files, directory, lane, self._flushes, say, self._tell)
         self._node: Node | None = None
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
@@ -77,6 +78,7 @@ class Runner:
             DeleteLog: self._delete,
             Reply: self._reply,
             **self._quorum.carry_out,
+            MoveLogStart: self._move_start,
         }
 
     @property
@@ -110,7 +112,7 @@ class Runner:
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do even if nobody asks for anything."""
-        return bool(self._openings or self._quorum.reads)
+        return bool(self._openings or self._quorum.reads or self._care.has_work)
 
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""
@@ -168,6 +170,21 @@ class Runner:
         if log is not None:
             log.config = config
 
+    def _move_start(self, effect: MoveLogStart, now: Now) -> None:
+        log = self.directory.logs.get(effect.log)
+        if log is None:
+            return
+        try:
+            log.move_start(effect.offset)
+        except DiskFullError as error:
+            self._say(str(error))  # what is not wanted lies about for longer
+        except StorageError as error:
+            self._say(str(error))
+            self.node.handle(LogFailed(effect.log, str(error)), now)
+            return
+        if effect.log != METADATA_LOG:
+            self._care.store_start(effect.log)
+
     def _go_on_opening(self, now: Now) -> None:
         """A slice of the work on logs that are being opened."""
         spent_bytes = 0
@@ -195,6 +212,7 @@ class Runner:
         name = effect.log
         self._configs.pop(name, None)
         self._openings = deque([o for o in self._openings if o[0].log != name])
+        self._flushes.forget(name)
         if name in self.directory.logs or name in self.directory.unopened:
             try:
                 self.directory.delete(name)

@@ -34,6 +34,8 @@ BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 64
 #: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
 FULL_FOR_MS = 1000
+#: A node that is told to stop leaves in order within this time, or else without it.
+LEAVING_MS = 2000
 
 
 def say(what: str) -> None:
@@ -129,12 +131,23 @@ class Server:
                 on_ready()
             while not self.stopping:
                 self.turn()
+            self._leave()
         except BaseException:
             self._hang_up()
             self.runner.abandon()
             raise
         self._hang_up()
         self.runner.close()
+
+    def _leave(self) -> None:
+        """Hand over what this node leads, for as long as that may take."""
+        now = read_clock()
+        until = now.monotonic_ms + LEAVING_MS
+        self.node.shut_down(now)
+        self.runner.finish_turn(now)
+        self.peers.send(now)
+        while not self.node.has_left and read_clock().monotonic_ms < until:
+            self.turn()
 
     def turn(self) -> None:
         events = self._wait()

@@ -44,8 +44,8 @@ class Line:
         self.sock: socket.socket | None = None
         self.fd = -1
         self.is_connected = False
-        #: This connection is only to see whether the peer is still there.
-        self.is_probe = False
+        #: A connection has ended, and none has been made since.
+        self.has_ended = False
         self.out = bytearray()
         self.received = bytearray()
         #: What waits for an answer by its correlation id: (number, API, version, deadline).
@@ -127,7 +127,6 @@ class Peers:
 
     def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
         self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        line.is_probe = False
         line.asked[self._correlation] = (
             ask.number,
             ask.api_key,
@@ -161,9 +160,7 @@ class Peers:
             self._refused(line, now)
             return
         line.is_connected = True
-        if line.is_probe and not line.asked:
-            self._disconnect(line)
-            return
+        line.has_ended = False
         self._flush(line, now)
 
     def _flush(self, line: Line, now: Now) -> None:
@@ -227,9 +224,9 @@ class Peers:
     # Connections that end ------------------------------------------------------------------------
 
     def _refused(self, line: Line, now: Now) -> None:
-        was_there = line.is_probe
+        is_gone, line.has_ended = line.has_ended, False
         self._lost(line, now, probe=False)
-        if was_there:
+        if is_gone:
             self._tell(PeerVanished(line.peer), now)
 
     def _lost(self, line: Line, now: Now, *, probe: bool = True) -> None:
@@ -237,8 +234,8 @@ class Peers:
         was_connected = line.is_connected
         self._disconnect(line)
         asked, line.asked = line.asked, {}
+        line.has_ended |= was_connected
         if was_connected and probe:
-            line.is_probe = True
             self._connect(line, now)
         for number, *_ in asked.values():
             self._tell(PeerSilent(line.name, line.peer, number), now)
@@ -249,6 +246,5 @@ class Peers:
             self._epoll.unregister(line.fd)
             line.sock.close()
         line.sock, line.fd, line.is_connected = None, -1, False
-        line.is_probe = False
         line.out.clear()
         line.received.clear()

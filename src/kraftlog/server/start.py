@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from socket import gethostname
 
-from kraftlog.errors import ConfigError
+from kraftlog.config import endpoints as config_of_voters
+from kraftlog.errors import ConfigError, StorageError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import NodeConfig
+from kraftlog.node.governing import first_levels
 from kraftlog.node.membership import BrokerAddress
 from kraftlog.node.node import Node
 from kraftlog.raft.config import RaftConfig
@@ -18,7 +20,8 @@ from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
-from kraftlog.storage.meta import MetaProperties, load_or_make
+from kraftlog.storage.format import Formatting, format_directory, is_formatted
+from kraftlog.storage.meta import load_of
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER, CONTROLLER
@@ -35,20 +38,26 @@ MAX_OPEN_LOG_FILES = 512
 OTHER_DESCRIPTORS = 32
 
 
-def serve(settings: BrokerConfig, ready: Callable[[str], None]) -> None:
-    """Run a node until it is told to stop; `ready` gets one line when clients may come."""
+def serve(
+    settings: BrokerConfig, ready: Callable[[str], None], *, may_format: bool = False
+) -> None:
+    """Run a node until it is told to stop; `ready` gets one line when clients may come.
+
+    `may_format`: a directory that is empty becomes that of a cluster of its own.
+    """
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     lane = Lane("flush")
     path = _directory(settings)
-    meta = load_or_make(
-        files,
-        path,
-        MetaProperties(
-            cluster_id=uuid_text(_new_id()), node_id=settings.node_id, directory_id=_new_id()
-        ),
-    )
+    if not is_formatted(files, path):
+        if not may_format:
+            raise StorageError(
+                f"{path} is not formatted: kraftlog format --cluster-id ID --config FILE does it, "
+                "with the same id on every node of the cluster"
+            )
+        _format_for_itself(files, path, settings)
+    meta = load_of(files, path, settings.node_id)
     directory = LogDirectory(files, path, HandleCache(files, log_files))
     server = Server(
         lane,
@@ -72,6 +81,24 @@ def serve(settings: BrokerConfig, ready: Callable[[str], None]) -> None:
     runner.carry(node)
     server.carry(node, runner)
     server.run(on_ready=lambda: ready(_ready_line(server)))
+
+
+def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
+    """A quorum of this node alone, which may grow."""
+    directory_id = _new_id()
+    listener = settings.controller_listeners[0]
+    me = config_of_voters.Voter(
+        settings.node_id, listener.host, listener.port, directory_id=directory_id
+    )
+    formatting = Formatting(
+        cluster_id=uuid_text(_new_id()),
+        node_id=settings.node_id,
+        features=first_levels(),
+        metadata_directory=path,
+        voters=[me],
+        listener=listener.name,
+    )
+    format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
 
 
 def _directory(settings: BrokerConfig) -> str:
@@ -128,6 +155,10 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        # Numbers that no node can have, as where to ask is known before who is there.
+        bootstrap_ids=(
+            () if settings.voters else tuple(range(-2, -2 - len(settings.bootstrap_servers), -1))
+        ),
         seed=seed,
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.sound import may_forget
+from kraftlog.simulator.disk_faults import DAMAGE_KINDS, DISK_KINDS
+from kraftlog.simulator.fault_targets import forget, some_ids, some_replica
 from kraftlog.simulator.strangers import send_strange_requests
 from kraftlog.value import TYPE_CHECKING
 
@@ -14,20 +15,6 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
     Kind = Callable[[World, Chance, int], None]
-
-
-def some_replica(world: World, chance: Chance) -> Replica:
-    """Any, but the leader as often as all the others together."""
-    leader = world.leader()
-    if leader is not None and chance.below(2):
-        return leader
-    return chance.pick(list(world.replicas.values()))
-
-
-def some_ids(world: World, chance: Chance) -> list[int]:
-    """At least one, not all."""
-    everybody = list(world.replicas)
-    return chance.some(everybody, 1 + chance.below(max(len(everybody) - 1, 1)))
 
 
 # The network -------------------------------------------------------------------------------------
@@ -45,6 +32,11 @@ def delay_messages(world: World, chance: Chance, for_ms: int) -> None:
     """Some messages by far, so that others overtake them."""
     world.network.delay_ms = chance.between(5, 400)
     _set_rate(world, "delayed", chance.between(20, 1000), for_ms)
+
+
+def garble_answers(world: World, chance: Chance, for_ms: int) -> None:
+    """Answers to fetches are cut off, flipped, or not what was asked for."""
+    _set_rate(world, "garbled", chance.between(20, 600), for_ms)
 
 
 def _set_rate(world: World, name: str, permille: int, for_ms: int) -> None:
@@ -163,7 +155,7 @@ def crash_loop(world: World, chance: Chance, for_ms: int) -> None:
 def crash_between_actions(world: World, chance: Chance, for_ms: int) -> None:
     victim = some_replica(world, chance)
     world.crash_permille[victim.id] = chance.between(1, 30)
-    world.at(world.time + for_ms, _forget, world.crash_permille, victim)
+    world.at(world.time + for_ms, forget, world.crash_permille, victim)
 
 
 def shut_down(world: World, chance: Chance, for_ms: int) -> None:
@@ -192,57 +184,6 @@ def _resume(victim: Replica, incarnation: int) -> None:
 def _unless_healed(world: World, act: Callable[[Replica], None], victim: Replica) -> None:
     if not world.healed:
         act(victim)
-
-
-def _forget(rates: dict[int, int], victim: Replica) -> None:
-    rates.pop(victim.id, None)
-
-
-# Disks -------------------------------------------------------------------------------------------
-
-
-def slow_disk(world: World, chance: Chance, for_ms: int) -> None:
-    victim = some_replica(world, chance)
-    world.slow_disks[victim.id] = chance.between(1, 300)
-    world.at(world.time + for_ms, _forget, world.slow_disks, victim)
-
-
-def failing_disk(world: World, chance: Chance, for_ms: int) -> None:
-    """Syncs fail; a process whose sync failed ends, and starts on what was synced before."""
-    victim = some_replica(world, chance)
-    world.slow_disks[victim.id] = 2  # an error needs a moment in which it can happen
-    world.failing_disks[victim.id] = chance.between(10, 300)
-    world.at(world.time + for_ms, _forget, world.failing_disks, victim)
-    world.at(world.time + for_ms, _forget, world.slow_disks, victim)
-
-
-def wipe_disk(world: World, chance: Chance, for_ms: int) -> None:
-    """A replica comes back with an empty disk, in a new directory."""
-    victim = some_replica(world, chance)
-    if victim.core is not None:
-        world.lose_power(victim)
-        _come_back(world, victim, victim.incarnation, 0, world.time + for_ms)
-
-
-def old_disk(world: World, chance: Chance, for_ms: int) -> None:
-    """A replica comes back with an old copy of its log and election state."""
-    victim = some_replica(world, chance)
-    if victim.core is not None:
-        world.lose_power(victim)
-        kept = chance.below(len(victim.disk.batches) + 1)
-        _come_back(world, victim, victim.incarnation, kept, world.time + for_ms)
-
-
-def _come_back(world: World, victim: Replica, incarnation: int, kept: int, when: int) -> None:
-    """As soon as the quorum can bear it."""
-    if victim.core is not None or victim.incarnation != incarnation:
-        return  # healed meanwhile
-    if world.time < when or not may_forget(world, victim, kept):
-        world.at(world.time + 50, _come_back, world, victim, incarnation, kept, when)
-        return
-    world.saw("disk wiped" if kept == 0 else "disk went back to an old copy")
-    victim.lose_disk(kept)
-    world.start(victim)
 
 
 # Clocks and oddities ------------------------------------------------------------------------------
@@ -276,7 +217,8 @@ def strangers(world: World, chance: Chance, for_ms: int) -> None:
         world.at(world.time + chance.below(for_ms), send_strange_requests, world, chance)
 
 
-KINDS: dict[str, Kind] = {
+#: What goes wrong around sound bytes, and what becomes of bytes.
+USUAL: dict[str, Kind] = {
     "loss": lose_messages,
     "duplicates": duplicate_messages,
     "delay": delay_messages,
@@ -295,12 +237,11 @@ KINDS: dict[str, Kind] = {
     "crash-point": crash_between_actions,
     "shutdown": shut_down,
     "pause": pause,
-    "slow-disk": slow_disk,
-    "failing-disk": failing_disk,
-    "wiped-disk": wipe_disk,
-    "old-disk": old_disk,
+    **DISK_KINDS,
     "clock-rate": skew_clock,
     "wall-clock": jump_wall_clock,
     "tiny-fetches": tiny_fetches,
     "strangers": strangers,
 }
+DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
+KINDS = {**USUAL, **DAMAGES}

@@ -8,11 +8,11 @@ so a plan can be shrunk by leaving entries out.
 from __future__ import annotations
 
 from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.fault_kinds import KINDS
+from kraftlog.simulator.fault_kinds import DAMAGES, KINDS, USUAL
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from kraftlog.simulator.world import World
 
@@ -35,22 +35,32 @@ class Fault(Value):
 
 
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
-    """The plan of a seed; `kinds` limits it to some kinds of faults."""
-    chance = Chance(seed, "faults")
-    names = list(KINDS)
-    chosen = chance.some(names, 1 + chance.below(len(names) // 2))
-    if kinds is not None:
-        chosen = [name for name in names if name in kinds]
-    plan = []
-    for kind in chosen:
-        for _ in range(1 + chance.below(MOST_OF_A_KIND)):
-            at_ms = chance.below(duration_ms)
-            for_ms = 20 + chance.long_tail(chance.below(2500))
-            plan.append((at_ms, kind, min(for_ms, LONGEST_MS), chance.bits(32)))
+    """The plan of a seed; `kinds` limits it to some kinds of faults. Half of the seeds have damage
+    as well, which is drawn by itself: the rest of the plan is the same without it."""
+    damage = Chance(seed, "damage")
+    wants_damage = damage.below(2) == 1 or kinds is not None
+    plan = [
+        *_drawn(Chance(seed, "faults"), USUAL, duration_ms, kinds),
+        *(_drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
+    ]
     plan.sort()
     return tuple(
         [Fault(i, kind, at_ms, for_ms, dice) for i, (at_ms, kind, for_ms, dice) in enumerate(plan)]
     )
+
+
+def _drawn(
+    chance: Chance, among: Iterable[str], duration_ms: int, kinds: Collection[str] | None
+) -> Iterator[tuple[int, str, int, int]]:
+    names = list(among)
+    chosen = chance.some(names, 1 + chance.below(len(names) // 2))
+    if kinds is not None:
+        chosen = [name for name in names if name in kinds]
+    for kind in chosen:
+        for _ in range(1 + chance.below(MOST_OF_A_KIND)):
+            at_ms = chance.below(duration_ms)
+            for_ms = 20 + chance.long_tail(chance.below(2500))
+            yield at_ms, kind, min(for_ms, LONGEST_MS), chance.bits(32)
 
 
 def schedule(world: World, plan: Iterable[Fault]) -> None:
@@ -72,6 +82,8 @@ def heal(world: World) -> None:
     world.network.heal()
     world.slow_disks.clear()
     world.failing_disks.clear()
+    world.write_errors.clear()
+    world.room.clear()
     world.crash_permille.clear()
     world.batches_per_fetch = 1000
     for replica in world.replicas.values():

@@ -28,6 +28,10 @@ SECTOR = 512
 MAX_SLICES = 1024
 
 
+#: What a file system without a limit says that it holds.
+_ENDLESS_BYTES = 1 << 50
+
+
 class PowerLost(BaseException):
     """The machine stops here. No handler of ordinary errors may see it."""
 
@@ -357,6 +361,10 @@ class MemoryFiles:
         return fd
 
     # -- inside ------------------------------------------------------------------------------
+
+    def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - all is one file system
+        total = _ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
+        return total, max(0, total - self.used_bytes())
 
     def used_bytes(self) -> int:
         total, nodes = 0, [*self._root.names.values()]

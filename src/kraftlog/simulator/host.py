@@ -109,14 +109,16 @@ class VirtualHost:
         settings: str = SETTINGS,
         *,
         settled: bool = True,
+        life: int = 1,
     ) -> None:
+        """`life` counts the starts on these files: ids of another life are others."""
         self.files = files or MemoryFiles()
         if not self.files.exists("data"):
             self.files.make_directory("data")
         self.now = Now(0, 0)
         self.said: list[str] = []
         self._lane = InlineLane()
-        self._ids = 0
+        self._ids = life << 32
         directory = LogDirectory(self.files, "data")
         self.runner = Runner(self.files, directory, self._lane, NoPeers(), self.said.append)
         me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))

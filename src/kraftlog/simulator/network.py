@@ -5,6 +5,8 @@ from __future__ import annotations
 from heapq import heappush
 
 from kraftlog.raft.messages import Answered, Asked, FetchAnswer, VoteAnswer
+from kraftlog.simulator.garble import damaged, garbled
+from kraftlog.simulator.wire import Wire
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ class Network:
         self.duplicates = 0
         self.delayed = 0
         self.delay_ms = 0
+        self.garbled = 0
         self.calm = True
+        self.wire = Wire() if world.setting.in_bytes else None
 
     # Sending ---------------------------------------------------------------------------------
 
@@ -47,8 +51,11 @@ class Network:
         channel = source.asked(peer, number, fresh=send.fresh)
         target = self.world.replicas[peer]
         slot = (source, source.incarnation, number)
-        self.world.said(source, target, send.body)
-        self._carry(source.id, peer, self._arrive, (target, slot, channel, send.body))
+        body = send.body
+        self.world.said(source, target, body)
+        if self.wire is not None:
+            body = self.wire.request((source.id, source.incarnation, number), body)
+        self._carry(source.id, peer, self._arrive, (target, slot, channel, body))
 
     def respond(self, source: Replica, slot: Slot, body: Any) -> None:
         asker = slot[0]
@@ -58,7 +65,22 @@ class Network:
             self._note_vote(source, slot, body)
         elif kind is FetchAnswer and body.diverging is not None:
             self.world.saw("log diverges")
+        if self.wire is not None or self.garbled:
+            body = self._cross(slot, body)
         self._carry(source.id, asker.id, self._answer, (slot, source.id, body))
+
+    def _cross(self, slot: Slot, body: Any) -> Any:
+        """An answer as it arrives: out of bytes, if these are played, and maybe not as it left."""
+        damage = None
+        if type(body) is FetchAnswer and body.batches and self.chance.permille(self.garbled):
+            self.world.saw("answer garbled")
+            if self.wire is not None and self.chance.below(2):
+                damage = lambda data: damaged(data, self.chance)  # noqa: E731 - used once, below
+            else:
+                body = garbled(body, self.chance)
+        if self.wire is None:
+            return body
+        return self.wire.answer((slot[0].id, *slot[1:]), body, damage)
 
     def _note_vote(self, source: Replica, slot: Slot, answer: VoteAnswer) -> None:
         asker, asked = slot[0].core, source.core
@@ -178,5 +200,5 @@ class Network:
     def heal(self) -> None:
         self.cuts.clear()
         self.clogged.clear()
-        self.loss = self.duplicates = self.delayed = self.delay_ms = 0
+        self.loss = self.duplicates = self.delayed = self.delay_ms = self.garbled = 0
         self.calm = True

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 CLUSTER = "cluster"
+NO_PROGRESS = "no progress in time"
+#: A step has an end: what is done at once brings new effects only a few times over.
+MOST_ROUNDS = 1000
 
 
 def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
@@ -73,6 +76,8 @@ class Replica:
         #: Wiped disks; and with those that went back to an old copy.
         self.wipes = 0
         self.lives = 0
+        #: What each directory held that is gone for good.
+        self.lost: dict[ReplicaKey, list[int]] = {}
         self.wiped_at = -1
         #: Who votes, before the log says so: what an empty directory is formatted with, or told.
         self.bootstrap = world.voters
@@ -170,18 +175,20 @@ class Replica:
         for act, arguments in waiting:
             act(*arguments)
 
-    def lose_disk(self, kept: int) -> None:
-        """While it is down: nothing is left, or an old copy with so many batches."""
+    def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:
+        """While it is down: nothing is left, or so many batches and this election state; without
+        one, all that is known is what the batches tell."""
         assert self.core is None, "a process does not survive its disk"
         self.lives += 1
         if kept == 0:
+            self.lost[self.key] = self.disk.chains[: self.disk.durable]
             self.wipes += 1
             self.disk.cluster_id = None
             self.wiped_at = self.world.time
             self.bootstrap = self.world.newest_voters()
         self.disk.roll_back(kept)
         old = self.disk.batches[-1].epoch if self.disk.batches else 0
-        self.disk.election = ElectionState(old)
+        self.disk.election = election or ElectionState(old)
 
     def load(self, snapshot: Snapshot) -> None:
         """The state machine begins anew where a snapshot ends."""
@@ -279,7 +286,11 @@ class Replica:
         assert core is not None
         carry = _CARRY
         try:
+            rounds = 0
             while effects := core.take_effects():
+                rounds += 1
+                if rounds > MOST_ROUNDS:
+                    raise Violation(NO_PROGRESS, f"replica {self.id} wants ever more: {effects[0]}")
                 if world.crash_permille:
                     world.may_crash(self, effects)
                 for effect in effects:
@@ -410,6 +421,7 @@ class Replica:
             slot.answer = body  # a stranger's
 
     def _append(self, effect: Append) -> None:
+        self.world.may_refuse(self)
         disk, batch, oracle = self.disk, effect.batch, self.world.oracle
         before = disk.chains[-1] if disk.chains else NO_CHAIN
         known = oracle.known

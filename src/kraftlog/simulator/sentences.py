@@ -289,6 +289,8 @@ def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
         found.append((f"{network.loss / 10:g} % of messages get lost", []))
     if network.duplicates:
         found.append((f"{network.duplicates / 10:g} % of messages arrive twice", []))
+    if network.garbled:
+        found.append((f"{network.garbled / 10:g} % of answers with records are garbled", []))
     if network.delayed:
         found.append((f"{network.delayed / 10:g} % of messages are late", []))
     held = sum(until > world.time for until in network.clogged.values())
@@ -296,6 +298,8 @@ def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
         found.append((f"{held} directions are clogged", []))
     if world.batches_per_fetch < world.setting.batches_per_fetch and not world.healed:
         found.append(("a fetch brings one batch at most", []))
+    found += [(f"{who} has a full disk", [who]) for who in world.room]
+    found += [(f"{who} has a disk that refuses writes", [who]) for who in world.write_errors]
     found += [(f"{who} has a failing disk", [who]) for who in world.failing_disks]
     found += [
         (f"{who} has a slow disk", [who])

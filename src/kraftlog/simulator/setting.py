@@ -32,6 +32,8 @@ class Setting(Value):
     #: How often some replica takes a snapshot, and how much of one an answer holds.
     snapshot_gap_ms: tuple[int, int] = (0, 0)
     chunk_bytes: int = 1000
+    #: Whether messages are encoded and read back on their way.
+    in_bytes: bool = False
 
 
 #: Kafka's simulation uses these times.
@@ -97,4 +99,5 @@ def any_setting(chance: Chance) -> Setting:
         change_gap_ms=chance.pick([(0, 0), (20, 300), (100, 1500), (500, 4000)]),
         snapshot_gap_ms=chance.pick([(0, 0), (50, 400), (200, 2000), (1000, 5000)]),
         chunk_bytes=chance.pick([1000, 100, 40]),
+        in_bytes=chance.below(10) == 0,
     )

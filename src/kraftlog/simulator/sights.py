@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 #: What the mixture must have seen,
 OF_THE_MIXTURE = (
+    "answer garbled",
     "append of unknown outcome",
     "change made: add_voter",
     "change made: reassign",
@@ -19,6 +20,9 @@ OF_THE_MIXTURE = (
     "connection reset",
     "crash between two actions",
     "crash while installing a snapshot",
+    "damaged election state given up",
+    "damaged log given up",
+    "disk full",
     "disk went back to an old copy",
     "disk wiped",
     "download abandoned",
@@ -31,6 +35,7 @@ OF_THE_MIXTURE = (
     "log replaced by its snapshot at a start",
     "message duplicated",
     "message lost",
+    "messages as bytes",
     "observer promoted",
     "pre-vote refused",
     "read proved by a majority",
@@ -48,6 +53,8 @@ OF_THE_MIXTURE = (
     "voter became an observer",
     "voter change of unknown outcome",
     "voter change rolled back by truncation",
+    "write failed",
+    "writes lost that were reported as done",
     "zombie leader resigned",
     *[f"fault: {kind}" for kind in KINDS],
 )

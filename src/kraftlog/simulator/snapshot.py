@@ -16,8 +16,8 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import VoterSet
 
-#: End offset and epoch, the state, the length of the record of voters that follows.
-_HEAD = Struct(">qiqi")
+#: Who wrote it, end offset and epoch, the state, the length of the record of voters that follows.
+_HEAD = Struct(">bqiqi")
 _CHECKSUM = Struct(">I")
 
 
@@ -33,7 +33,7 @@ class Snapshot(Value):
 def write_down(end: OffsetAndEpoch, state: int, voters: VoterSet, taker: int) -> Snapshot:
     """No two replicas write the same bytes, so that a mixture of two is noticed."""
     record = voters_record(voters)
-    head = _HEAD.pack(end.offset, end.epoch, state, len(record))
+    head = _HEAD.pack(taker, end.offset, end.epoch, state, len(record))
     body = head + record + bytes([taker]) * (taker * 37 + end.offset % 200)
     return Snapshot(end, state, voters, body + _CHECKSUM.pack(crc32(body)))
 
@@ -43,6 +43,6 @@ def read_back(data: bytes) -> Snapshot | None:
     body = data[: -_CHECKSUM.size]
     if len(data) < _HEAD.size or data[len(body) :] != _CHECKSUM.pack(crc32(body)):
         return None
-    offset, epoch, state, length = _HEAD.unpack_from(body)
+    _, offset, epoch, state, length = _HEAD.unpack_from(body)
     record = body[_HEAD.size : _HEAD.size + length]
     return Snapshot(OffsetAndEpoch(offset, epoch), state, voters_from_record(record), data)

@@ -29,7 +29,7 @@ LONGEST_WRITE_MS = 60
 #: What a snapshot made superfluous may lie around for so long.
 LATEST_DROP_MS = 500
 #: Per thousand, where crashes may strike anywhere: there are but few installations.
-CRASHES_WHILE_INSTALLING = 400
+CRASHES_WHILE_INSTALLING = 700
 
 
 class SnapshotWork:

@@ -16,7 +16,7 @@ from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
 from kraftlog.simulator.oracle import Oracle
-from kraftlog.simulator.replica import Crash, Replica, directory_of
+from kraftlog.simulator.replica import NO_PROGRESS, Crash, Replica, directory_of
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from kraftlog.simulator.snapshot import Snapshot
 
 FULL_CHECK_EVERY = 1000
+#: In one millisecond: a pause of all replicas that ends comes nowhere near.
+MOST_AT_ONCE = 20_000
 
 
 class Goal(Value):
@@ -68,6 +70,8 @@ class World:
         self.sequence = 0
         self.steps = 0
         self.handled = 0
+        #: How many events were handled before this time began.
+        self._since = 0
         self.events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.tracing = trace is not None
         self._trace = trace
@@ -89,6 +93,9 @@ class World:
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
+        self.write_errors: dict[int, int] = {}
+        #: Of disks that are full: how many batches they hold.
+        self.room: dict[int, int] = {}
         #: What a process took for committed when it crashed before anybody could look.
         self._claimed = 0
         #: Replicas that claim to lead, by what the newest step of each has shown.
@@ -118,6 +125,9 @@ class World:
 
     def play(self, script: Iterator[Goal]) -> None:
         """Reach one goal of the script after the other."""
+        if self.setting.in_bytes:
+            self.note(None, "messages", "cross as bytes")
+            self.saw("messages as bytes")
         try:
             for goal in script:
                 self.pursue(goal)
@@ -138,7 +148,11 @@ class World:
                     return
             if not events or events[0][0] > end:
                 break
-            self.time, _, act, arguments = heappop(events)
+            when, _, act, arguments = heappop(events)
+            if when > self.time:
+                self.time, self._since = when, self.handled
+            elif self.handled - self._since > MOST_AT_ONCE:
+                raise Violation(NO_PROGRESS, f"{MOST_AT_ONCE} events at {when} ms, and more")
             self.handled += 1
             act(*arguments)
         self.time = end
@@ -289,6 +303,22 @@ class World:
         self.lose_power(replica)
         self.at(self.time + 100 + self._disk_chance.below(2000), self.start, replica)
         return True
+
+    def may_refuse(self, replica: Replica) -> None:
+        """A disk that is full, or can't write: the process ends before the batch is there."""
+        if not self.room and not self.write_errors:
+            return
+        room = self.room.get(replica.id)
+        is_full = room is not None and len(replica.disk.batches) >= room
+        rate = self.write_errors.get(replica.id, 0)
+        if not is_full and not self._disk_chance.permille(rate):
+            return
+        self.saw("disk full" if is_full else "write failed")
+        assert replica.core is not None
+        self._claimed = max(self._claimed, replica.core.log.high_watermark)
+        self.lose_power(replica)
+        self.at(self.time + 100 + self._disk_chance.below(2000), self.start, replica)
+        raise Crash
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
         """The process may end between two of its actions: the first few happen, no more."""

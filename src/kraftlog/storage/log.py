@@ -16,6 +16,7 @@ from bisect import bisect_right
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.producers import ProducerState
+from kraftlog.records.header import MAX_OFFSET
 from kraftlog.storage.batches import PLACE, describe
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, LogConfig
@@ -350,12 +351,15 @@ class Log:
         self.start_offset = offset
         return self._drop_front(segments_below(self.segments, offset), 0)
 
-    def retention(self, now_ms: int, limit: int) -> int:
-        """Remove what is too old or too much, below `limit`; how many segments went."""
+    def retention(self, now_ms: int, limit: int, at_most: int = MAX_OFFSET) -> int:
+        """Remove what is too old or too much, below `limit`; how many segments went.
+
+        No more than `at_most`: then it should be asked again.
+        """
         self.disk.check()
         with _Doing(self, "looking for old segments"):
             count = expired_segments(self.segments, self.config, now_ms, limit, self._modified_ms)
-        return self._drop_front(count, now_ms)
+        return self._drop_front(min(count, at_most), now_ms)
 
     def _modified_ms(self, segment: Segment) -> int:
         return self.disk.files.modified_ms(segment.log.path)

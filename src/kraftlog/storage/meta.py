@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config import properties
 from kraftlog.errors import ConfigError, StorageError
-from kraftlog.storage.disk import read_whole, write_atomically
+from kraftlog.storage.disk import read_whole
 from kraftlog.types import uuid_from_text, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -22,22 +22,16 @@ class MetaProperties(Value):
     directory_id: Uuid
 
 
-def load_or_make(files: Files, directory: str, fresh: MetaProperties) -> MetaProperties:
-    """What the directory says of itself; a directory that says nothing becomes `fresh`.
+def load_of(files: Files, directory: str, node_id: int) -> MetaProperties:
+    """What a directory says of itself.
 
-    A directory of another node is refused: two nodes with one id would lose each other's data.
+    That of another node is refused: two nodes with one id would lose each other's data.
     """
-    path = f"{directory}/{NAME}"
-    if not files.exists(path):
-        if not files.exists(directory):
-            files.make_directory(directory)
-        write_atomically(files, path, encode(fresh))
-        return fresh
     found = load(files, directory)
-    if found.node_id != fresh.node_id:
+    if found.node_id != node_id:
         raise StorageError(
-            f"{path} says node.id={found.node_id}, but this node is {fresh.node_id}: start it "
-            f"with node id {found.node_id}, or give it a directory of its own"
+            f"{directory}/{NAME} says node.id={found.node_id}, but this node is {node_id}: start "
+            f"it with node id {found.node_id}, or give it a directory of its own"
         )
     return found
 

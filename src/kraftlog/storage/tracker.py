@@ -53,6 +53,11 @@ class ProducerTracker:
     def is_empty(self) -> bool:
         return not self._pending and (self._state is None or not self._state.entries)
 
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that have been silent for long."""
+        if not self.is_empty:
+            self.state.expire(now_ms, expiration_ms)
+
     def note(self, producers: Sequence[ProducerBatch]) -> list[AbortedTransaction]:
         """These batches were appended; the transactions that they have aborted."""
         self._pending += producers

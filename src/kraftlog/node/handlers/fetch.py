@@ -1,12 +1,13 @@
 """Fetch 4-18: batches as they lie in the file, answered when there is enough of them or it is time.
 
-Readers see what is below the high watermark. Sessions are declined (id 0), which every client
-accepts. Missing: followers, the last stable offset.
+Readers see what is below the high watermark; as there are no transactions the last stable offset is
+the same. Missing: followers.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
+from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
@@ -14,6 +15,9 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.node.fetch_sessions import FetchSession, SessionTopic
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import Slice
@@ -22,8 +26,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 BY_ID_SINCE = 13
-#: The most that one answer carries (Kafka's default for fetch.max.bytes), whatever was asked for.
-MAX_BYTES = 57_671_680
+#: The isolation level that wants to hear of aborted transactions.
+READ_COMMITTED = 1
 
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
@@ -31,10 +35,22 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
         body = request_from_wire(ApiKey.FETCH, request)
         node.quorum.asked(slot, body, slot.connection, now, body.max_bytes)
         return
-    fetch = Fetch(slot, request)
+    session: FetchSession | None = None
+    if request.session_epoch != LAST or request.session_id != NO_SESSION:
+        found = node.fetch_sessions.go_on(request, slot.version, now)
+        if isinstance(found, int):
+            slot.answer(FetchResponse(error_code=found, session_id=NO_SESSION, responses=()))
+            return
+        session = found
+    fetch = Fetch(slot, request, session)
     fetch.look(node)
-    if fetch.size >= request.min_bytes or fetch.failed or request.max_wait_ms <= 0:
-        fetch.answer()
+    if (
+        fetch.size >= request.min_bytes
+        or fetch.failed
+        or request.max_wait_ms <= 0
+        or not fetch.partitions
+    ):
+        fetch.answer(node, now)
     else:
         fetch.park(node, now.monotonic_ms + request.max_wait_ms)
 
@@ -42,11 +58,24 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
 class Fetch:
     """One fetch on its way: what it has found so far, and whether it was answered."""
 
-    __slots__ = ("done", "failed", "partitions", "request", "response", "size", "slot")
+    __slots__ = (
+        "done",
+        "epoch",
+        "failed",
+        "partitions",
+        "request",
+        "response",
+        "session",
+        "size",
+        "slot",
+    )
 
-    def __init__(self, slot: Slot, request: FetchRequest) -> None:
+    def __init__(self, slot: Slot, request: FetchRequest, session: FetchSession | None) -> None:
         self.slot = slot
         self.request = request
+        #: What it goes on with; one that begins a session gets it with the answer.
+        self.session = session
+        self.epoch = LAST if session is None else session.epoch
         self.done = False
         self.failed = False
         self.size = 0
@@ -58,20 +87,32 @@ class Fetch:
         self.size = 0
         self.failed = False
         self.partitions = []
+        session = self.session
+        topics: Sequence[FetchTopic | SessionTopic]
+        topics = self.request.topics if session is None else list(session.topics.values())
+        responses = []
+        for topic in topics:
+            found = []
+            for part in topic.partitions:
+                data = self._look_at(node, topic, part)
+                if data is not None:
+                    found.append(data)
+            if found or session is None:
+                responses.append(
+                    FetchableTopicResponse(
+                        topic=topic.topic, topic_id=topic.topic_id, partitions=found
+                    )
+                )
         self.response = FetchResponse(
             error_code=ErrorCode.NONE,
-            session_id=0,
-            responses=[
-                FetchableTopicResponse(
-                    topic=topic.topic,
-                    topic_id=topic.topic_id,
-                    partitions=[self._look_at(node, topic, part) for part in topic.partitions],
-                )
-                for topic in self.request.topics
-            ],
+            session_id=NO_SESSION if session is None else session.id,
+            responses=responses,
         )
 
-    def _look_at(self, node: Node, topic: FetchTopic, part: FetchPartition) -> PartitionData:
+    def _look_at(
+        self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
+    ) -> PartitionData | None:
+        """What there is of a partition; None if that is nothing new to the reader's session."""
         partition = node.partition(
             topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
         )
@@ -93,13 +134,21 @@ class Fetch:
                 return self._refused(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         if found is not None:
             self.size += len(found)
+        elif self.session is not None:
+            known = self.session.find(topic.topic, topic.topic_id, part.partition)
+            if (
+                known is not None
+                and known.high_watermark == partition.high_watermark
+                and known.start == partition.start
+            ):
+                return None
         return PartitionData(
             partition_index=part.partition,
             error_code=ErrorCode.NONE,
             high_watermark=partition.high_watermark,
             last_stable_offset=partition.high_watermark,
             log_start_offset=partition.start,
-            aborted_transactions=None,
+            aborted_transactions=() if self.request.isolation_level == READ_COMMITTED else None,
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
         )
 
@@ -109,7 +158,9 @@ class Fetch:
             part.fetch_offset,
             partition.high_watermark,
             min(
-                part.partition_max_bytes, self.request.max_bytes - self.size, MAX_BYTES - self.size
+                part.partition_max_bytes,
+                self.request.max_bytes - self.size,
+                node.max_fetch_bytes - self.size,
             ),
             self.size == 0,
         )
@@ -135,19 +186,41 @@ class Fetch:
         watched = self.partitions
         self.look(node)
         if self.size >= self.request.min_bytes or self.failed:
+            self._stop_watching(watched)
+            self.answer(node, node.now)
+        else:
             self.partitions = watched
-            self.answer()
 
-    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
+    def expire(self, node: Node, now: Now) -> None:
         if not self.done:
+            watched = self.partitions
             self.look(node)
-            self.answer()
+            self._stop_watching(watched)
+            self.answer(node, now)
 
-    def answer(self) -> None:
-        self.cancel()
+    def answer(self, node: Node, now: Now) -> None:
+        self.done = True
+        response, session = self.response, self.session
+        assert response is not None, "it has looked before it answers"
+        if session is None:
+            if self.request.session_epoch == FIRST:
+                session = node.fetch_sessions.open(self.request, self.slot.version, now)
+        elif session.epoch != self.epoch:
+            # The reader did not wait for this answer: what it knows is not known any more.
+            response = self.response = FetchResponse(
+                error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+                session_id=NO_SESSION,
+                responses=(),
+            )
+        if session is not None:
+            response.session_id = NO_SESSION if response.error_code else session.id
+            session.told(response.responses)
         self.slot.answer(self.response)
 
     def cancel(self) -> None:
         self.done = True
-        for partition in self.partitions:
+        self._stop_watching(self.partitions)
+
+    def _stop_watching(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
             partition.fetches.pop(self, None)

@@ -69,8 +69,17 @@ def _one(
         error_code=ErrorCode.NONE,
         timestamp=timestamp,
         offset=offset,
-        leader_epoch=partition.leader_epoch if found and version >= EPOCH_SINCE else -1,
+        leader_epoch=(
+            _epoch_of(node, partition, offset) if found and version >= EPOCH_SINCE else -1
+        ),
     )
+
+
+def _epoch_of(node: Node, partition: Partition, offset: int) -> int:
+    """The epoch of the record there; at the end it would be the leader's own."""
+    if offset >= partition.high_watermark:
+        return partition.leader_epoch
+    return node.logs.epoch_at(partition.log, offset)
 
 
 def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:

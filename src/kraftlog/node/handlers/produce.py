@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 BY_ID_SINCE = 13
 ZSTD_SINCE = 7
 
+_ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
+
 
 def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
     slot.waits = 1  # this handler itself: the answer may not leave before it is complete
@@ -72,7 +74,7 @@ def _produce(
     code = partition.refusal(-1)
     if code:
         return _refused(part.index, code)
-    if acks not in {ACKS_NONE, ACKS_LEADER, ACKS_ALL}:
+    if acks not in _ACKS:
         return _refused(part.index, ErrorCode.INVALID_REQUIRED_ACKS)
     if acks == ACKS_ALL and partition.lacks_replicas:
         return _refused(part.index, ErrorCode.NOT_ENOUGH_REPLICAS)

@@ -70,6 +70,15 @@ def _elect_leaders(_: Any, version: int, code: int) -> dict[str, Any]:
     return {"error_code": code if version else 0, "replica_election_results": ()}
 
 
+def _with(**others: Any) -> Callable[[Any, int, int], dict[str, Any]]:
+    """The code above, and what else has to be said."""
+
+    def fields(_: Any, __: int, code: int) -> dict[str, Any]:
+        return {"error_code": code, **others}
+
+    return fields
+
+
 _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.CREATE_TOPICS: _create_topics,
     ApiKey.DELETE_TOPICS: _delete_topics,
@@ -77,4 +86,9 @@ _FIELDS: dict[int, Callable[[Any, int, int], dict[str, Any]]] = {
     ApiKey.ALTER_CONFIGS: _configs(ApiKey.ALTER_CONFIGS),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: _configs(ApiKey.INCREMENTAL_ALTER_CONFIGS),
     ApiKey.ELECT_LEADERS: _elect_leaders,
+    ApiKey.BROKER_HEARTBEAT: _with(should_shut_down=False),
+    ApiKey.ALLOCATE_PRODUCER_IDS: _with(producer_id_start=-1, producer_id_len=0),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: _with(responses=()),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: _with(topics=()),
+    ApiKey.DESCRIBE_QUORUM: _with(topics=()),
 }

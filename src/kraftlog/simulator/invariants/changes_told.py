@@ -26,7 +26,10 @@ class ChangesTold(Invariant):
         self.told.append((change, end_offset))
 
     def on_full_check(self) -> None:
-        told, self.told = self.told, []
+        """What is known to be committed by now; a process may crash before its commit is seen."""
+        end = self.oracle.committed_end
+        told = [entry for entry in self.told if entry[1] <= end]
+        self.told = [entry for entry in self.told if entry[1] > end]
         for change, end_offset in told:
             recorded = [
                 batch.voters
@@ -36,6 +39,10 @@ class ChangesTold(Invariant):
             if not recorded or not names(recorded[-1], change):
                 newest = recorded[-1:]
                 self.fails(f"told that “{change}” is committed before {end_offset}: {newest}")
+
+    def on_end(self) -> None:
+        if self.told:
+            self.fails(f"told to be committed, and is not: {self.told}")
 
 
 def names(voters: VoterSet, change: Change) -> bool:

@@ -9,7 +9,7 @@ from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
     from kraftlog.raft.core import RaftCore
     from kraftlog.simulator.replica import Replica
 
@@ -27,14 +27,22 @@ class DurableMajority(Invariant):
             for other in self.world.replicas.values()
             if other.disk.durable > position and other.disk.chains[position] == chain
         ]
+        # A directory that is gone votes no more: who is elected has a majority of the others.
+        gone = [
+            key
+            for other in self.world.replicas.values()
+            for key, chains in other.lost.items()
+            if len(chains) > position and chains[position] == chain
+        ]
         # The set in force before this step, and those that came into force within it.
         seen = len(replica.seen_voters or ())
         in_force = [replica.seen_set] if replica.seen_set is not None else []
         in_force += [voters for _, voters in core.log.voters.entries[seen:]]
-        if not any(rule(holders, voters) for voters in in_force or [core.log.voter_set]):
+        if not any(rule(holders, gone, voters) for voters in in_force or [core.log.voter_set]):
             self.fails(f"{high_watermark} is committed by {replica.id}, only {holders} hold it")
 
 
-def rule(holders: list[Replica], voters: VoterSet) -> bool:
+def rule(holders: list[Replica], gone: list[ReplicaKey], voters: VoterSet) -> bool:
     """Whether they are a majority: by their directories, where these are known."""
-    return sum([voters.holds(holder.key) for holder in holders]) >= voters.majority
+    there = sum([voters.holds(holder.key) for holder in holders])
+    return there + sum([voter.key in gone for voter in voters.voters]) >= voters.majority

@@ -1,0 +1,216 @@
+"""Fetch sessions (KIP-227): a reader of many partitions names only those that changed, and is told
+only of those that did.
+
+A session counts its requests: the reader says which one it sends, and where the two do not agree
+the session is started anew. There are so many sessions and no more; who finds no place is served
+without one.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.controller.placement import Chance
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.messages.fetch import (
+        FetchableTopicResponse,
+        FetchPartition,
+        FetchRequest,
+        FetchTopic,
+        PartitionData,
+    )
+
+NO_SESSION = 0
+#: The number of the request that begins a session, and of one that ends it or wants none.
+FIRST, LAST = 0, -1
+_MAX_EPOCH = 0x7FFFFFFF
+BY_ID_SINCE = 13
+#: So long a session may be silent, or is let live, before another takes its place (as in Kafka).
+EVICTION_MS = 120_000
+UNTOLD = -1
+
+
+class SessionPartition:
+    """What the reader asked of a partition, and what it was told last."""
+
+    __slots__ = ("asked", "high_watermark", "start")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.high_watermark = UNTOLD
+        self.start = UNTOLD
+
+    def told(self, data: PartitionData) -> None:
+        """After an error the reader is told in any case what is there."""
+        self.high_watermark = UNTOLD if data.error_code else data.high_watermark
+        self.start = data.log_start_offset
+
+
+class SessionTopic:
+    """The partitions of one topic, in the order in which they are served."""
+
+    __slots__ = ("known", "topic", "topic_id")
+
+    def __init__(self, topic: str, topic_id: Uuid) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.known: dict[int, SessionPartition] = {}
+
+    @property
+    def partitions(self) -> list[FetchPartition]:
+        return [partition.asked for partition in self.known.values()]
+
+
+class FetchSession:
+    """Belongs to one reader. `epoch` is the number of the request that comes next."""
+
+    __slots__ = ("by_id", "created_ms", "epoch", "id", "is_follower", "topics", "used_ms")
+
+    def __init__(self, session_id: int, *, by_id: bool, is_follower: bool, now: Now) -> None:
+        self.id = session_id
+        self.by_id = by_id
+        self.is_follower = is_follower
+        self.epoch = 1
+        self.created_ms = self.used_ms = now.monotonic_ms
+        self.topics: dict[str | Uuid, SessionTopic] = {}
+
+    @property
+    def size(self) -> int:
+        return sum([len(topic.known) for topic in self.topics.values()])
+
+    def _key(self, topic: str, topic_id: Uuid) -> str | Uuid:
+        return topic_id if self.by_id else topic
+
+    def find(self, topic: str, topic_id: Uuid, index: int) -> SessionPartition | None:
+        found = self.topics.get(self._key(topic, topic_id))
+        return None if found is None else found.known.get(index)
+
+    def ask(self, topics: Iterable[FetchTopic]) -> None:
+        """These are asked for from now on, or in another way than before."""
+        for topic in topics:
+            key = self._key(topic.topic, topic.topic_id)
+            known = self.topics.get(key)
+            if known is None:
+                known = self.topics[key] = SessionTopic(topic.topic, topic.topic_id)
+            for part in topic.partitions:
+                before = known.known.get(part.partition)
+                if before is None:
+                    known.known[part.partition] = SessionPartition(part)
+                else:
+                    before.asked = part
+
+    def forget(self, request: FetchRequest) -> None:
+        for topic in request.forgotten_topics_data:
+            key = self._key(topic.topic, topic.topic_id)
+            known = self.topics.get(key)
+            if known is not None:
+                for index in topic.partitions:
+                    known.known.pop(index, None)
+                if not known.known:
+                    del self.topics[key]
+
+    def told(self, responses: Iterable[FetchableTopicResponse]) -> None:
+        """The reader is about to hear this; who had data is served last the next time."""
+        for topic in responses:
+            key = self._key(topic.topic, topic.topic_id)
+            known = self.topics.get(key)
+            if known is None:
+                continue
+            had_data = False
+            for data in topic.partitions:
+                partition = known.known.get(data.partition_index)
+                if partition is not None:
+                    partition.told(data)
+                    if data.records:
+                        had_data = True
+                        known.known[data.partition_index] = known.known.pop(data.partition_index)
+            if had_data:
+                self.topics[key] = self.topics.pop(key)
+
+
+class FetchSessions:
+    """At most `slots` of them, the one that was used longest ago first."""
+
+    def __init__(self, slots: int, chance: Chance) -> None:
+        self._slots = slots
+        self._chance = chance
+        self._sessions: dict[int, FetchSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def go_on(self, request: FetchRequest, version: int, now: Now) -> FetchSession | int | None:
+        """The session that a request goes on with; None: it has none (yet); else what is wrong."""
+        if request.session_epoch in {FIRST, LAST}:
+            self._sessions.pop(request.session_id, None)
+            return None
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+        if session.epoch != request.session_epoch:
+            return ErrorCode.INVALID_FETCH_SESSION_EPOCH
+        if session.by_id != (version >= BY_ID_SINCE):
+            return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+        session.ask(request.topics)
+        session.forget(request)
+        del self._sessions[session.id]
+        if not session.topics:
+            return None
+        self._sessions[session.id] = session
+        session.used_ms = now.monotonic_ms
+        session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
+        return session
+
+    def open(self, request: FetchRequest, version: int, now: Now) -> FetchSession | None:
+        """A session for who has asked for one, if there is a place."""
+        follower_id = request.replica_id if version < 15 else request.replica_state.replica_id
+        session = FetchSession(
+            self._new_id(),
+            by_id=version >= BY_ID_SINCE,
+            is_follower=follower_id >= 0,
+            now=now,
+        )
+        session.ask(request.topics)
+        if not session.topics or not self._make_place(session, now):
+            return None
+        self._sessions[session.id] = session
+        return session
+
+    def _new_id(self) -> int:
+        """One that no reader has from an earlier life of this node either, as good as surely."""
+        while True:
+            session_id = self._chance.getrandbits(31)
+            if session_id != NO_SESSION and session_id not in self._sessions:
+                return session_id
+
+    def _make_place(self, newcomer: FetchSession, now: Now) -> bool:
+        """A silent session gives way; else one that has lived for a while and is worth less."""
+        if len(self._sessions) < self._slots:
+            return True
+        if not self._sessions:
+            return False
+        oldest = next(iter(self._sessions.values()))
+        if now.monotonic_ms - oldest.used_ms > EVICTION_MS:
+            del self._sessions[oldest.id]
+            return True
+        settled = [
+            session
+            for session in self._sessions.values()
+            if now.monotonic_ms - session.created_ms > EVICTION_MS
+            or (newcomer.is_follower and not session.is_follower)
+        ]
+        if not settled:
+            return False
+        least = min(settled, key=_worth)
+        if _worth(least) >= _worth(newcomer):
+            return False
+        del self._sessions[least.id]
+        return True
+
+
+def _worth(session: FetchSession) -> tuple[bool, int]:
+    return session.is_follower, session.size

@@ -1,0 +1,59 @@
+"""DescribeLogDirs 1-5: the one log directory, how large each log in it is, what room it has."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+if TYPE_CHECKING:
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+
+
+def handle(node: Node, slot: Slot, request: DescribeLogDirsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    logs = node.logs
+    if logs.is_offline:
+        result = DescribeLogDirsResult(
+            error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=logs.folder, topics=()
+        )
+    else:
+        total, usable = logs.space()
+        result = DescribeLogDirsResult(
+            error_code=ErrorCode.NONE,
+            log_dir=logs.folder,
+            topics=_topics(node, _asked_for(node, request)),
+            total_bytes=total,
+            usable_bytes=usable,
+        )
+    slot.answer(DescribeLogDirsResponse(results=[result]))
+
+
+def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
+    """Without a list all of them; what is not here is left out."""
+    if request.topics is None:
+        return list(node.by_log.values())
+    names = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
+    return [node.by_log[name] for name in dict.fromkeys(names) if name in node.by_log]
+
+
+def _topics(node: Node, partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+    by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
+    for partition in partitions:
+        by_topic.setdefault(partition.topic, []).append(
+            DescribeLogDirsPartition(
+                partition_index=partition.index,
+                partition_size=node.logs.size_bytes(partition.log),
+                offset_lag=max(0, partition.high_watermark - partition.written_end),
+                is_future_key=False,
+            )
+        )
+    return [DescribeLogDirsTopic(name=name, partitions=found) for name, found in by_topic.items()]

@@ -1,0 +1,102 @@
+"""Messages that cross as bytes: encoded as Kafka's requests and answers, and read back.
+
+What a follower's host gets is then what a real one gets: batches of records, of which it makes
+summaries. Their values are those of the objects, so that logs can be compared.
+"""
+
+from __future__ import annotations
+
+from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
+from kraftlog.node.quorum.batches import control_batch, summaries, voters_in
+from kraftlog.node.quorum.requests import (
+    VERSIONS,
+    request_from_wire,
+    request_to_wire,
+    the_partition,
+)
+from kraftlog.raft.messages import Batch, FetchAnswer, LeaderChange, SnapshotChunk
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.control import LEADER_CHANGE, decode_control_key
+from kraftlog.records.reader import read_records
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages import control_records as control
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.types import Buffer
+
+    Key = tuple[int, int, int]
+
+#: The batches of no run have a time.
+TIMESTAMP_MS = 0
+
+
+class Wire:
+    """An answer is read by what was asked, so requests are remembered."""
+
+    def __init__(self) -> None:
+        self._asked: dict[Key, tuple[int, Any]] = {}
+
+    def request(self, key: Key, body: Any) -> Any:
+        api_key, request = request_to_wire(body)
+        self._asked[key] = api_key, body
+        crossed = decode(type(request), VERSIONS[api_key], encode(request, VERSIONS[api_key]))
+        return request_from_wire(api_key, crossed)
+
+    def answer(self, key: Key, body: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
+        """`damage` befalls the records, if there are any."""
+        api_key, asked = self._asked[key]
+        data = data_of(body)
+        response = answer_to_wire(body, damage(data) if damage is not None else data)
+        version = VERSIONS[api_key]
+        crossed: Any = decode(type(response), version, encode(response, version))
+        found = answer_from_wire(crossed, asked)
+        if isinstance(found, FetchAnswer) and not crossed.error_code:
+            records = the_partition(crossed.responses).records
+            found.batches = tuple([with_value(batch) for batch in summaries(records or b"")])
+        return found
+
+
+def data_of(body: Any) -> bytes:
+    if isinstance(body, FetchAnswer):
+        return b"".join([bytes_of(batch) for batch in body.batches])
+    return body.data or b"" if isinstance(body, SnapshotChunk) else b""
+
+
+def bytes_of(batch: Batch) -> bytes:
+    if not isinstance(batch.payload, int):
+        return control_batch(batch, TIMESTAMP_MS)
+    builder = BatchBuilder(base_offset=batch.base_offset, leader_epoch=batch.epoch)
+    builder.append(TIMESTAMP_MS, None, str(batch.payload).encode())
+    return builder.build()
+
+
+def with_value(batch: Batch) -> Batch:
+    """The payload as the one who appended it had it."""
+    batch.payload = value_in(batch.payload, is_control=is_control(batch))
+    return batch
+
+
+def is_control(batch: Batch) -> bool:
+    """The lowest bits of a batch's attributes say so."""
+    return bool(batch.payload[22] & 0x20)
+
+
+def value_in(data: Buffer, *, is_control: bool) -> Any:
+    for record in read_records(data):
+        assert record.value is not None, "values are never null here"
+        if not is_control:
+            return int(record.value)
+        if decode_control_key(record.key) == LEADER_CHANGE:
+            said = decode(control.LeaderChangeMessage, 0, record.value)
+            return LeaderChange(
+                said.leader_id,
+                tuple([voter.voter_id for voter in said.voters]),
+                tuple([voter.voter_id for voter in said.granting_voters]),
+                voters_in(data),
+            )
+        return "voters", voters_in(data)
+    raise AssertionError("a batch has records")

@@ -1,0 +1,271 @@
+"""The everyday work by aiokafka. Its administrator removes no groups and moves no offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiokafka
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+
+    from tests.interop.everyday.work import Facts
+
+VERSION = aiokafka.__version__
+TIME_MS = 1_700_000_000_000
+TOPIC_ALREADY_EXISTS = 36
+
+
+@asynccontextmanager
+async def admin(address: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    it = AIOKafkaAdminClient(bootstrap_servers=address)
+    await it.start()
+    try:
+        yield it
+    finally:
+        await it.close()
+
+
+@asynccontextmanager
+async def consumer_of(
+    address: str, *subscribed: str, group: str | None = None, **settings: Any
+) -> AsyncIterator[aiokafka.AIOKafkaConsumer]:
+    consumer = aiokafka.AIOKafkaConsumer(
+        *subscribed,
+        bootstrap_servers=address,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=50,
+        **settings,
+    )
+    await consumer.start()
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def create(address: str, topic: str, partitions: int = 1) -> int:
+    """Make a topic; the error code."""
+    async with admin(address) as it:
+        answer = await it.create_topics([NewTopic(topic, partitions, 1)])
+    return int(answer.topic_errors[0][1])
+
+
+async def produce(
+    address: str, topic: str, values: Sequence[bytes], times: Sequence[int] = (), **settings: Any
+) -> list[int]:
+    """Every value in the first partition, each acknowledged; their offsets."""
+    producer = aiokafka.AIOKafkaProducer(bootstrap_servers=address, linger_ms=20, **settings)
+    await producer.start()
+    try:
+        sent = [
+            await producer.send(
+                topic,
+                value,
+                key=b"k%d" % n,
+                partition=0,
+                headers=[("n", b"%d" % n)],
+                timestamp_ms=times[n] if times else TIME_MS + n,
+            )
+            for n, value in enumerate(values)
+        ]
+        return [(await future).offset for future in sent]
+    finally:
+        await producer.stop()
+
+
+async def taken(consumer: aiokafka.AIOKafkaConsumer, count: int) -> list[Any]:
+    return [await consumer.getone() for _ in range(count)]
+
+
+async def cluster(address: str) -> Facts:
+    async with admin(address) as it:
+        found = await it.describe_cluster()
+    ids = {broker["node_id"] for broker in found["brokers"]}
+    return {"brokers": len(ids), "has_controller": found["controller_id"] in ids}
+
+
+async def topics(address: str) -> Facts:
+    async with admin(address) as it:
+
+        async def partitions() -> int:
+            [topic] = await it.describe_topics(["made"])
+            return len(topic["partitions"])
+
+        await create(address, "made", 3)
+        created = await partitions()
+        again = await create(address, "made")
+        await it.create_partitions({"made": NewPartitions(5)})
+        grown = await partitions()
+        await it.delete_topics(["made"])
+        removed = "made" not in await it.list_topics()
+    return {
+        "created": created,
+        "again": "exists" if again == TOPIC_ALREADY_EXISTS else again,
+        "grown": grown,
+        "removed": removed,
+    }
+
+
+async def configs(address: str) -> Facts:
+    await create(address, "configured")
+
+    async with admin(address) as it:
+
+        async def shown() -> str:
+            asked = ConfigResource(ConfigResourceType.TOPIC, "configured", {"retention.ms": None})
+            [answer] = await it.describe_configs([asked])
+            entries = answer.resources[0][4]
+            return str(next(entry[1] for entry in entries if entry[0] == "retention.ms"))
+
+        async def change(values: dict[str, str]) -> None:
+            """Replaces all that was set: this client knows no other way."""
+            asked = ConfigResource(ConfigResourceType.TOPIC, "configured", values)
+            [answer] = await it.alter_configs([asked])
+            assert answer.resources[0][0] == 0, answer
+
+        before = await shown()
+        await change({"retention.ms": KEPT_MS})
+        middle = await shown()
+        await change({})
+        return {"before": before, "set": middle, "after": await shown()}
+
+
+async def codecs(address: str) -> Facts:
+    found: Facts = {}
+    for codec in CODECS:
+        topic = f"codec-{codec}"
+        await create(address, topic)
+        values = [b"the same again and again %d" % n for n in range(COUNT)]
+        await produce(address, topic, values, compression_type=None if codec == "none" else codec)
+        async with consumer_of(address) as consumer:
+            consumer.assign([TopicPartition(topic, 0)])
+            await consumer.seek_to_beginning()
+            found[codec] = sum(
+                (r.value, r.key, list(r.headers), r.timestamp)
+                == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                for n, r in enumerate(await taken(consumer, COUNT))
+            )
+    return found
+
+
+async def idempotent(address: str) -> Facts:
+    await create(address, "numbered")
+    values = [b"%d" % n for n in range(COUNT)]
+    offsets = await produce(address, "numbered", values, enable_idempotence=True)
+    return {"count": len(offsets), "is_in_order": offsets == list(range(COUNT))}
+
+
+async def assignment(address: str) -> Facts:
+    await create(address, "assigned")
+    await produce(address, "assigned", [b"%d" % n for n in range(COUNT)])
+    async with consumer_of(address) as consumer:
+        partition = TopicPartition("assigned", 0)
+        consumer.assign([partition])
+        consumer.seek(partition, 30)
+        found = [int(record.value) for record in await taken(consumer, 10)]
+    return {"first": found[0], "count": len(found)}
+
+
+async def times(address: str) -> Facts:
+    await create(address, "timed")
+    await produce(address, "timed", [b"a", b"b", b"c"], times=(1000, 2000, 3000))
+    partition = TopicPartition("timed", 0)
+    async with consumer_of(address) as consumer:
+
+        async def at(time: int) -> int:
+            found = (await consumer.offsets_for_times({partition: time}))[partition]
+            return -1 if found is None else int(found.offset)
+
+        return {
+            "earliest": (await consumer.beginning_offsets([partition]))[partition],
+            "latest": (await consumer.end_offsets([partition]))[partition],
+            "at_1500": await at(1500),
+            "at_9000": await at(9000),
+        }
+
+
+async def until(consumers: Sequence[Any], fine: Callable[[list[int]], bool]) -> list[int]:
+    """Poll them in turn until their numbers of partitions are what is waited for."""
+    sizes: list[int] = []
+    for _ in range(LIMIT_S * 20 // len(consumers)):
+        for consumer in consumers:
+            await consumer.getmany(timeout_ms=50)
+        sizes = [len(consumer.assignment()) for consumer in consumers]
+        if fine(sizes):
+            break
+    return sizes
+
+
+async def rebalance(address: str) -> Facts:
+    await create(address, "shared", 4)
+    member: dict[str, Any] = {"group": "sharers", "heartbeat_interval_ms": 100}
+    async with consumer_of(address, "shared", **member) as first:
+        alone = await until([first], lambda sizes: sizes == [4])
+        async with consumer_of(address, "shared", **member) as second:
+            together = await until([first, second], lambda sizes: sizes == [2, 2])
+        again = await until([first], lambda sizes: sizes == [4])
+    return {"alone": alone, "together": together, "alone_again": again}
+
+
+async def read_and_commit(address: str, topic: str, group: str, count: int) -> None:
+    await create(address, topic)
+    await produce(address, topic, [b"%d" % n for n in range(COUNT)])
+    async with consumer_of(address, topic, group=group) as member:
+        last = (await taken(member, count))[-1]
+        await member.commit({TopicPartition(topic, 0): last.offset + 1})
+
+
+async def resume(address: str) -> Facts:
+    await read_and_commit(address, "resumed", "resumers", 20)
+    async with consumer_of(address, "resumed", group="resumers") as second:
+        [next_one] = await taken(second, 1)
+        committed = await second.committed(TopicPartition("resumed", 0))
+    return {"committed": committed, "went_on_at": next_one.offset}
+
+
+async def groups(address: str) -> Facts:
+    await read_and_commit(address, "grouped", "administered", 20)
+    partition = TopicPartition("grouped", 0)
+    async with admin(address) as it:
+
+        async def committed() -> int:
+            found = await it.list_consumer_group_offsets("administered")
+            return int(found[partition].offset)
+
+        listed = "administered" in {name for name, _ in await it.list_consumer_groups()}
+        [answer] = await it.describe_consumer_groups(["administered"])
+        before = await committed()
+        async with consumer_of(address, group="administered") as outsider:
+            outsider.assign([partition])
+            await outsider.commit({partition: OffsetAndMetadata(5, "")})
+        return {
+            "listed": listed,
+            "state": answer.groups[0][2],
+            "committed": before,
+            "reset_to": await committed(),
+        }
+
+
+def _waited_for(
+    do: Callable[[str], Coroutine[Any, Any, Facts]],
+) -> Callable[[str], Facts]:
+    return lambda address: asyncio.run(asyncio.wait_for(do(address), LIMIT_S))
+
+
+PIECES = {
+    do.__name__: _waited_for(do)
+    for do in (
+        *(cluster, topics, configs, codecs, idempotent),
+        *(assignment, times, rebalance, resume, groups),
+    )
+}

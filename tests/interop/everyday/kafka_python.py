@@ -1,0 +1,256 @@
+"""The everyday work by kafka-python."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import kafka
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.errors import TopicAlreadyExistsError
+from kafka.structs import OffsetAndMetadata, TopicPartition
+
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.interop.everyday.work import Facts
+
+VERSION = kafka.__version__
+TIME_MS = 1_700_000_000_000
+
+
+def admin(address: str) -> closing[KafkaAdminClient]:
+    return closing(KafkaAdminClient(bootstrap_servers=address))
+
+
+def create(address: str, topic: str, partitions: int = 1) -> None:
+    with admin(address) as it:
+        it.create_topics({topic: {"num_partitions": partitions}})
+
+
+def produce(
+    address: str, topic: str, values: Sequence[bytes], times: Sequence[int] = (), **settings: Any
+) -> list[int]:
+    """Every value in the first partition, each acknowledged; their offsets."""
+    settings = {"enable_idempotence": False, "linger_ms": 20, **settings}
+    with closing(kafka.KafkaProducer(bootstrap_servers=address, **settings)) as producer:
+        sent = [
+            producer.send(
+                topic,
+                value,
+                key=b"k%d" % n,
+                partition=0,
+                headers=[("n", b"%d" % n)],
+                timestamp_ms=times[n] if times else TIME_MS + n,
+            )
+            for n, value in enumerate(values)
+        ]
+        return [future.get(LIMIT_S).offset for future in sent]
+
+
+def consumer_of(
+    address: str, group: str | None = None, **settings: Any
+) -> closing[kafka.KafkaConsumer]:
+    consumer = kafka.KafkaConsumer(
+        bootstrap_servers=address,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=50,
+        **settings,
+    )
+    return closing(consumer)
+
+
+def taken(consumer: kafka.KafkaConsumer, count: int) -> list[Any]:
+    found: list[Any] = []
+    while len(found) < count:
+        came = consumer.poll(timeout_ms=LIMIT_S * 1000, max_records=count - len(found))
+        assert came, f"{len(found)} of {count} came"
+        for records in came.values():
+            found += records
+    return found
+
+
+def cluster(address: str) -> Facts:
+    with admin(address) as it:
+        found = it.describe_cluster()
+    ids = {broker["broker_id"] for broker in found["brokers"]}
+    return {"brokers": len(ids), "has_controller": found["controller_id"] in ids}
+
+
+def topics(address: str) -> Facts:
+    again = ""
+    with admin(address) as it:
+
+        def partitions() -> int:
+            [topic] = it.describe_topics(["made"])
+            return len(topic["partitions"])
+
+        it.create_topics({"made": {"num_partitions": 3}})
+        created = partitions()
+        try:
+            it.create_topics({"made": {}})
+        except TopicAlreadyExistsError:
+            again = "exists"
+        it.create_partitions({"made": 5})
+        grown = partitions()
+        it.delete_topics(["made"])
+        removed = "made" not in it.list_topics()
+    return {"created": created, "again": again, "grown": grown, "removed": removed}
+
+
+def configs(address: str) -> Facts:
+    create(address, "configured")
+
+    def resource(changes: Any) -> list[ConfigResource]:
+        return [ConfigResource(ConfigResourceType.TOPIC, "configured", changes)]
+
+    with admin(address) as it:
+
+        def shown() -> str:
+            found = it.describe_configs(resource({"retention.ms": None}), config_filter="all")
+            return str(found["topic"]["configured"]["retention.ms"]["value"])
+
+        before = shown()
+        it.alter_configs(resource({"retention.ms": KEPT_MS}))
+        middle = shown()
+        it.reset_configs(resource(["retention.ms"]))
+        return {"before": before, "set": middle, "after": shown()}
+
+
+def codecs(address: str) -> Facts:
+    found: Facts = {}
+    for codec in CODECS:
+        topic = f"codec-{codec}"
+        create(address, topic)
+        values = [b"the same again and again %d" % n for n in range(COUNT)]
+        produce(address, topic, values, compression_type=None if codec == "none" else codec)
+        with consumer_of(address) as consumer:
+            partition = TopicPartition(topic, 0)
+            consumer.assign([partition])
+            consumer.seek_to_beginning(partition)
+            found[codec] = sum(
+                (r.value, r.key, r.headers, r.timestamp)
+                == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                for n, r in enumerate(taken(consumer, COUNT))
+            )
+    return found
+
+
+def idempotent(address: str) -> Facts:
+    create(address, "numbered")
+    values = [b"%d" % n for n in range(COUNT)]
+    offsets = produce(address, "numbered", values, enable_idempotence=True)
+    return {"count": len(offsets), "is_in_order": offsets == list(range(COUNT))}
+
+
+def assignment(address: str) -> Facts:
+    create(address, "assigned")
+    produce(address, "assigned", [b"%d" % n for n in range(COUNT)])
+    with consumer_of(address) as consumer:
+        partition = TopicPartition("assigned", 0)
+        consumer.assign([partition])
+        consumer.seek(partition, 30)
+        found = [int(record.value) for record in taken(consumer, 10)]
+    return {"first": found[0], "count": len(found)}
+
+
+def times(address: str) -> Facts:
+    create(address, "timed")
+    produce(address, "timed", [b"a", b"b", b"c"], times=(1000, 2000, 3000))
+    partition = TopicPartition("timed", 0)
+    with consumer_of(address) as consumer:
+
+        def at(time: int) -> int:
+            found = consumer.offsets_for_times({partition: time})[partition]
+            return -1 if found is None else int(found.offset)
+
+        return {
+            "earliest": consumer.beginning_offsets([partition])[partition],
+            "latest": consumer.end_offsets([partition])[partition],
+            "at_1500": at(1500),
+            "at_9000": at(9000),
+        }
+
+
+def until(consumers: Sequence[Any], fine: Callable[[list[int]], bool]) -> list[int]:
+    """Poll them in turn until their numbers of partitions are what is waited for."""
+    sizes: list[int] = []
+    for _ in range(LIMIT_S * 10 // len(consumers)):
+        for consumer in consumers:
+            consumer.poll(timeout_ms=100)
+        sizes = [len(consumer.assignment()) for consumer in consumers]
+        if fine(sizes):
+            break
+    return sizes
+
+
+def rebalance(address: str) -> Facts:
+    create(address, "shared", 4)
+    quick = {"heartbeat_interval_ms": 100}
+    with consumer_of(address, "sharers", **quick) as first:
+        first.subscribe(["shared"])
+        alone = until([first], lambda sizes: sizes == [4])
+        with consumer_of(address, "sharers", **quick) as second:
+            second.subscribe(["shared"])
+            together = until([first, second], lambda sizes: sizes == [2, 2])
+        again = until([first], lambda sizes: sizes == [4])
+    return {"alone": alone, "together": together, "alone_again": again}
+
+
+def read_and_commit(address: str, topic: str, group: str, count: int) -> None:
+    create(address, topic)
+    produce(address, topic, [b"%d" % n for n in range(COUNT)])
+    with consumer_of(address, group) as member:
+        member.subscribe([topic])
+        last = taken(member, count)[-1]
+        done = OffsetAndMetadata(last.offset + 1, "", -1)
+        member.commit({TopicPartition(topic, 0): done})
+
+
+def resume(address: str) -> Facts:
+    read_and_commit(address, "resumed", "resumers", 20)
+    with consumer_of(address, "resumers") as second:
+        second.subscribe(["resumed"])
+        [next_one] = taken(second, 1)
+        committed = second.committed(TopicPartition("resumed", 0))
+    return {"committed": committed, "went_on_at": next_one.offset}
+
+
+def groups(address: str) -> Facts:
+    read_and_commit(address, "grouped", "administered", 20)
+    partition = TopicPartition("grouped", 0)
+    with admin(address) as it:
+
+        def committed() -> int:
+            found = it.list_group_offsets({"administered": [partition]})
+            return int(found["administered"][partition].offset)
+
+        def names() -> list[str]:
+            return [group["group_id"] for group in it.list_groups()]
+
+        listed = "administered" in names()
+        state = it.describe_groups(["administered"])["administered"]["group_state"]
+        before = committed()
+        it.alter_group_offsets("administered", {partition: OffsetAndMetadata(5, "", -1)})
+        after = committed()
+        it.delete_groups(["administered"])
+        return {
+            "listed": listed,
+            "state": state,
+            "committed": before,
+            "reset_to": after,
+            "removed": "administered" not in names(),
+        }
+
+
+PIECES = {
+    do.__name__: do
+    for do in (
+        *(cluster, topics, configs, codecs, idempotent),
+        *(assignment, times, rebalance, resume, groups),
+    )
+}

@@ -1,0 +1,275 @@
+"""The everyday work by confluent-kafka, which is librdkafka."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import confluent_kafka
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+)
+
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tests.interop.everyday.work import Facts
+
+VERSION = confluent_kafka.__version__
+TIME_MS = 1_700_000_000_000
+
+
+def admin(address: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": address})
+
+
+def create(address: str, topic: str, partitions: int = 1) -> None:
+    it = admin(address)  # a client that nobody holds gives up what it was asked
+    it.create_topics([NewTopic(topic, partitions, 1)])[topic].result(LIMIT_S)
+
+
+def produce(
+    address: str, topic: str, values: Sequence[bytes], times: Sequence[int] = (), **settings: Any
+) -> list[int]:
+    """Every value in the first partition, each acknowledged; their offsets as they came back."""
+    offsets: list[int] = []
+
+    def told(error: Any, message: Message) -> None:
+        assert error is None, error
+        offsets.append(message.offset() or 0)
+
+    producer = Producer({"bootstrap.servers": address, "linger.ms": 20, **settings})
+    for n, value in enumerate(values):
+        time = times[n] if times else TIME_MS + n
+        producer.produce(
+            topic, value, b"k%d" % n, 0, told, timestamp=time, headers=[("n", b"%d" % n)]
+        )
+    assert producer.flush(LIMIT_S) == 0
+    return offsets
+
+
+def consumer_of(address: str, group: str = "alone", **settings: Any) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 50,
+            **settings,
+        }
+    )
+
+
+def taken(consumer: Consumer, count: int) -> list[Message]:
+    found: list[Message] = []
+    while len(found) < count:
+        came = consumer.consume(count - len(found), LIMIT_S)
+        assert came, f"{len(found)} of {count} came"
+        for message in came:
+            assert message.error() is None, message.error()
+        found += came
+    return found
+
+
+def cluster(address: str) -> Facts:
+    it = admin(address)
+    found = it.describe_cluster().result(LIMIT_S)
+    ids = {node.id for node in found.nodes}
+    return {"brokers": len(ids), "has_controller": found.controller.id in ids}
+
+
+def topics(address: str) -> Facts:
+    it = admin(address)
+
+    def partitions(name: str) -> int:
+        return len(it.list_topics(name, timeout=LIMIT_S).topics[name].partitions)
+
+    create(address, "made", 3)
+    created = partitions("made")
+    again = ""
+    try:
+        create(address, "made")
+    except KafkaException as error:
+        code = error.args[0].code()
+        again = "exists" if code == confluent_kafka.KafkaError.TOPIC_ALREADY_EXISTS else str(code)
+    it.create_partitions([NewPartitions("made", 5)])["made"].result(LIMIT_S)
+    grown = partitions("made")
+    it.delete_topics(["made"])["made"].result(LIMIT_S)
+    removed = "made" not in it.list_topics(timeout=LIMIT_S).topics
+    return {"created": created, "again": again, "grown": grown, "removed": removed}
+
+
+def configs(address: str) -> Facts:
+    create(address, "configured")
+    it = admin(address)
+
+    def resource(*changes: ConfigEntry) -> ConfigResource:
+        kind = ConfigResource.Type.TOPIC
+        return ConfigResource(kind, "configured", incremental_configs=list(changes))
+
+    def shown() -> Any:
+        asked = resource()
+        return it.describe_configs([asked])[asked].result(LIMIT_S)["retention.ms"].value
+
+    def change(operation: AlterConfigOpType, value: str) -> None:
+        entry = ConfigEntry("retention.ms", value, incremental_operation=operation)
+        asked = resource(entry)
+        it.incremental_alter_configs([asked])[asked].result(LIMIT_S)
+
+    before = shown()
+    change(AlterConfigOpType.SET, KEPT_MS)
+    middle = shown()
+    change(AlterConfigOpType.DELETE, "")
+    return {"before": before, "set": middle, "after": shown()}
+
+
+def codecs(address: str) -> Facts:
+    found: Facts = {}
+    for codec in CODECS:
+        topic = f"codec-{codec}"
+        create(address, topic)
+        values = [b"the same again and again %d" % n for n in range(COUNT)]
+        produce(address, topic, values, (), **{"compression.type": codec})
+        consumer = consumer_of(address)
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        messages = taken(consumer, COUNT)
+        consumer.close()
+        found[codec] = sum(
+            (m.value(), m.key(), m.headers(), m.timestamp()[1])
+            == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+            for n, m in enumerate(messages)
+        )
+    return found
+
+
+def idempotent(address: str) -> Facts:
+    create(address, "numbered")
+    values = [b"%d" % n for n in range(COUNT)]
+    offsets = produce(address, "numbered", values, (), **{"enable.idempotence": True})
+    return {"count": len(offsets), "is_in_order": offsets == list(range(COUNT))}
+
+
+def assignment(address: str) -> Facts:
+    create(address, "assigned")
+    produce(address, "assigned", [b"%d" % n for n in range(COUNT)])
+    consumer = consumer_of(address)
+    consumer.assign([TopicPartition("assigned", 0, 30)])
+    found = [int(m.value() or b"") for m in taken(consumer, 10)]
+    consumer.close()
+    return {"first": found[0], "count": len(found)}
+
+
+def times(address: str) -> Facts:
+    create(address, "timed")
+    produce(address, "timed", [b"a", b"b", b"c"], times=(1000, 2000, 3000))
+    consumer = consumer_of(address)
+
+    def at(time: int) -> int:
+        [found] = consumer.offsets_for_times([TopicPartition("timed", 0, time)], LIMIT_S)
+        # This client says "the end" where there is no such record.
+        return -1 if found.offset == confluent_kafka.OFFSET_END else found.offset
+
+    earliest, latest = consumer.get_watermark_offsets(TopicPartition("timed", 0), LIMIT_S)
+    seen = {"earliest": earliest, "latest": latest, "at_1500": at(1500), "at_9000": at(9000)}
+    consumer.close()
+    return seen
+
+
+def until(consumers: Sequence[Consumer], fine: Callable[[list[int]], bool]) -> list[int]:
+    """Poll them in turn until their numbers of partitions are what is waited for."""
+    sizes: list[int] = []
+    for _ in range(LIMIT_S * 10 // len(consumers)):
+        for consumer in consumers:
+            consumer.poll(0.1)
+        sizes = [len(consumer.assignment()) for consumer in consumers]
+        if fine(sizes):
+            break
+    return sizes
+
+
+def rebalance(address: str) -> Facts:
+    create(address, "shared", 4)
+    first, second = (
+        consumer_of(address, "sharers", **{"heartbeat.interval.ms": 100}) for _ in range(2)
+    )
+    first.subscribe(["shared"])
+    alone = until([first], lambda sizes: sizes == [4])
+    second.subscribe(["shared"])
+    together = until([first, second], lambda sizes: sizes == [2, 2])
+    second.close()
+    again = until([first], lambda sizes: sizes == [4])
+    first.close()
+    return {"alone": alone, "together": together, "alone_again": again}
+
+
+def resume(address: str) -> Facts:
+    create(address, "resumed")
+    produce(address, "resumed", [b"%d" % n for n in range(COUNT)])
+    first = consumer_of(address, "resumers")
+    first.subscribe(["resumed"])
+    last = taken(first, 20)[-1]
+    [committed] = first.commit(message=last, asynchronous=False)
+    first.close()
+    second = consumer_of(address, "resumers")
+    second.subscribe(["resumed"])
+    [next_one] = taken(second, 1)
+    second.close()
+    return {"committed": committed.offset, "went_on_at": next_one.offset()}
+
+
+def groups(address: str) -> Facts:
+    create(address, "grouped")
+    produce(address, "grouped", [b"%d" % n for n in range(COUNT)])
+    member = consumer_of(address, "administered")
+    member.subscribe(["grouped"])
+    member.commit(message=taken(member, 20)[-1], asynchronous=False)
+    member.close()
+    it = admin(address)
+    partition = [TopicPartition("grouped", 0)]
+
+    def committed() -> Any:
+        asked = [ConsumerGroupTopicPartitions("administered", partition)]
+        answer = it.list_consumer_group_offsets(asked)["administered"].result(LIMIT_S)
+        return answer.topic_partitions[0].offset
+
+    def names() -> list[str]:
+        return [g.group_id for g in it.list_consumer_groups().result(LIMIT_S).valid]
+
+    listed = "administered" in names()
+    described = it.describe_consumer_groups(["administered"])["administered"].result(LIMIT_S)
+    before = committed()
+    wanted = ConsumerGroupTopicPartitions("administered", [TopicPartition("grouped", 0, 5)])
+    it.alter_consumer_group_offsets([wanted])["administered"].result(LIMIT_S)
+    after = committed()
+    it.delete_consumer_groups(["administered"])["administered"].result(LIMIT_S)
+    return {
+        "listed": listed,
+        "state": described.state.name.title(),
+        "committed": before,
+        "reset_to": after,
+        "removed": "administered" not in names(),
+    }
+
+
+PIECES = {
+    do.__name__: do
+    for do in (
+        *(cluster, topics, configs, codecs, idempotent),
+        *(assignment, times, rebalance, resume, groups),
+    )
+}

@@ -1,0 +1,78 @@
+"""What every client does against a node, and the facts that it must come back with.
+
+A client is a program or a module that does each piece of work, on an empty node, and tells what it
+saw in the words of EXPECTED. How it asks is its own affair.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.records.header import BatchHeader
+from kraftlog.records.walk import walk
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Facts = dict[str, Any]
+
+LIMIT_S = 60
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+#: How many records a client writes with each codec, and reads back.
+COUNT = 40
+KEPT_MS = "3600000"
+
+EXPECTED: dict[str, Facts] = {
+    "cluster": {"brokers": 1, "has_controller": True},
+    # Made with 3 partitions, made again, given 5, removed.
+    "topics": {"created": 3, "again": "exists", "grown": 5, "removed": True},
+    # retention.ms of a topic as it comes, set, and taken back.
+    "configs": {"before": "604800000", "set": KEPT_MS, "after": "604800000"},
+    # Records written with each codec that come back with value, key, header and time.
+    "codecs": dict.fromkeys(CODECS, COUNT),
+    "idempotent": {"count": COUNT, "is_in_order": True},
+    # Read by assignment, from an offset in the middle.
+    "assignment": {"first": 30, "count": 10},
+    # Three records at the times 1000, 2000 and 3000.
+    "times": {"earliest": 0, "latest": 3, "at_1500": 1, "at_9000": -1},
+    # Partitions of each member: alone, after another came, after that one left.
+    "rebalance": {"alone": [4], "together": [2, 2], "alone_again": [4]},
+    # A member reads some, commits and leaves; the next goes on behind it.
+    "resume": {"committed": 20, "went_on_at": 20},
+    # A group without members, by its administrator.
+    "groups": {"listed": True, "state": "Empty", "committed": 20, "reset_to": 5, "removed": True},
+}
+
+
+def run_modules(pieces: Mapping[str, Callable[[str], Facts]], address: str) -> dict[str, Facts]:
+    """Each piece of work by functions of Python; what one of them raised stands for its facts."""
+    found: dict[str, Facts] = {}
+    for name, do in pieces.items():
+        try:
+            found[name] = do(address)
+        except Exception as error:
+            found[name] = {"error": repr(error)}
+    return found
+
+
+def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
+    """The same by a program: it writes a line of JSON for each piece, name and facts."""
+    done = subprocess.run(
+        [*command, address], capture_output=True, text=True, timeout=2 * LIMIT_S, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+def batches(data: str, partition: str) -> list[BatchHeader]:
+    """The headers of the batches that a node has on its disk."""
+    folder = os.path.join(data, partition)
+    found: list[BatchHeader] = []
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".log"):
+            with open(os.path.join(folder, name), "rb") as file:
+                found += [BatchHeader(*fields) for _, fields in walk(file.read())]
+    return found

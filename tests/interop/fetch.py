@@ -1,0 +1,31 @@
+"""Brings everything that tests need of other people's software into `.cache`, before they run.
+
+python -m tests.interop.fetch      a line for each thing that can't be had here
+"""
+
+from __future__ import annotations
+
+from tests.interop.cache import UnavailableError
+from tests.interop.kafka_jars import driver_classes, kafka_libs, require_java
+from tests.interop.programs import go_program, js_program
+
+
+def java() -> None:
+    require_java()
+    driver_classes(kafka_libs())
+
+
+def main() -> None:
+    for name, bring in {
+        "Kafka's own code": java,
+        "clients for JavaScript": lambda: js_program("kafkajs"),
+        "the client for Go": go_program,
+    }.items():
+        try:
+            bring()
+        except UnavailableError as error:
+            print(f"interop: without {name}: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,365 @@
+// The everyday work by franz-go: each piece in turn, a line of JSON with its facts.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	count  = 40
+	keptMs = "3600000"
+	timeMs = 1_700_000_000_000
+	limit  = 60 * time.Second
+)
+
+type facts map[string]any
+
+type worker struct {
+	address string
+	ctx     context.Context
+}
+
+// must ends a piece of work; run makes of it what the piece found.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func (w worker) client(options ...kgo.Opt) *kgo.Client {
+	options = append(options, kgo.SeedBrokers(w.address), kgo.FetchMaxWait(50*time.Millisecond))
+	client, err := kgo.NewClient(options...)
+	must(err)
+	return client
+}
+
+func (w worker) admin() (*kadm.Client, func()) {
+	admin := kadm.NewClient(w.client())
+	return admin, admin.Close
+}
+
+func (w worker) create(topic string, partitions int32) {
+	admin, end := w.admin()
+	defer end()
+	_, err := admin.CreateTopic(w.ctx, partitions, 1, nil, topic)
+	must(err)
+}
+
+func values(form string) []string {
+	found := make([]string, count)
+	for n := range found {
+		found[n] = fmt.Sprintf(form, n)
+	}
+	return found
+}
+
+// produce writes every value in the first partition, each acknowledged; their offsets.
+func (w worker) produce(topic string, values []string, times []int64, options ...kgo.Opt) []int64 {
+	options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(20*time.Millisecond))
+	client := w.client(options...)
+	defer client.Close()
+	records := make([]*kgo.Record, len(values))
+	for n, value := range values {
+		at := int64(timeMs + n)
+		if times != nil {
+			at = times[n]
+		}
+		number := strconv.Itoa(n)
+		records[n] = &kgo.Record{
+			Topic: topic, Key: []byte("k" + number), Value: []byte(value), Timestamp: time.UnixMilli(at),
+			Headers: []kgo.RecordHeader{{Key: "n", Value: []byte(number)}},
+		}
+	}
+	var offsets []int64
+	for _, result := range client.ProduceSync(w.ctx, records...) {
+		must(result.Err)
+		offsets = append(offsets, result.Record.Offset)
+	}
+	return offsets
+}
+
+func (w worker) taken(client *kgo.Client, wanted int) []*kgo.Record {
+	var found []*kgo.Record
+	for len(found) < wanted {
+		fetches := client.PollRecords(w.ctx, wanted-len(found))
+		must(fetches.Err())
+		found = append(found, fetches.Records()...)
+	}
+	return found
+}
+
+func (w worker) assigned(topic string, offset int64) *kgo.Client {
+	at := kgo.NewOffset().At(offset)
+	return w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: at}}))
+}
+
+func (w worker) member(group, topic string, options ...kgo.Opt) *kgo.Client {
+	return w.client(append(options, kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(100*time.Millisecond))...)
+}
+
+func (w worker) cluster() facts {
+	admin, end := w.admin()
+	defer end()
+	found, err := admin.BrokerMetadata(w.ctx)
+	must(err)
+	known := false
+	for _, id := range found.Brokers.NodeIDs() {
+		known = known || id == found.Controller
+	}
+	return facts{"brokers": len(found.Brokers), "has_controller": known}
+}
+
+func (w worker) topics() facts {
+	admin, end := w.admin()
+	defer end()
+	partitions := func() int {
+		found, err := admin.ListTopics(w.ctx, "made")
+		must(err)
+		return len(found["made"].Partitions)
+	}
+	_, err := admin.CreateTopic(w.ctx, 3, 1, nil, "made")
+	must(err)
+	created := partitions()
+	_, err = admin.CreateTopic(w.ctx, 1, 1, nil, "made")
+	again := fmt.Sprint(err)
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		again = "exists"
+	}
+	_, err = admin.UpdatePartitions(w.ctx, 5, "made")
+	must(err)
+	grown := partitions()
+	_, err = admin.DeleteTopic(w.ctx, "made")
+	must(err)
+	left, err := admin.ListTopics(w.ctx)
+	must(err)
+	return facts{"created": created, "again": again, "grown": grown, "removed": !left.Has("made")}
+}
+
+func (w worker) configs() facts {
+	w.create("configured", 1)
+	admin, end := w.admin()
+	defer end()
+	shown := func() string {
+		found, err := admin.DescribeTopicConfigs(w.ctx, "configured")
+		must(err)
+		for _, config := range found[0].Configs {
+			if config.Key == "retention.ms" {
+				return config.MaybeValue()
+			}
+		}
+		return "not there"
+	}
+	change := func(operation kadm.IncrementalOp, value string) {
+		change := kadm.AlterConfig{Op: operation, Name: "retention.ms", Value: &value}
+		told, err := admin.AlterTopicConfigs(w.ctx, []kadm.AlterConfig{change}, "configured")
+		must(err)
+		must(told[0].Err)
+	}
+	before := shown()
+	change(kadm.SetConfig, keptMs)
+	middle := shown()
+	change(kadm.DeleteConfig, "")
+	return facts{"before": before, "set": middle, "after": shown()}
+}
+
+func (w worker) codecs() facts {
+	codecs := map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	}
+	found := facts{}
+	for name, codec := range codecs {
+		topic := "codec-" + name
+		w.create(topic, 1)
+		written := values("the same again and again %d")
+		w.produce(topic, written, nil, kgo.ProducerBatchCompression(codec))
+		client := w.assigned(topic, 0)
+		same := 0
+		for n, record := range w.taken(client, count) {
+			number := strconv.Itoa(n)
+			header := record.Headers[0]
+			if string(record.Value) == written[n] && string(record.Key) == "k"+number && header.Key == "n" &&
+				string(header.Value) == number && record.Timestamp.UnixMilli() == int64(timeMs+n) {
+				same++
+			}
+		}
+		client.Close()
+		found[name] = same
+	}
+	return found
+}
+
+func (w worker) idempotent() facts {
+	w.create("numbered", 1)
+	offsets := w.produce("numbered", values("%d"), nil) // this client's producers number their batches
+	inOrder := true
+	for n, offset := range offsets {
+		inOrder = inOrder && offset == int64(n)
+	}
+	return facts{"count": len(offsets), "is_in_order": inOrder}
+}
+
+func (w worker) assignment() facts {
+	w.create("assigned", 1)
+	w.produce("assigned", values("%d"), nil)
+	client := w.assigned("assigned", 30)
+	defer client.Close()
+	found := w.taken(client, 10)
+	first, err := strconv.Atoi(string(found[0].Value))
+	must(err)
+	return facts{"first": first, "count": len(found)}
+}
+
+func (w worker) times() facts {
+	w.create("timed", 1)
+	w.produce("timed", []string{"a", "b", "c"}, []int64{1000, 2000, 3000})
+	admin, end := w.admin()
+	defer end()
+	only := func(listed kadm.ListedOffsets, err error) kadm.ListedOffset {
+		must(err)
+		found, _ := listed.Lookup("timed", 0)
+		must(found.Err)
+		return found
+	}
+	late := only(admin.ListOffsetsAfterMilli(w.ctx, 9000, "timed"))
+	// Where no record is that late, this client says the end, without a time.
+	if late.Timestamp == -1 {
+		late.Offset = -1
+	}
+	return facts{
+		"earliest": only(admin.ListStartOffsets(w.ctx, "timed")).Offset,
+		"latest":   only(admin.ListEndOffsets(w.ctx, "timed")).Offset,
+		"at_1500":  only(admin.ListOffsetsAfterMilli(w.ctx, 1500, "timed")).Offset,
+		"at_9000":  late.Offset,
+	}
+}
+
+// sharer is a member that knows how many partitions it has.
+func (w worker) sharer() (*kgo.Client, *atomic.Int64) {
+	var size atomic.Int64
+	change := func(sign int64) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) {
+			size.Add(sign * int64(len(changed["shared"])))
+		}
+	}
+	return w.member("sharers", "shared", kgo.OnPartitionsAssigned(change(1)),
+		kgo.OnPartitionsRevoked(change(-1)), kgo.OnPartitionsLost(change(-1))), &size
+}
+
+// like waits until the numbers of partitions are those, and says what they are then.
+func (w worker) like(wanted int64, sizes ...*atomic.Int64) []int64 {
+	for {
+		found := make([]int64, len(sizes))
+		fine := true
+		for n, size := range sizes {
+			found[n] = size.Load()
+			fine = fine && found[n] == wanted
+		}
+		if fine || w.ctx.Err() != nil {
+			return found
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (w worker) rebalance() facts {
+	w.create("shared", 4)
+	first, firstSize := w.sharer()
+	defer first.Close()
+	alone := w.like(4, firstSize)
+	second, secondSize := w.sharer()
+	together := w.like(2, firstSize, secondSize)
+	second.Close()
+	again := w.like(4, firstSize)
+	return facts{"alone": alone, "together": together, "alone_again": again}
+}
+
+func (w worker) readAndCommit(topic, group string) {
+	w.create(topic, 1)
+	w.produce(topic, values("%d"), nil)
+	member := w.member(group, topic)
+	defer member.Close()
+	must(member.CommitRecords(w.ctx, w.taken(member, 20)...))
+}
+
+func (w worker) committed(admin *kadm.Client, group, topic string) int64 {
+	offsets, err := admin.FetchOffsets(w.ctx, group)
+	must(err)
+	found, _ := offsets.Lookup(topic, 0)
+	return found.At
+}
+
+func (w worker) resume() facts {
+	w.readAndCommit("resumed", "resumers")
+	second := w.member("resumers", "resumed")
+	defer second.Close()
+	next := w.taken(second, 1)[0]
+	admin, end := w.admin()
+	defer end()
+	return facts{"committed": w.committed(admin, "resumers", "resumed"), "went_on_at": next.Offset}
+}
+
+func (w worker) groups() facts {
+	w.readAndCommit("grouped", "administered")
+	admin, end := w.admin()
+	defer end()
+	has := func() bool {
+		found, err := admin.ListGroups(w.ctx)
+		must(err)
+		_, known := found["administered"]
+		return known
+	}
+	listed := has()
+	described, err := admin.DescribeGroups(w.ctx, "administered")
+	must(err)
+	before := w.committed(admin, "administered", "grouped")
+	var wanted kadm.Offsets
+	wanted.AddOffset("grouped", 0, 5, -1)
+	must(admin.CommitAllOffsets(w.ctx, "administered", wanted))
+	after := w.committed(admin, "administered", "grouped")
+	_, err = admin.DeleteGroup(w.ctx, "administered")
+	must(err)
+	return facts{
+		"listed": listed, "state": described["administered"].State, "committed": before,
+		"reset_to": after, "removed": !has(),
+	}
+}
+
+func run(work func(worker) facts, address string) (found facts) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	defer func() {
+		if wrong := recover(); wrong != nil {
+			found = facts{"error": fmt.Sprint(wrong)}
+		}
+	}()
+	return work(worker{address, ctx})
+}
+
+func main() {
+	pieces := []struct {
+		name string
+		work func(worker) facts
+	}{
+		{"cluster", worker.cluster}, {"topics", worker.topics}, {"configs", worker.configs},
+		{"codecs", worker.codecs}, {"idempotent", worker.idempotent}, {"assignment", worker.assignment},
+		{"times", worker.times}, {"rebalance", worker.rebalance}, {"resume", worker.resume},
+		{"groups", worker.groups},
+	}
+	out := json.NewEncoder(os.Stdout)
+	for _, piece := range pieces {
+		must(out.Encode([]any{piece.name, run(piece.work, os.Args[1])}))
+	}
+}

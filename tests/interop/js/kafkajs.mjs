@@ -1,0 +1,198 @@
+// The everyday work by KafkaJS.
+
+import zlib from 'node:zlib'
+import kafkajs from 'kafkajs'
+import snappy from 'kafkajs-snappy'
+import lz4 from 'lz4-napi'
+import { CODECS, COUNT, KEPT_MS, numbers, run, TIME_MS, until } from './work.mjs'
+
+const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = kafkajs
+CompressionCodecs[CompressionTypes.Snappy] = snappy
+CompressionCodecs[CompressionTypes.LZ4] = () => ({
+  compress: (encoder) => lz4.compressFrame(encoder.buffer),
+  decompress: (buffer) => lz4.decompressFrame(buffer)
+})
+CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  compress: async (encoder) => zlib.zstdCompressSync(encoder.buffer),
+  decompress: async (buffer) => zlib.zstdDecompressSync(buffer)
+})
+const TYPES = [CompressionTypes.None, CompressionTypes.GZIP, CompressionTypes.Snappy, CompressionTypes.LZ4, CompressionTypes.ZSTD]
+
+const client = (address) => new Kafka({ clientId: 'kafkajs', brokers: [address], logLevel: logLevel.NOTHING })
+
+async function withClient (it, work) {
+  await it.connect()
+  try {
+    return await work(it)
+  } finally {
+    await it.disconnect()
+  }
+}
+
+const asAdmin = (address, work) => withClient(client(address).admin(), work)
+
+const create = (address, topic, numPartitions = 1) =>
+  asAdmin(address, (admin) => admin.createTopics({ topics: [{ topic, numPartitions }] }))
+
+function produce (address, topic, values, { times = [], compression = 0, idempotent = false } = {}) {
+  const messages = values.map((value, n) => ({
+    value, key: `k${n}`, partition: 0, headers: { n: `${n}` }, timestamp: String(times[n] ?? TIME_MS + n)
+  }))
+  return withClient(client(address).producer({ idempotent }), (producer) =>
+    producer.send({ topic, messages, compression, acks: -1 }))
+}
+
+const member = (address, groupId) => client(address).consumer({
+  groupId, heartbeatInterval: 100, maxWaitTimeInMs: 50, minBytes: 1
+})
+
+/** Read until there are so many; then what was read, and the consumer has left. */
+function taken (address, topic, count, { groupId = 'alone', seek = null, commit = false } = {}) {
+  return withClient(member(address, groupId), async (consumer) => {
+    const found = []
+    await consumer.subscribe({ topic, fromBeginning: true })
+    const enough = new Promise((resolve) => {
+      consumer.run({
+        autoCommit: false,
+        eachMessage: async ({ message }) => {
+          if (found.length < count) found.push(message)
+          if (found.length === count) resolve()
+        }
+      })
+    })
+    if (seek !== null) consumer.seek({ topic, partition: 0, offset: String(seek) })
+    await enough
+    if (commit) await consumer.commitOffsets([{ topic, partition: 0, offset: String(count) }])
+    return found
+  })
+}
+
+async function cluster (address) {
+  const found = await asAdmin(address, (admin) => admin.describeCluster())
+  const ids = found.brokers.map((broker) => broker.nodeId)
+  return { brokers: ids.length, has_controller: ids.includes(found.controller) }
+}
+
+const topics = (address) => asAdmin(address, async (admin) => {
+  const partitions = async () => (await admin.fetchTopicMetadata({ topics: ['made'] })).topics[0].partitions.length
+  await admin.createTopics({ topics: [{ topic: 'made', numPartitions: 3 }] })
+  const created = await partitions()
+  const isNew = await admin.createTopics({ topics: [{ topic: 'made' }] })
+  await admin.createPartitions({ topicPartitions: [{ topic: 'made', count: 5 }] })
+  const grown = await partitions()
+  await admin.deleteTopics({ topics: ['made'] })
+  const removed = !(await admin.listTopics()).includes('made')
+  return { created, again: isNew ? 'made anew' : 'exists', grown, removed }
+})
+
+const configs = (address) => asAdmin(address, async (admin) => {
+  const resource = { type: ConfigResourceTypes.TOPIC, name: 'configured' }
+  const shown = async () => {
+    const asked = { ...resource, configNames: ['retention.ms'] }
+    const found = await admin.describeConfigs({ resources: [asked] })
+    return found.resources[0].configEntries[0].configValue
+  }
+  const change = (configEntries) => admin.alterConfigs({ resources: [{ ...resource, configEntries }] })
+  await admin.createTopics({ topics: [{ topic: 'configured' }] })
+  const before = await shown()
+  await change([{ name: 'retention.ms', value: KEPT_MS }])
+  const set = await shown()
+  await change([])
+  return { before, set, after: await shown() }
+})
+
+async function codecs (address) {
+  const found = {}
+  for (const [place, codec] of CODECS.entries()) {
+    const topic = `codec-${codec}`
+    const values = numbers(COUNT).map((n) => `the same again and again ${n}`)
+    await create(address, topic)
+    await produce(address, topic, values, { compression: TYPES[place] })
+    const messages = await taken(address, topic, COUNT, { groupId: topic })
+    found[codec] = messages.filter((message, n) =>
+      String(message.value) === values[n] && String(message.key) === `k${n}` &&
+      String(message.headers.n) === `${n}` && message.timestamp === String(TIME_MS + n)).length
+  }
+  return found
+}
+
+async function idempotent (address) {
+  await create(address, 'numbered')
+  const told = await produce(address, 'numbered', numbers(COUNT).map(String), { idempotent: true })
+  const messages = await taken(address, 'numbered', COUNT, { groupId: 'numbered' })
+  const inOrder = messages.every((message, n) => Number(message.offset) === n && Number(message.value) === n)
+  return { count: messages.length, is_in_order: inOrder && told[0].baseOffset === '0' }
+}
+
+async function assignment (address) {
+  await create(address, 'assigned')
+  await produce(address, 'assigned', numbers(COUNT).map(String))
+  const found = await taken(address, 'assigned', 10, { seek: 30 })
+  return { first: Number(found[0].value), count: found.length }
+}
+
+const times = (address) => asAdmin(address, async (admin) => {
+  await create(address, 'timed')
+  await produce(address, 'timed', ['a', 'b', 'c'], { times: [1000, 2000, 3000] })
+  const [ends] = await admin.fetchTopicOffsets('timed')
+  // Where no record is that late, this client itself says the end.
+  const at = async (time) => Number((await admin.fetchTopicOffsetsByTimestamp('timed', time))[0].offset)
+  return { earliest: Number(ends.low), latest: Number(ends.high), at_1500: await at(1500), at_9000: await at(9000) === Number(ends.high) ? -1 : 0 }
+})
+
+async function rebalance (address) {
+  await create(address, 'shared', 4)
+  const sizes = []
+  const join = async (place) => {
+    const consumer = member(address, 'sharers')
+    consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+      sizes[place] = (payload.memberAssignment.shared ?? []).length
+    })
+    await consumer.connect()
+    await consumer.subscribe({ topic: 'shared' })
+    await consumer.run({ eachMessage: async () => {} })
+    return consumer
+  }
+  const like = (wanted) => until(() => [...sizes], (found) => String(found) === String(wanted))
+  const first = await join(0)
+  const alone = await like([4])
+  const second = await join(1)
+  const together = await like([2, 2])
+  await second.disconnect()
+  sizes.length = 1
+  const again = await like([4])
+  await first.disconnect()
+  return { alone, together, alone_again: again }
+}
+
+async function readAndCommit (address, topic, groupId) {
+  await create(address, topic)
+  await produce(address, topic, numbers(COUNT).map(String))
+  await taken(address, topic, 20, { groupId, commit: true })
+}
+
+const committedOf = async (admin, groupId, topic) => {
+  const [found] = await admin.fetchOffsets({ groupId, topics: [topic] })
+  return Number(found.partitions[0].offset)
+}
+
+async function resume (address) {
+  await readAndCommit(address, 'resumed', 'resumers')
+  const [next] = await taken(address, 'resumed', 1, { groupId: 'resumers' })
+  const committed = await asAdmin(address, (admin) => committedOf(admin, 'resumers', 'resumed'))
+  return { committed, went_on_at: Number(next.offset) }
+}
+
+const groups = (address) => asAdmin(address, async (admin) => {
+  await readAndCommit(address, 'grouped', 'administered')
+  const names = async () => (await admin.listGroups()).groups.map((group) => group.groupId)
+  const listed = (await names()).includes('administered')
+  const { state } = (await admin.describeGroups(['administered'])).groups[0]
+  const committed = await committedOf(admin, 'administered', 'grouped')
+  await admin.setOffsets({ groupId: 'administered', topic: 'grouped', partitions: [{ partition: 0, offset: '5' }] })
+  const moved = await committedOf(admin, 'administered', 'grouped')
+  await admin.deleteGroups(['administered'])
+  return { listed, state, committed, reset_to: moved, removed: !(await names()).includes('administered') }
+})
+
+run({ cluster, topics, configs, codecs, idempotent, assignment, times, rebalance, resume, groups })

@@ -1,0 +1,62 @@
+"""Every client does its everyday work against a node and comes back with the same facts."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop.cache import UnavailableError
+from tests.interop.everyday import work
+from tests.interop.everyday.clients import CLIENTS, JAVA, Client
+from tests.interop.everyday.work import batches
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    return str(tmp_path / "data")
+
+
+@pytest.fixture
+def address(tmp_path: Path, data: str) -> Iterator[str]:
+    """Where a node without topics listens; in the end it stops, without a word."""
+    node = NodeProcess(data, errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        yield node.address
+        assert node.stop() == 0
+        assert node.said() == ""
+    finally:
+        node.make_sure_it_is_gone()
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("client", [pytest.param(c, id=c.name.split()[0]) for c in CLIENTS])
+def test_everyday_work(client: Client, address: str, data: str) -> None:
+    try:
+        found = client.work(address)
+    except UnavailableError as error:
+        pytest.skip(f"{client.name}: {error}")
+    assert found == client.expected()
+    check_what_is_kept(data)
+
+
+def test_everyday_work_of_kafkas_own_clients(jvm: Driver, address: str, data: str) -> None:
+    shown = jvm.tool("EverydayWork", address, seconds=2 * work.LIMIT_S).ok().stdout
+    found = dict(json.loads(line) for line in shown.splitlines())
+    assert found == JAVA.expected()
+    check_what_is_kept(data)
+
+
+def check_what_is_kept(data: str) -> None:
+    """Batches are packed as the client said, and numbered: no feature was silently left out."""
+    kept = {name: {b.codec for b in batches(data, f"codec-{name}-0")} for name in work.CODECS}
+    assert kept == {name: {code} for code, name in enumerate(work.CODECS)}
+    assert all(batch.producer_id >= 0 for batch in batches(data, "numbered-0"))

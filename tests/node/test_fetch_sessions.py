@@ -1,0 +1,241 @@
+"""Fetch sessions (KIP-227): a reader names what changed, and hears of what did."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch_sessions import EVICTION_MS, FetchSessions
+from kraftlog.types import NULL_UUID, Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+)
+from tests.node.talk import Talker, make_host
+from tests.node.test_requests import batch, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.simulator.host import VirtualHost
+
+
+def request(
+    session: int,
+    epoch: int,
+    offsets: dict[int, int] | None = None,
+    forget: Sequence[int] = (),
+    topic_id: bytes = NULL_UUID,
+    **words: Any,
+) -> FetchRequest:
+    """`offsets` by partition of `demo`."""
+    name = "" if topic_id != NULL_UUID else "demo"
+    parts = [
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for index, offset in (offsets or {}).items()
+    ]
+    forgotten = [ForgottenTopic(topic=name, topic_id=topic_id, partitions=forget)] if forget else []
+    return FetchRequest(
+        max_wait_ms=words.pop("max_wait_ms", 0),
+        min_bytes=1,
+        session_id=session,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic=name, topic_id=topic_id, partitions=parts)] if parts else [],
+        forgotten_topics_data=forgotten or (),
+        **words,
+    )
+
+
+class Reader(Talker):
+    """Hears (error, session) and the partitions that are told: number -> (error, bytes, start)."""
+
+    version = 12
+
+    def read(self, *args: Any, **words: Any) -> Any:
+        response = self.ask(ApiKey.FETCH, self.version, request(*args, **words))
+        return (
+            response.error_code,
+            response.session_id,
+            {
+                part.partition_index: part.error_code or len(part.records)
+                for topic in response.responses
+                for part in topic.partitions
+            },
+        )
+
+    def begin(self, offsets: dict[int, int], **words: Any) -> int:
+        error, session, _ = self.read(0, 0, offsets, **words)
+        assert error == ErrorCode.NONE
+        assert session > 0
+        return int(session)
+
+
+def write(host: VirtualHost, index: int) -> int:
+    raw = batch(b"x" * 50)
+    Talker(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
+    return len(raw)
+
+
+def test_only_what_changed_is_named_and_told() -> None:
+    host = make_host(demo=3)
+    reader = Reader(host)
+    session = reader.begin({0: 0, 1: 0, 2: 0})
+    assert reader.read(session, 1) == (0, session, {})
+    size = write(host, 1)
+    assert reader.read(session, 2) == (0, session, {1: size})
+    assert reader.read(session, 3, {1: 1}) == (0, session, {})
+    write(host, 0)
+    assert reader.read(session, 4, {0: 1}) == (0, session, {0: 0}), "another high watermark"
+
+
+def test_a_session_fetch_waits_for_partitions_that_it_does_not_name() -> None:
+    host = make_host(demo=2)
+    reader = Reader(host)
+    session = reader.begin({0: 0, 1: 0})
+    reader.send(ApiKey.FETCH, 12, request(session, 1, max_wait_ms=500))
+    host.turn()
+    assert reader.take() == []
+    write(host, 1)
+    [(_, response)] = reader.take()
+    assert [part.partition_index for part in response.responses[0].partitions] == [1]
+
+
+def test_what_is_forgotten_is_told_no_more_and_an_empty_session_ends() -> None:
+    host = make_host(demo=2)
+    reader = Reader(host)
+    session = reader.begin({0: 0, 1: 0})
+    size = write(host, 0)
+    write(host, 1)
+    assert reader.read(session, 1, forget=[1]) == (0, session, {0: size})
+    assert reader.read(session, 2, forget=[0]) == (0, 0, {})
+    gone = reader.read(session, 3)
+    assert gone == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, 0, {})
+
+
+def test_a_request_out_of_turn_is_refused_and_changes_nothing() -> None:
+    reader = Reader(make_host(demo=2))
+    session = reader.begin({0: 0})
+    for epoch in (2, 5):
+        assert reader.read(session, epoch, {1: 0}) == (
+            ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+            0,
+            {},
+        )
+    assert reader.read(session, 1) == (0, session, {})
+    assert reader.read(session + 1, 1)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_reader_that_does_not_wait_for_the_answer_starts_anew() -> None:
+    host = make_host()
+    reader = Reader(host)
+    session = reader.begin({0: 0})
+    reader.send(ApiKey.FETCH, 12, request(session, 1, max_wait_ms=500))
+    reader.send(ApiKey.FETCH, 12, request(session, 2))
+    write(host, 0)
+    codes = [response.error_code for _, response in reader.take()]
+    assert codes == [ErrorCode.INVALID_FETCH_SESSION_EPOCH, ErrorCode.NONE]
+
+
+def test_a_session_ends_when_it_is_asked_to_and_when_it_begins_anew() -> None:
+    reader = Reader(make_host())
+    first = reader.begin({0: 0})
+    error, second, _ = reader.read(first, 0, {0: 0})
+    assert error == ErrorCode.NONE
+    assert second not in {0, first}
+    assert reader.read(first, 1)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert reader.read(second, -1, {0: 0}) == (0, 0, {0: 0})
+    assert reader.read(second, 1)[0] == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_errors_are_told_every_time_and_what_is_there_when_they_are_over() -> None:
+    host = make_host(demo=1)
+    reader = Reader(host)
+    session = reader.begin({0: 5})
+    out = ErrorCode.OFFSET_OUT_OF_RANGE
+    assert reader.read(session, 1) == (0, session, {0: out})
+    assert reader.read(session, 2) == (0, session, {0: out})
+    assert reader.read(session, 3, {0: 0}) == (0, session, {0: 0})
+    assert reader.read(session, 4) == (0, session, {})
+
+
+def test_a_session_goes_by_ids_or_by_names() -> None:
+    host = make_host()
+    [topic_id] = host.node.image.topics
+    reader = Reader(host)
+    reader.version = 13
+    session = reader.begin({0: 0}, topic_id=topic_id)
+    size = write(host, 0)
+    assert reader.read(session, 1, topic_id=topic_id) == (0, session, {0: size})
+    unknown = reader.read(session, 2, {0: 0}, topic_id=b"x" * 16)
+    assert unknown[2] == {0: ErrorCode.UNKNOWN_TOPIC_ID}
+    reader.version = 12
+    assert reader.read(session, 3)[0] == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_partitions_take_turns_when_not_all_fit() -> None:
+    host = make_host(demo=3)
+    sizes = {write(host, index) for index in (0, 1, 2)}
+    reader = Reader(host)
+    session = reader.begin(dict.fromkeys(range(3), 0), max_bytes=1)
+    found = [reader.read(session, epoch, max_bytes=1)[2] for epoch in (1, 2, 3)]
+    told = [[index for index, size in parts.items() if size in sizes] for parts in found]
+    assert told == [[1], [2], [0]]
+
+
+def test_readers_of_old_have_no_sessions() -> None:
+    host = make_host()
+    for version in (4, 6, 7):
+        response = Talker(host).ask(ApiKey.FETCH, version, request(0, -1, {0: 0}))
+        assert (response.error_code, response.session_id) == (0, 0)
+    assert len(host.node.fetch_sessions) == 0
+
+
+def wide(count: int, *, follower: bool = False) -> FetchRequest:
+    found = request(0, 0, dict.fromkeys(range(count), 0))
+    found.replica_id = 3 if follower else -1
+    return found
+
+
+@pytest.mark.parametrize(
+    ("silent_ms", "lived_ms", "count", "follower", "finds"),
+    [
+        (0, 0, 9, False, False),
+        (EVICTION_MS + 1, 0, 1, False, True),
+        (0, EVICTION_MS + 1, 2, False, False),
+        (0, EVICTION_MS + 1, 3, False, True),
+        (0, 0, 1, True, True),
+    ],
+    ids=["full", "silent", "not larger", "larger", "follower"],
+)
+def test_who_finds_a_place_where_all_are_taken(
+    silent_ms: int, lived_ms: int, count: int, follower: bool, finds: bool
+) -> None:
+    """The one session there is has two partitions."""
+    sessions = FetchSessions(1, Random(1))
+    there = sessions.open(wide(2), 12, Now(0, 0))
+    assert there is not None
+    now = Now(silent_ms + lived_ms, 0)
+    if lived_ms:
+        assert sessions.go_on(request(there.id, 1), 12, now) is there
+    found = sessions.open(wide(count, follower=follower), 12, now)
+    assert (found is not None) == finds
+    assert len(sessions) == 1
+
+
+def test_a_follower_does_not_give_way_to_a_reader() -> None:
+    sessions = FetchSessions(1, Random(1))
+    there = sessions.open(wide(1, follower=True), 12, Now(0, 0))
+    assert there is not None
+    now = Now(EVICTION_MS + 1, 0)
+    assert sessions.go_on(request(there.id, 1), 12, now) is there
+    assert sessions.open(wide(50), 12, now) is None
+
+
+def test_without_places_nobody_has_a_session() -> None:
+    assert FetchSessions(0, Random(1)).open(wide(1), 12, Now(0, 0)) is None

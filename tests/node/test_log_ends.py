@@ -1,0 +1,274 @@
+"""Where logs begin and epochs end: DeleteRecords, OffsetForLeaderEpoch, ListOffsets, log dirs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.values import NO_LEADER
+from kraftlog.simulator.files import Fault
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+from kraftlog.wire.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+)
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from kraftlog.wire.messages.metadata_records import PartitionRecord, RemoveTopicRecord
+from kraftlog.wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
+from tests.node.talk import Talker, configured_host, create_topics, make_host
+from tests.node.test_producers import Writer, numbered
+from tests.node.test_requests import batch, fetch, found_in, values_in
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+
+def written(host: VirtualHost, count: int) -> VirtualHost:
+    for number in range(count):
+        assert Writer(host).write(batch(b"%d" % number))[0] == ErrorCode.NONE
+    return host
+
+
+def delete_request(offset: int, topic: str = "demo", index: int = 0) -> DeleteRecordsRequest:
+    part = DeleteRecordsPartition(partition_index=index, offset=offset)
+    topics = [DeleteRecordsTopic(name=topic, partitions=[part])]
+    return DeleteRecordsRequest(topics=topics, timeout_ms=1000)
+
+
+def delete(host: VirtualHost, offset: int, topic: str = "demo", index: int = 0) -> tuple[int, int]:
+    answer = Talker(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
+    [told] = answer.topics[0].partitions
+    return told.error_code, told.low_watermark
+
+
+def end_of(host: VirtualHost, timestamp: int) -> tuple[int, int]:
+    """Offset and epoch that ListOffsets tells."""
+    part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topics = [ListOffsetsTopic(name="demo", partitions=[part])]
+    request = ListOffsetsRequest(replica_id=-1, topics=topics)
+    [told] = Talker(host).ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+    return told.offset, told.leader_epoch
+
+
+def fetched(host: VirtualHost, offset: int) -> Any:
+    return Talker(host).ask(ApiKey.FETCH, 12, fetch(offset))
+
+
+def test_records_that_are_deleted_are_gone_and_the_others_stay() -> None:
+    host = written(make_host(), 5)
+    assert delete(host, 3) == (0, 3)
+    assert end_of(host, -2)[0] == 3
+    assert found_in(fetched(host, 2)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    response = fetched(host, 3)
+    assert values_in(response) == [b"3", b"4"]
+    assert found_in(response).log_start_offset == 3
+    assert delete(host, 1) == (0, 3), "it begins later already"
+    assert delete(host, -1) == (0, 5)
+    assert Writer(host).write(batch(b"5")) == (0, 5)
+    assert values_in(fetched(host, 5)) == [b"5"]
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_deleted_records_stay_deleted_after_a_restart(clean: bool) -> None:
+    host = written(make_host(), 5)
+    assert delete(host, 3) == (0, 3)
+    if clean:
+        host.runner.close()
+    else:
+        host.files.kill()
+    again = make_host(host.files)
+    assert end_of(again, -2)[0] == 3
+    assert values_in(fetched(again, 3)) == [b"3", b"4"]
+
+
+def test_a_deletion_is_answered_once_it_is_durable() -> None:
+    """What is asked meanwhile waits for the same, and is stored by the next writing."""
+    host = written(make_host(), 5)
+    talker = Talker(host)
+    talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+    host.one_turn()
+    talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(4))
+    host.one_turn()
+    assert talker.take() == []
+    host.turn()
+    marks = [answer.topics[0].partitions[0].low_watermark for _, answer in talker.take()]
+    assert marks == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("offset", "topic", "index", "code"),
+    [
+        (6, "demo", 0, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (-2, "demo", 0, ErrorCode.OFFSET_OUT_OF_RANGE),
+        (1, "nobody", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (1, "demo", 9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (0, "__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (0, "kept", 0, ErrorCode.POLICY_VIOLATION),
+    ],
+)
+def test_deletions_that_are_refused(offset: int, topic: str, index: int, code: int) -> None:
+    host = written(make_host(demo=1, __consumer_offsets=1), 5)
+    create_topics(host, {"kept": 1}, {"cleanup.policy": "compact"})
+    assert delete(host, offset, topic, index) == (code, -1)
+    assert end_of(host, -2)[0] == 0
+
+
+def test_a_deletion_that_can_not_be_stored_is_told_as_such() -> None:
+    host = written(make_host(), 5)
+    host.pass_time(1)
+    host.files.faults.append(Fault("sync_directory", times=10))
+    assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_who_waits_for_a_deletion_hears_when_the_topic_or_its_leader_goes() -> None:
+    host = written(make_host(), 5)
+    talker = Talker(host)
+    for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        lead_in_mind_only(host, 4, leader=1)
+        talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+        if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            lead_in_mind_only(host, 3, leader=NO_LEADER)
+        else:
+            remove_topic(host)
+        [(_, answer)] = talker.take()
+        [told] = answer.topics[0].partitions
+        assert (told.error_code, told.low_watermark) == (code, -1)
+
+
+def remove_topic(host: VirtualHost) -> None:
+    [topic_id] = host.node.image.topics
+    host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 0)
+
+
+def test_producers_are_known_when_all_their_records_are_deleted() -> None:
+    host = make_host()
+    writer = Writer(host)
+    for sequence in range(3):
+        writer.write(numbered(sequence))
+    assert delete(host, -1) == (0, 3)
+    assert writer.write(numbered(2)) == (0, 2)
+    assert writer.write(numbered(5)) == (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    host.files.kill()
+    again = Writer(make_host(host.files))
+    assert again.write(numbered(2)) == (0, 2)
+    assert again.write(numbered(3)) == (0, 3)
+
+
+def lead_in(host: VirtualHost, epoch: int, leader: int = 1) -> None:
+    lead_in_mind_only(host, epoch, leader)
+    host.turn()
+
+
+def lead_in_mind_only(host: VirtualHost, epoch: int, leader: int) -> None:
+    """What that leads to is not carried out yet."""
+    [key] = host.node.image.partitions
+    record = PartitionRecord(
+        partition_id=0,
+        topic_id=key[0],
+        replicas=(1,),
+        isr=(1,),
+        removing_replicas=(),
+        adding_replicas=(),
+        leader=leader,
+        leader_epoch=epoch,
+    )
+    host.node.replay([record], 0)
+
+
+def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, int, int]:
+    part = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
+    topics = [OffsetForLeaderTopic(topic="demo", partitions=[part])]
+    request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
+    [told] = Talker(host).ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request).topics[0].partitions
+    return told.error_code, told.leader_epoch, told.end_offset
+
+
+def test_epochs_end_where_the_next_one_begins() -> None:
+    host = written(make_host(), 2)
+    for epoch in (3, 5, 9):
+        lead_in(host, epoch)
+        if epoch != 9:
+            written(host, epoch)
+    ends = {epoch: epoch_end(host, epoch)[1:] for epoch in (-1, 0, 1, 3, 4, 5, 6, 9, 10)}
+    assert ends == {
+        -1: (-1, -1),
+        0: (0, 2),
+        1: (0, 2),
+        3: (3, 5),
+        4: (3, 5),
+        5: (5, 10),
+        6: (5, 10),
+        9: (9, 10),
+        10: (-1, -1),
+    }
+    assert epoch_end(host, 5, current=9)[0] == ErrorCode.NONE
+    assert epoch_end(host, 5, current=5)[0] == ErrorCode.FENCED_LEADER_EPOCH
+    assert epoch_end(host, 5, current=10)[0] == ErrorCode.UNKNOWN_LEADER_EPOCH
+    lead_in(host, 10, leader=NO_LEADER)
+    assert epoch_end(host, 5)[0] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_offsets_are_told_with_the_epoch_of_their_record() -> None:
+    host = make_host()
+    assert end_of(host, -2) == end_of(host, -1) == (0, 0)
+    Writer(host).write(batch(b"old", timestamp=1000))
+    lead_in(host, 4)
+    Writer(host).write(batch(b"new", timestamp=2000))
+    assert end_of(host, -2) == (0, 0)
+    assert end_of(host, 1000) == (0, 0)
+    assert end_of(host, 1001) == (1, 4)
+    assert end_of(host, -3) == (1, 4)
+    assert end_of(host, -1) == (2, 4)
+
+
+def log_dirs(host: VirtualHost, asked: dict[str, list[int]] | None = None) -> Any:
+    topics = (
+        None
+        if asked is None
+        else [DescribableLogDirTopic(topic=name, partitions=them) for name, them in asked.items()]
+    )
+    answer = Talker(host).ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=topics))
+    [result] = answer.results
+    return result
+
+
+def sizes(result: Any) -> dict[tuple[str, int], int]:
+    return {
+        (topic.name, part.partition_index): part.partition_size
+        for topic in result.topics
+        for part in topic.partitions
+    }
+
+
+def test_the_log_directory_is_described() -> None:
+    host = make_host(demo=1, more=2)
+    raw = batch(b"x" * 100)
+    Writer(host).write(raw)
+    host.files.capacity_bytes = host.files.used_bytes() + 1000
+    result = log_dirs(host)
+    assert (result.error_code, result.log_dir) == (ErrorCode.NONE, "data")
+    assert sizes(result) == {("demo", 0): len(raw), ("more", 0): 0, ("more", 1): 0}
+    assert (result.total_bytes, result.usable_bytes) == (host.files.capacity_bytes, 1000)
+    assert sizes(log_dirs(host, {"more": [1, 9], "nobody": [0]})) == {("more", 1): 0}
+
+
+def test_a_directory_that_has_failed_is_told_as_such() -> None:
+    host = configured_host()
+    host.files.faults.append(Fault("pwritev"))
+    Writer(host).write(batch(b"lost"))
+    assert log_dirs(host).error_code == ErrorCode.KAFKA_STORAGE_ERROR

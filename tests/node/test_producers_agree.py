@@ -1,0 +1,106 @@
+"""Whatever happens, the partition and its log know the same of producers, and nobody is told twice.
+
+Random producers, repeats, gaps, full disks, deletions and restarts, held against a plain model:
+each producer's records are in the log once and in their order.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, make_host
+from tests.node.test_log_ends import delete
+from tests.node.test_producers import numbered
+from tests.node.test_requests import produce, told_of
+
+#: Producer, how far from the next sequence it begins, records.
+SENT = st.tuples(st.integers(1, 3), st.sampled_from([0, 0, 0, -1, -3, 2]), st.integers(1, 3))
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("turn"), st.lists(SENT, min_size=1, max_size=4), st.booleans()),
+        st.tuples(st.sampled_from(["kill", "close", "delete"]), st.just([]), st.just(False)),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+class Model:
+    """The accepted batches of each producer: (first sequence, count) -> base offset."""
+
+    def __init__(self) -> None:
+        self.host = make_host()
+        self.next: dict[int, int] = {}
+        self.accepted: dict[int, dict[tuple[int, int], int]] = {}
+        self.end = 0
+
+    def turn(self, sent: list[tuple[int, int, int]], full: bool) -> None:
+        host, talker = self.host, Talker(self.host)
+        if full:
+            host.files.capacity_bytes = host.files.used_bytes() + 5
+        ahead = dict(self.next)
+        batches = []
+        for producer, off, count in sent:
+            first = max(0, ahead.get(producer, 0) + off)
+            batches.append((producer, first, count))
+            if off == 0:
+                ahead[producer] = first + count
+            raw = numbered(first, count, producer=producer)
+            talker.send(ApiKey.PRODUCE, 9, produce(raw, -1))
+        host.turn()
+        host.files.capacity_bytes = None
+        answers = [told_of(answer) for _, answer in talker.take()]
+        assert len(answers) == len(batches), "everybody is answered within the turn"
+        for (producer, first, count), told in zip(batches, answers, strict=True):
+            if told.error_code == ErrorCode.NONE:
+                self.heard(producer, first, count, told.base_offset)
+
+    def heard(self, producer: int, first: int, count: int, offset: int) -> None:
+        accepted = self.accepted.setdefault(producer, {})
+        before = accepted.get((first, count))
+        if before is not None:
+            assert offset == before, "a repeat is told the offset it had"
+            return
+        known = self.next.get(producer)
+        assert known is None or first == known, "no gap and no overlap is accepted"
+        assert offset == self.end
+        accepted[first, count] = offset
+        self.next[producer] = first + count
+        self.end += count
+
+    def agree(self) -> None:
+        partition = self.host.node.by_log["demo", 0]
+        log = self.host.runner.directory.logs["demo", 0]
+        known = {} if partition.producers is None else partition.producers.entries
+        assert known == log.producers.entries
+        assert {producer: entry.last_sequence + 1 for producer, entry in known.items()} == self.next
+        assert partition.end == partition.high_watermark == log.end_offset == self.end
+        assert not partition.unwritten
+
+    def restart(self, how: str) -> None:
+        files: MemoryFiles = self.host.files
+        if how == "close":
+            self.host.runner.close()
+        else:
+            files.kill()
+        self.host = make_host(files)
+
+
+@settings(max_examples=60, deadline=None)
+@given(STEPS)
+def test_partition_and_log_know_the_same(
+    steps: list[tuple[str, list[tuple[int, int, int]], bool]],
+) -> None:
+    model = Model()
+    for what, sent, full in steps:
+        if what == "turn":
+            model.turn(sent, full)
+        elif what == "delete":
+            assert delete(model.host, -1)[0] == ErrorCode.NONE
+        else:
+            model.restart(what)
+        model.agree()

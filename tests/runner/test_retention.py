@@ -1,0 +1,180 @@
+"""Records go when they are too old or too many, by their topic's settings, and not before."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.config.keys import BROKER, TOPIC
+from kraftlog.errors import ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.runner import care
+from kraftlog.runner.quorum import NodeStoppedError
+from kraftlog.simulator.files import Fault
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, configured_host, create_topics, make_host, set_config
+from tests.node.test_log_ends import end_of
+from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, numbered
+from tests.node.test_requests import batch, fetch, found_in, produce
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+FIRST_CHECK_MS = 30_000
+CHECK_MS = 300_000
+SIZE = len(batch(b"x" * 100))
+#: Two batches make a segment.
+SMALL = {"internal_segment_bytes": 2 * SIZE}
+
+
+def written(host: VirtualHost, *timestamps: int) -> VirtualHost:
+    for timestamp in timestamps:
+        assert Writer(host).write(batch(b"x" * 100, timestamp=timestamp))[0] == ErrorCode.NONE
+    return host
+
+
+def start_of(host: VirtualHost) -> int:
+    host.settle()
+    return end_of(host, -2)[0]
+
+
+def test_segments_go_when_their_newest_record_is_too_old() -> None:
+    host = written(configured_host(retention_ms=10_000, **SMALL), 0, 20_000, 5_000, 5_001, 25_000)
+    host.pass_time(FIRST_CHECK_MS)
+    assert start_of(host) == 0, "its segment has a record that is young enough"
+    host.pass_time(CHECK_MS)
+    assert start_of(host) == 5, "all are too old, the last segment's too"
+    assert written(host, 330_000).node.by_log["demo", 0].end == 6
+
+
+def test_a_segment_goes_alone() -> None:
+    host = written(configured_host(retention_ms=25_000, **SMALL), 1_000, 2_000, 20_000, 20_000)
+    host.pass_time(FIRST_CHECK_MS)
+    assert start_of(host) == 2
+    gone = Talker(host).ask(ApiKey.FETCH, 12, fetch(1))
+    assert found_in(gone).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert found_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(2))).log_start_offset == 2
+
+
+def test_segments_go_when_there_are_too_many_bytes() -> None:
+    host = written(configured_host(retention_bytes=3 * SIZE, **SMALL), *[1000] * 7)
+    host.pass_time(FIRST_CHECK_MS)
+    assert start_of(host) == 4
+
+
+def test_settings_that_change_count_at_the_next_look() -> None:
+    """For the topic, or for all that say nothing."""
+    host = written(configured_host(**SMALL), *[1000] * 6)
+    host.pass_time(FIRST_CHECK_MS)
+    assert start_of(host) == 0
+    set_config(host, BROKER, "", "log.retention.bytes", 4 * SIZE)
+    host.pass_time(CHECK_MS)
+    assert start_of(host) == 2
+    set_config(host, TOPIC, "demo", "retention.ms", 10_000)
+    host.pass_time(CHECK_MS)
+    assert start_of(host) == 6
+
+
+def test_segments_are_as_large_as_the_topic_says_now() -> None:
+    host = written(configured_host(**SMALL), *[1000] * 4)
+    log = host.runner.directory.logs["demo", 0]
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    set_config(host, TOPIC, "demo", "internal.segment.bytes", 3 * SIZE)
+    written(host, *[1000] * 4)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 5]
+    set_config(host, TOPIC, "demo", "segment.ms", 500)
+    written(host, 1400, 1901)
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 5, 8, 9]
+
+
+def test_a_topic_that_is_only_compacted_keeps_its_segments() -> None:
+    host = configured_host(cleanup_policy="compact", retention_ms=1, **SMALL)
+    for sequence in range(4):
+        raw = keyed(b"k%d" % sequence)
+        assert Writer(host).write(raw)[0] == ErrorCode.NONE
+    host.pass_time(FIRST_CHECK_MS)
+    assert start_of(host) == 0
+
+
+def keyed(key: bytes) -> bytes:
+    builder = BatchBuilder()
+    builder.append(1000, key, b"x" * 100)
+    return builder.build()
+
+
+def test_a_wall_clock_that_jumps_back_deletes_nothing_and_holds_up_nothing() -> None:
+    host = configured_host(retention_ms=10_000, **SMALL)
+    host.now = Now(0, 10_000_000)
+    host.turn()
+    written(host, *[10_000_000] * 4)
+    host.now = Now(FIRST_CHECK_MS, 1_000)
+    assert start_of(host) == 0
+    assert written(host, 2_000).node.by_log["demo", 0].end == 5
+    host.now = Now(FIRST_CHECK_MS + CHECK_MS, 10_020_000)
+    assert start_of(host) == 5, "it is right again, and all are old"
+
+
+def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At most two segments go in a turn."""
+    monkeypatch.setattr(care, "LOOKED_AT_A_TURN", 2)
+    monkeypatch.setattr(care, "A_SEGMENT_COSTS", 1)
+    host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 10)
+    host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
+    starts: list[int] = []
+    while not starts or host.runner.has_work:
+        host.one_turn()
+        starts.append(host.node.by_log["demo", 0].start)
+    assert starts == [4, 8, 10]
+
+
+def test_many_logs_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(care, "LOOKED_AT_A_TURN", 2)
+    host = configured_host(retention_ms=10_000)
+    create_topics(host, {"more": 5}, {"retention.ms": 10_000})
+    for index in range(5):
+        Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="more", index=index))
+    host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
+    begun: list[int] = []
+    while not begun or host.runner.has_work:
+        host.one_turn()
+        begun.append(sum(part.start for part in host.node.partitions.values()))
+    assert begun[0] <= 2
+    assert begun == sorted(begun)
+    assert begun[-1] == 5
+
+
+def test_a_file_that_can_not_be_renamed_takes_the_disk_offline() -> None:
+    """And with it the node, whose metadata is there too."""
+    host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 4)
+    host.files.faults.append(Fault("rename", times=100))
+    host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
+    with pytest.raises(NodeStoppedError, match="removing old segments"):
+        host.turn()
+    assert not host.node.by_log["demo", 0].online
+
+
+def test_a_full_disk_puts_off_what_needs_a_new_segment() -> None:
+    host = written(configured_host(retention_ms=10_000, **SMALL), 1000)
+    host.files.faults.append(Fault("open", errno.ENOSPC, path="0001.log"))
+    host.pass_time(FIRST_CHECK_MS)
+    assert start_of(host) == 0
+    host.pass_time(CHECK_MS)
+    assert start_of(host) == 1
+
+
+def test_the_logs_own_memory_of_producers_ends_too() -> None:
+    host = make_host()
+    set_config(host, BROKER, "", "producer.id.expiration.ms", EXPIRATION_CHECK_MS)
+    Writer(host).write(numbered(0, timestamp=1))
+    log = host.runner.directory.logs["demo", 0]
+    assert list(log.producers.entries) == [7]
+    host.pass_time(FIRST_CHECK_MS)
+    assert list(log.producers.entries) == [7]
+    for _ in range(3):
+        host.pass_time(CHECK_MS)
+    assert list(log.producers.entries) == []

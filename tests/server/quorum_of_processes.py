@@ -1,0 +1,95 @@
+"""Three controllers and a broker, each a process of its own, formatted and started as users do."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+CONTROLLERS = (1, 2, 3)
+BROKER = 4
+
+CONTROLLER_FILE = """\
+process.roles=controller
+node.id={node_id}
+listeners=CONTROLLER://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+{known}
+log.dirs={data}
+"""
+BROKER_FILE = """\
+process.roles=broker
+node.id={node_id}
+listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+{known}
+log.dirs={data}
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has at the moment; all are held until the last is found."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [sock.getsockname()[1] for sock in sockets]
+    for sock in sockets:
+        sock.close()
+    return ports
+
+
+class Quorum:
+    """`nodes` are the processes that run, by id."""
+
+    def __init__(self, folder: Path, more: str = "", *, dynamic: bool = False) -> None:
+        """`more` are settings for all of them. `dynamic`: the first controller is the one voter
+        that there is, until others are added."""
+        self.folder = folder
+        self.nodes: dict[int, NodeProcess] = {}
+        ids = (*CONTROLLERS, BROKER)
+        ports = dict(zip(ids, free_ports(len(ids)), strict=True))
+        voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in CONTROLLERS])
+        known = f"controller.quorum.voters={voters}"
+        if dynamic:
+            known = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports[CONTROLLERS[0]]}"
+        for node_id in ids:
+            template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
+            text = template.format(
+                node_id=node_id, port=ports[node_id], known=known, data=self.data(node_id)
+            )
+            (folder / f"{node_id}.properties").write_text(text + more)
+            how = ["--standalone"] if node_id == CONTROLLERS[0] else ["--no-initial-controllers"]
+            format_node(self.file(node_id), *(how if dynamic else []))
+
+    def file(self, node_id: int) -> str:
+        return str(self.folder / f"{node_id}.properties")
+
+    def data(self, node_id: int) -> str:
+        return str(self.folder / f"data-{node_id}")
+
+    def start(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            errors = str(self.folder / f"errors-{node_id}.txt")
+            self.nodes[node_id] = NodeProcess(None, self.file(node_id), errors=errors, topics={})
+
+    def kill(self, node_id: int) -> None:
+        self.nodes.pop(node_id).kill()
+
+    def end(self) -> None:
+        for node in self.nodes.values():
+            node.make_sure_it_is_gone()
+
+    @property
+    def address(self) -> str:
+        return self.nodes[BROKER].address
+
+
+def format_node(file: str, *how: str) -> None:
+    command = [sys.executable, "-m", "kraftlog", "format", "-t", CLUSTER_ID, "-c", file, *how]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ})

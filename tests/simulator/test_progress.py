@@ -1,0 +1,60 @@
+"""A run in which time stands still ends, and says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.messages import LeaderChanged
+from kraftlog.simulator.goals import begin
+from kraftlog.simulator.replica import NO_PROGRESS
+from kraftlog.simulator.run import simulate
+from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import World, passing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.simulator.world import Goal
+
+
+class Stuck:
+    """A world in which something happens again and again within one millisecond."""
+
+    def __init__(self) -> None:
+        self.world = World(1, Setting(raft=KAFKA_TIMES))
+
+    def again(self) -> None:
+        self.world.at(self.world.time, self.again)
+
+    def script(self) -> Iterator[Goal]:
+        yield from begin(self.world)
+        self.again()
+        yield passing(1000)
+
+
+def test_events_without_end_in_one_millisecond() -> None:
+    """Messages that are answered at once, for ever."""
+    stuck = Stuck()
+    with pytest.raises(Violation) as found:
+        stuck.world.play(stuck.script())
+    assert found.value.invariant == NO_PROGRESS
+
+
+def test_a_core_that_always_wants_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Effects that bring effects, for ever."""
+    monkeypatch.setattr(RaftCore, "take_effects", lambda _: [LeaderChanged(-1, 0)])
+    outcome = simulate("quiet", 1)
+    assert outcome.violation.invariant == NO_PROGRESS
+
+
+def test_a_timer_that_is_armed_in_the_past(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll that would never end."""
+    arm = RaftCore.arm
+    monkeypatch.setattr(RaftCore, "arm", lambda core, name, _: arm(core, name, -1))
+    outcome = simulate("snapshot-crash", 1)
+    assert outcome.failed
+    assert NO_PROGRESS in str(outcome)

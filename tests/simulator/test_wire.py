@@ -1,0 +1,131 @@
+"""Messages that cross as bytes are what they were; damaged ones are cut where they are damaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.raft.messages import (
+    Batch,
+    Begin,
+    BeginAnswer,
+    End,
+    EndAnswer,
+    Fetch,
+    FetchAnswer,
+    LeaderChange,
+    SnapshotChunk,
+    SnapshotFetch,
+    Vote,
+    VoteAnswer,
+)
+from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.garble import damaged, garbled
+from kraftlog.simulator.run import simulate
+from kraftlog.simulator.snapshot import read_back, write_down
+from kraftlog.simulator.wire import Wire
+from kraftlog.types import OffsetAndEpoch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ME, OTHER = ReplicaKey(1, bytes(15) + b"a"), ReplicaKey(2, bytes(15) + b"b")
+VOTERS = VoterSet((Voter(ME), Voter(OTHER, (Endpoint("C", "host", 9),))), (1, 3), "cluster")
+END = OffsetAndEpoch(7, 2)
+FETCH = Fetch("cluster", ME, 3, 7, 2, 5, 500, 1 << 20)
+PIECE = SnapshotFetch(None, ME, 3, END, 4, 100)
+BATCHES = (
+    Batch(7, 7, 2, 0, None, 41),
+    Batch(8, 8, 3, 0, None, LeaderChange(2, (1, 2), (2,), None)),
+    Batch(9, 9, 3, 0, VOTERS, ("voters", VOTERS)),
+    Batch(10, 10, 3, 0, None, 42),
+)
+ANSWER = FetchAnswer(0, 2, 3, 6, offset=7, batches=BATCHES)
+
+
+def crossed(asked: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
+    wire = Wire()
+    assert wire.request((1, 1, 1), asked) == asked
+    return wire.answer((1, 1, 1), answer, damage)
+
+
+def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
+    return [batch.replace(size_bytes=0) for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        (Vote("cluster", OTHER, 3, ME, 2, 7, pre_vote=True), VoteAnswer(0, -1, 3, granted=True)),
+        (Begin(None, OTHER, 1, 3), BeginAnswer(74, 2, 4)),
+        (End("cluster", 1, 3, (OTHER, ME)), EndAnswer(0, -1, 3)),
+        (FETCH, FetchAnswer(0, 2, 3, 6, diverging=END, offset=7)),
+        (FETCH, FetchAnswer(0, 2, 3, 6, snapshot=END, offset=7)),
+        (PIECE, SnapshotChunk(0, 2, 3, END, 4, 0, 9, 3, b"abc")),
+    ],
+    ids=lambda body: type(body).__name__,
+)
+def test_q18_messages_cross_as_they_are(asked: Any, answer: Any) -> None:
+    assert crossed(asked, answer) == answer
+
+
+def test_q14_batches_cross_with_what_they_hold() -> None:
+    got = crossed(FETCH, ANSWER)
+    assert without_sizes(got.batches) == without_sizes(BATCHES)
+    assert [batch.size_bytes > 60 for batch in got.batches] == [True] * 4
+
+
+def test_the_first_record_of_a_cluster_crosses() -> None:
+    """R11: it holds the voters as well."""
+    first = Batch(0, 1, 1, 0, VOTERS, LeaderChange(2, (1, 2), (2,), VOTERS))
+    got = crossed(FETCH, ANSWER.replace(batches=(first,)))
+    assert without_sizes(got.batches) == [first]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_damaged_on_its_way_is_left_out_with_all_behind_it(seed: int) -> None:
+    """Q8: the sound beginning is taken, and nothing is made of the rest."""
+    chance = Chance(seed, "damage")
+    got = crossed(FETCH, ANSWER, lambda data: damaged(data, chance))
+    for batch in without_sizes(got.batches[:-1]):
+        assert batch in BATCHES
+
+
+def test_bytes_are_damaged_more_often_than_not() -> None:
+    chance, whole = Chance(1, "damage"), crossed(FETCH, ANSWER)
+    got = [crossed(FETCH, ANSWER, lambda data: damaged(data, chance)) for _ in range(20)]
+    assert [answer == whole for answer in got].count(True) < 10
+
+
+def test_garbled_answers_differ_in_every_way() -> None:
+    chance = Chance(1, "garbled")
+    kinds = set()
+    for _ in range(100):
+        got = garbled(ANSWER, chance).batches
+        if any(batch.epoch > ANSWER.epoch for batch in got):
+            kinds.add("epoch")
+        elif len(got) > len(BATCHES):
+            kinds.add("twice")
+        elif got == BATCHES[: len(got)]:
+            kinds.add("cut")
+        else:
+            kinds.add("gap")
+    assert kinds == {"epoch", "twice", "cut", "gap"}
+
+
+def test_a_run_in_bytes_is_told_in_its_trace() -> None:
+    lines: list[str] = []
+    seed = next(
+        seed for seed in range(1, 50) if "messages as bytes" in simulate("quiet", seed).sights
+    )
+    simulate("quiet", seed, trace=lines.append)
+    assert lines[0].endswith("messages 'cross as bytes'")
+
+
+def test_q38_pieces_of_two_snapshots_make_no_snapshot() -> None:
+    one, two = [write_down(END, 5, VOTERS, taker) for taker in (1, 2)]
+    assert read_back(one.data) == one
+    assert read_back(one.data[:50] + two.data[50:]) is None
+    assert read_back(one.data[:10]) is None
