@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from tests.client.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,6 +129,9 @@ def test_settings(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
     topic = named("t")
     kafka_shell.run(f"topics --create --topic {topic} --config retention.ms=9")
     kafka_shell.run(f"configs --alter --topic {topic} --add-config cleanup.policy=[compact,delete]")
+    expected = {"retention.ms", "cleanup.policy"}
+    describe = f"configs --describe --topic {topic}"
+    until(lambda: {each["key"] for each in kafka_shell.json(describe)[topic]}, expected)
     for flags, all_of_them in (
         (f"--describe --topic {topic}", 2),
         (f"--describe --topic {topic} --all", 20),

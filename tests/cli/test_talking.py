@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.cli import main
+from tests.client.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -211,11 +212,12 @@ def test_settings(shell: Shell, named: Named, tmp_path: Path) -> None:
         f"configs --alter --entity-type topics --entity-name {topic} --delete-config retention.ms"
     )
     width = len(f"topic {topic}")
-    assert shell.run(f"configs --describe --topic {topic}") == (
+    expected = (
         f"{'ENTITY':<{width}}  KEY              VALUE           SOURCE\n"
         f"topic {topic}  cleanup.policy   compact,delete  DYNAMIC_TOPIC_CONFIG\n"
         f"topic {topic}  retention.bytes  7               DYNAMIC_TOPIC_CONFIG\n"
     )
+    until(lambda: shell.run(f"configs --describe --topic {topic}"), expected)
     assert len(shell.json(f"configs --describe --topic {topic} --all")[topic]) > 20
     assert topic in shell.json("configs --describe --entity-type topics")
     assert "1" in shell.json("configs --describe --entity-type brokers")
@@ -242,6 +244,23 @@ def test_offsets(shell: Shell, named: Named) -> None:
     assert shell.run(f"offsets --topic {topic} --time 99999999999999") == ""
     assert "expected a timestamp" in shell.fails(f"offsets --topic {topic} --time now", code=2)
     assert "no partition is named so" in shell.fails("offsets --topic nothing-like-it")
+
+
+def test_directories_and_deleted_records(shell: Shell, named: Named, tmp_path: Path) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 1")
+    shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
+    assert re.search(
+        rf"\n +1  /\S+  {topic} +0  \d+ B +0  current\n"
+        r"broker 1: /\S+: [\d.]+ \wiB of [\d.]+ \wiB free\n",
+        shell.run(f"log-dirs --topic-list {topic}"),
+    )
+    file = tmp_path / "offsets.json"
+    file.write_text(f'{{"partitions": [{{"topic": "{topic}", "partition": 0, "offset": 2}}]}}')
+    assert shell.run(f"delete-records --offset-json-file {file}") == (
+        f"TOPIC{' ' * (len(topic) - 3)}PARTITION  FIRST OFFSET\n{topic}          0             2\n"
+    )
+    assert shell.run(f"offsets --topic {topic} --time -2") == f"{topic}:0:2\n"
 
 
 def test_the_cluster(shell: Shell) -> None:
