@@ -8,14 +8,12 @@ from kraftlog.client.deadline import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TypeVar
 
-    T = TypeVar("T")
 
 LIMIT_S = 20
 
 
-def until(ask: Callable[[], T], expected: T) -> None:
+def until(ask: Callable[[], object], expected: object) -> None:
     """Ask again until the answer is what it should be; the last one is what a failure shows."""
     deadline = Deadline(LIMIT_S)
     while (told := ask()) != expected and not deadline.is_over:
