@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.interop.driver import Driver
+
 LIMIT_S = 60
 
 
@@ -137,3 +139,38 @@ def test_a_broker_that_may_not_join_says_why(quorum: Quorum, tmp_path: Path) -> 
             assert "DUPLICATE_BROKER_REGISTRATION" in read_line(started.stderr)
         finally:
             started.terminate()
+
+
+def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Driver) -> None:
+    """R12: Kafka's own tool adds controllers to a quorum that was formatted for one."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    try:
+        quorum.start(CONTROLLERS[0], BROKER)
+        admin = admin_of(quorum)
+        create(admin, "before")
+        for added in CONTROLLERS[1:]:
+            quorum.start(added)
+            until_caught_up(jvm, quorum, added)
+            jvm.tool(
+                TOOL,
+                *("--bootstrap-server", quorum.address, "--command-config", quorum.file(added)),
+                "add-controller",
+            ).ok()
+        quorum.kill(CONTROLLERS[0])
+        create(admin, "after")
+        assert topics_of(admin) == {"before", "after"}
+    finally:
+        quorum.end()
+
+
+TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
+
+
+def until_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
+    """Wait until the leader lists the observer as one that lacks nothing."""
+    for _ in range(100):
+        words = ("--bootstrap-server", quorum.address, "describe", "--replication")
+        rows = [line.split() for line in jvm.tool(TOOL, *words).ok().stdout.splitlines()]
+        if any(row and row[0] == str(observer) and row[3] == "0" for row in rows):
+            return
+    raise AssertionError(f"{observer} does not catch up")

@@ -97,6 +97,7 @@ class Node:
             self._effects.append,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -217,7 +218,7 @@ class Node:
         elif isinstance(message, LogStartMoved):
             partition = self.by_log.get(message.log)
             if partition is not None:
-                self._start_moved(partition, message.start)
+                self._start_moved(partition, message)
         elif isinstance(message, LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -390,9 +391,12 @@ class Node:
             self._one_done(slot)
         self._wake(partition)
 
-    def _start_moved(self, partition: Partition, start: int) -> None:
-        for _, slot, told in partition.start_moved(start):
-            told.low_watermark = partition.start
+    def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
+        if not moved.is_stored:
+            partition.start = max(partition.start, moved.start)
+            return
+        for _, slot, told in partition.start_stored(moved.start):
+            told.low_watermark = partition.stored_start
             self._one_done(slot)
 
     @staticmethod

@@ -9,6 +9,7 @@ tail that is kept in memory, or else read back from the log in chunks.
 from __future__ import annotations
 
 from collections import deque
+from types import MappingProxyType
 
 from kraftlog import effects
 from kraftlog.errors import ProtocolError
@@ -28,9 +29,10 @@ from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.fetch import NodeEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
     from kraftlog.raft.core import RaftCore
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
             ...
 
 
+#: The first version of Fetch whose answer says where the leader is.
+ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
 
@@ -70,12 +74,15 @@ class QuorumDriver:
         *,
         applied: int = 0,
         request_timeout_ms: int = 2000,
+        known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
     ) -> None:
         self.core = core
         self.applied = applied
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
+        #: Addresses of nodes that are no voters here, or of voters without one.
+        self._met = dict(known)
         #: What waits for the disk, in order.
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
@@ -252,20 +259,19 @@ class QuorumDriver:
         if not self._is_durable(effect.after):
             self._held.append(effect)
             return
-        voter = self.core.log.voter_set.voter(effect.peer)
-        if voter is None or not voter.endpoints:
+        where = self.address_of(effect.peer)
+        if where is None:
             # Nobody knows where it is: the same as not to be reached.
             self._emit(effects.Unreachable(LINE, effect.peer, effect.number))
             return
-        where = voter.endpoints[0]
         api_key, request = request_to_wire(effect.body)
         self._asked[effect.peer, effect.number] = effect.body
         self._emit(
             effects.Ask(
                 line=LINE,
                 peer=effect.peer,
-                host=where.host,
-                port=where.port,
+                host=where[0],
+                port=where[1],
                 number=effect.number,
                 api_key=api_key,
                 version=VERSIONS[api_key],
@@ -274,6 +280,13 @@ class QuorumDriver:
                 fresh=effect.fresh,
             )
         )
+
+    def address_of(self, peer: int) -> tuple[str, int] | None:
+        """Where a node of the quorum is: by the voters, by what others said, by the settings."""
+        voter = self.core.log.voter_set.voter(peer)
+        if voter is not None and voter.endpoints:
+            return voter.endpoints[0].host, voter.endpoints[0].port
+        return self._met.get(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
         if not self._is_durable(effect.after):
@@ -286,7 +299,17 @@ class QuorumDriver:
         elif isinstance(body, raft.SnapshotChunk) and not body.error:
             self._emit(effects.AnswerSnapshot(slot, body))
         else:
-            self._emit(effects.Reply(slot, answer_to_wire(body)))
+            response = answer_to_wire(body)
+            if isinstance(body, raft.FetchAnswer) and slot.version >= ENDPOINTS_SINCE:
+                self._tell_where(body.leader_id, response)
+            self._emit(effects.Reply(slot, response))
+
+    def _tell_where(self, leader: int, response: Any) -> None:
+        """Who looks for the leader may not know its address yet."""
+        where = self.address_of(leader)
+        if where is not None:
+            node = NodeEndpoint(node_id=leader, host=where[0], port=where[1])
+            response.node_endpoints = [node]
 
     def _is_durable(self, points: tuple[Any, ...]) -> bool:
         core = self.core
@@ -317,6 +340,8 @@ class QuorumDriver:
         asked = self._asked.pop((report.peer, report.number), None)
         if asked is None:
             return
+        for node in getattr(report.response, "node_endpoints", ()):
+            self._met[node.node_id] = node.host, node.port
         try:
             body = answer_from_wire(report.response, asked)
         except ProtocolError:  # not about our partition: as good as none
