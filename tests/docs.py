@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 from kraftlog.config.effective import EFFECTIVE
 from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
+from kraftlog.node.api_table import SERVED
+from kraftlog.wire.apis import APIS, BOTH, BROKER, CONTROLLER
 from tests.checklist import checklist_table
 from tests.citations import documented, is_test, linked
 from tests.interop.everyday.clients import clients_table
@@ -84,7 +86,21 @@ def settings_table(_: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def apis_table(_: dict[str, str]) -> str:
+    """Every API that is served: in which versions, on whose listener, by which file."""
+    kinds = {BROKER: "brokers", CONTROLLER: "controllers", BOTH: "both"}
+    lines = ["| API | key | versions told | listener | handler |", "|---|---|---|---|---|"]
+    for served in sorted(SERVED.values(), key=lambda served: served.key):
+        api, file = APIS[served.key], f"{served.handler}.py"
+        where = f"[{file}](../src/kraftlog/node/handlers/{file})"
+        versions = f"{served.first}-{served.last}" if served.first < served.last else served.last
+        cells = (api.name, api.key, versions, kinds[api.listeners], where)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[[dict[str, str]], str]] = {
+    "apis": apis_table,
     "rules": rules_table,
     "checklist": checklist_table,
     "settings": settings_table,

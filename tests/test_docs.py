@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.node.api_table import SERVED
 from tests import docs
 
 SOURCE = '''"""Elections: Q9 and Q10a."""
@@ -42,6 +43,13 @@ def test_an_unknown_rule_or_table_is_refused() -> None:
         docs.rules_table({"tests/test_a.py": '"""Q39."""'})
     with pytest.raises(ValueError, match="nobody makes"):
         docs.renewed("<!-- made by make docs: nonsense -->\n<!-- end -->", {})
+
+
+def test_a_table_names_every_api_that_is_served_and_no_other() -> None:
+    rows = docs.apis_table({}).splitlines()[2:]
+    assert len(rows) == len(SERVED)
+    assert rows[0].startswith("| Produce | 0 | 0-13 | brokers | [produce.py](")
+    assert not any("AddPartitionsToTxn" in row for row in rows)
 
 
 def test_an_outdated_table_is_noticed_and_a_new_one_is_not() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kraftlog import effects
+from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -19,6 +20,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import describe_quorum as api
 from kraftlog.wire.messages.fetch import FetchResponse
 from kraftlog.wire.messages.metadata_records import NoOpRecord
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from tests.node.talk import Talker
 
 if TYPE_CHECKING:
@@ -111,3 +113,17 @@ def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
     assert not host.node.has_work
     host.node.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
     assert host.node.has_work
+
+
+def test_r12_a_change_of_the_voters_that_waited_for_a_leader_is_made_by_a_node_that_became_it() -> (
+    None
+):
+    host = VirtualHost(settled=False)
+    talker = Talker(host)
+    remove = RemoveRaftVoterRequest(cluster_id=None, voter_id=7, voter_directory_id=b"x" * 16)
+    talker.send(ApiKey.REMOVE_RAFT_VOTER, 0, remove)
+    assert not talker.take()
+    host.settle()
+    host.pass_time(50)
+    ((_, told),) = talker.take()
+    assert told.error_code == ErrorCode.VOTER_NOT_FOUND

@@ -20,6 +20,7 @@ _BROKER = {
     "compression.type": "As for topics, for those that say nothing of it.",
     "compression.zstd.level": "As for topics, for those that say nothing of it.",
     "controller.listener.names": "The listeners through which controllers are reached.",
+    "controller.quorum.bootstrap.servers": "Whom a node asks who leads, when it knows no voters.",
     "controller.quorum.election.backoff.max.ms": "How long at most until the next election.",
     "controller.quorum.election.timeout.ms": "How long an election may take.",
     "controller.quorum.fetch.max.bytes": "How much of the metadata log is fetched at once.",

@@ -9,6 +9,7 @@ look. On a broker's the asker waits, for as long as it says, until somebody gove
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.api_table import handler
 from kraftlog.node.handlers.refusals import refusal
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER
@@ -84,6 +85,20 @@ class PassedOn:
     def cancel(self) -> None:
         """The asker is gone; what was decided stays decided."""
         self.done = True
+
+
+class ForTheLeader(PassedOn):
+    """What the leader of the quorum does itself: by the time it is found, that may be this node."""
+
+    __slots__ = ()
+
+    def go(self, now: Now) -> None:
+        if not self.node.quorum.is_leader:
+            super().go(now)
+            return
+        assert self.slot.api is not None
+        self.done = True
+        handler(self.slot.api.key)(self.node, self.slot, self.request, now)
 
 
 def _found_nobody(response: Any) -> bool:

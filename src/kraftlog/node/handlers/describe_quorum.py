@@ -6,7 +6,7 @@ Only the leader knows; a broker that is asked passes the question on.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.handlers.cluster import PATIENCE_MS, PassedOn
+from kraftlog.node.handlers.cluster import PATIENCE_MS, ForTheLeader
 from kraftlog.raft.describe import describe
 from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -27,20 +27,7 @@ def handle(node: Node, slot: Slot, request: api.DescribeQuorumRequest, now: Now)
     if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
         slot.answer(answer(node, request, slot.version, now))
         return
-    Question(node, slot, request, now.monotonic_ms + PATIENCE_MS).go(now)
-
-
-class Question(PassedOn):
-    """Passed on until it finds the leader, which by then may be this node."""
-
-    __slots__ = ()
-    request: api.DescribeQuorumRequest
-
-    def go(self, now: Now) -> None:
-        if self.node.quorum.is_leader:
-            self.told(answer(self.node, self.request, self.slot.version, now), now)
-        else:
-            super().go(now)
+    ForTheLeader(node, slot, request, now.monotonic_ms + PATIENCE_MS).go(now)
 
 
 def answer(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
-from kraftlog.node.handlers.cluster import PATIENCE_MS, PassedOn
+from kraftlog.node.handlers.cluster import PATIENCE_MS, ForTheLeader
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 
@@ -33,7 +33,7 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
     assert slot.api is not None
     if not node.quorum.is_leader and slot.connection.listener != CONTROLLER:
         patience = getattr(request, "timeout_ms", PATIENCE_MS)
-        PassedOn(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+        ForTheLeader(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
         return
     theirs = request.cluster_id
     if theirs is not None and theirs != node.config.cluster_id:
