@@ -16,6 +16,7 @@ from kraftlog.raft.config import RaftConfig
 from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
+from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
@@ -49,6 +50,7 @@ def serve(
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     lane = Lane("flush")
+    helper = Helper()
     path = _directory(settings)
     if not is_formatted(files, path):
         if not may_format:
@@ -61,10 +63,11 @@ def serve(
     directory = LogDirectory(files, path, HandleCache(files, log_files))
     server = Server(
         lane,
+        helper,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
-    runner = Runner(files, directory, lane, server.peers, say)
+    runner = Runner(files, directory, lane, helper, server.peers, say)
     addresses = _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), say)
