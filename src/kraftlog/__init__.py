@@ -1,6 +1,6 @@
 """kraftlog: Kafka without ZooKeeper and without a JVM."""
 
-__version__ = "0.1.0"
+from kraftlog.version import VERSION as __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
