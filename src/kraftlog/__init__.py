@@ -1,6 +1,8 @@
 """kraftlog: Kafka without ZooKeeper and without a JVM."""
 
-from kraftlog.version import VERSION as __version__
+from kraftlog.version import VERSION
+
+__version__ = VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
