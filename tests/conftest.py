@@ -6,7 +6,12 @@ import os
 
 from hypothesis import settings
 
-pytest_plugins = ("pytester", "tests.interop.fixtures", "tests.interop.skips")
+pytest_plugins = (
+    "pytester",
+    "tests.interop.fixtures",
+    "tests.interop.skips",
+    "tests.client.fixtures",
+)
 
 # Here, and nowhere below: a test's own `@settings` take the rest from what is loaded when its
 # module is imported. In CI the same examples come every time; elsewhere new ones do. A failure

@@ -183,10 +183,11 @@ class LogOpened(Value):
 
 
 class LogStartMoved(Value):
-    """A log begins at `start`, and will after a crash."""
+    """A log begins at `start`: after any crash too, if that is stored."""
 
     log: LogName
     start: int
+    is_stored: bool
 
 
 class LogFailed(Value):

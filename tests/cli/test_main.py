@@ -12,7 +12,7 @@ from kraftlog.cli import main
     ("words", "code", "said"),
     [
         ([], 2, "usage: kraftlog COMMAND"),
-        (["--help"], 0, "start       run a node"),
+        (["--help"], 0, "start           run a node"),
         (["--version"], 0, f"kraftlog {__version__}"),
         (["stop"], 2, "no command 'stop'"),
         (["start", "--data", "/dev/null/a"], 1, "Not a directory: '/dev/null/a"),

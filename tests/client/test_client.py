@@ -16,6 +16,7 @@ from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableErr
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kraftlog.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.client.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,9 +228,9 @@ def test_settings_are_described_and_altered(client: Client, named: Named) -> Non
         told = client.describe_configs("topics", topic)
         return {s.name: s.value for s in told if configs.is_set_here(configs.TOPIC, s)}
 
-    assert own() == {"retention.ms": "1000"}
+    until(own, {"retention.ms": "1000"})
     client.alter_configs("topics", topic, {"retention.ms": None, "cleanup.policy": "compact"})
-    assert own() == {"cleanup.policy": "compact"}
+    until(own, {"cleanup.policy": "compact"})
     client.alter_configs("topics", topic, {"retention.ms": "7"}, validate_only=True)
     assert own() == {"cleanup.policy": "compact"}
     node = {each.name: each.value for each in client.describe_configs("brokers", "1")}
@@ -325,33 +326,31 @@ def test_a_member_that_was_put_out_comes_back(
         assert client.describe_group(group).members[0].id != first
 
 
-def test_what_was_cut_off_is_stepped_over(kafka: str, named: Named) -> None:
+def test_what_was_cut_off_is_stepped_over(client: Client, named: Named) -> None:
     """Positions before the first offset are no longer there: reading begins at what is."""
-    with Client(kafka) as client:
-        topic = named("t")
-        client.create_topic(topic, partitions=2)
-        with client.producer() as producer:
-            for n in range(20):
-                producer.send(topic, str(n), partition=n % 2)
-        assert client.delete_records({(topic, 0): 4, (topic, 1): -1}) == {
-            (topic, 0): 4,
-            (topic, 1): 10,
-        }
-        with client.consume(topic, "beginning", until_end=True) as records:
-            records._reader.assign({(topic, 0): 0})
-            assert [record.offset for record in records] == [4, 5, 6, 7, 8, 9]
-        with pytest.raises(RefusedError, match="OFFSET_OUT_OF_RANGE"):
-            client.delete_records({(topic, 0): 99})
+    topic = named("t")
+    client.create_topic(topic, partitions=2)
+    with client.producer() as producer:
+        for n in range(20):
+            producer.send(topic, str(n), partition=n % 2)
+    assert client.delete_records({(topic, 0): 4, (topic, 1): -1}) == {
+        (topic, 0): 4,
+        (topic, 1): 10,
+    }
+    with client.consume(topic, "beginning", until_end=True) as records:
+        records._reader.assign({(topic, 0): 0})
+        assert [record.offset for record in records] == [4, 5, 6, 7, 8, 9]
+    with pytest.raises(RefusedError, match="OFFSET_OUT_OF_RANGE"):
+        client.delete_records({(topic, 0): 99})
 
 
-def test_directories_are_described(kafka: str, named: Named) -> None:
-    with Client(kafka) as client:
-        topic = named("t")
-        client.create_topic(topic, partitions=1)
-        client.produce(topic, "a")
-        (directory,) = client.log_dirs()[1]
-        sizes = {each.name: each.partitions[0].partition_size for each in directory.topics}
-        assert sizes[topic] > 0
+def test_directories_are_described(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    client.produce(topic, "a")
+    (directory,) = client.log_dirs()[1]
+    sizes = {each.name: each.partitions[0].partition_size for each in directory.topics}
+    assert sizes[topic] > 0
 
 
 def test_aborted_transactions_are_not_read_as_committed(kafka: str, named: Named) -> None:

@@ -29,14 +29,20 @@ def jvm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def kafka_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the broker of `kafka` keeps its files; its directory is `data` in it."""
+    return str(tmp_path_factory.mktemp("kafka"))
+
+
+@pytest.fixture(scope="session")
+def kafka(kafka_folder: str) -> Iterator[str]:
     """The address of a Kafka broker of its own, for the whole run."""
     try:
         require_java()
         kafka_libs()
     except UnavailableError as e:
         pytest.skip(f"Kafka's own code: {e}")
-    with standalone_kafka(str(tmp_path_factory.mktemp("kafka"))) as address:
+    with standalone_kafka(kafka_folder) as address:
         yield address
 
 

@@ -1,10 +1,78 @@
-"""kcat, librdkafka's command-line client, is there to be used."""
+"""kcat, librdkafka's command-line client of some years ago, does its work against a node."""
 
 from __future__ import annotations
 
+import json
 import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop.everyday.work import CODECS, batches
+from tests.server.clients import run_kcat
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Kcat = Callable[..., str]
+
+READ_ALL = ("-C", "-e", "-q", "-t", "lines")
+
+
+@pytest.fixture
+def typed(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
+    """What kcat says to some words, asked of a node with the topic `lines`."""
+    node = NodeProcess(
+        str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"lines": 2}
+    )
+
+    def run(*words: str, stdin: str = "") -> str:
+        return run_kcat(kcat, node.address, *words, stdin=stdin.encode())
+
+    try:
+        yield run
+        assert node.stop() == 0
+        assert node.said() == ""
+    finally:
+        node.make_sure_it_is_gone()
 
 
 def test_kcat_runs(kcat: str) -> None:
     shown = subprocess.run([kcat, "-V"], capture_output=True, text=True, check=True).stdout
     assert "librdkafka" in shown
+
+
+def test_kcat_lists_in_json(typed: Kcat) -> None:
+    found = json.loads(typed("-L", "-J"))
+    assert [(it["topic"], len(it["partitions"])) for it in found["topics"]] == [("lines", 2)]
+    assert found["controllerid"] in [broker["id"] for broker in found["brokers"]]
+
+
+def test_kcat_writes_with_every_codec_and_reads_it_all(typed: Kcat, tmp_path: Path) -> None:
+    written = [f"{codec} {n} and the same again and again" * 9 for codec in CODECS for n in (1, 2)]
+    for place, codec in enumerate(CODECS):
+        lines = [f"k:{value}\n" for value in written[2 * place : 2 * place + 2]]
+        packed = ("-P", "-t", "lines", "-p", "0", "-z", codec)
+        typed(*packed, "-K:", "-H", "h=1", stdin="".join(lines))
+    shown = typed(*READ_ALL, "-p", "0", "-f", "%o %k %s %h\n").splitlines()
+    assert shown == [f"{offset} k {value} h=1" for offset, value in enumerate(written)]
+    codes = [batch.codec for batch in batches(str(tmp_path / "data"), "lines-0")]
+    assert list(dict.fromkeys(codes)) == [0, 1, 2, 3, 4]
+
+
+def test_kcat_numbers_its_batches_and_looks_for_times(typed: Kcat, tmp_path: Path) -> None:
+    numbered = ("-P", "-t", "lines", "-p", "1", "-X", "enable.idempotence=true")
+    typed(*numbered, stdin="one\ntwo\n")
+    assert all(b.producer_id >= 0 for b in batches(str(tmp_path / "data"), "lines-1"))
+    assert typed("-Q", "-t", "lines:1:-1") == "lines [1] offset 2\n"
+    assert typed("-Q", "-t", "lines:1:1000") == "lines [1] offset 0\n"
+
+
+def test_kcat_reads_in_a_group_and_goes_on(typed: Kcat) -> None:
+    group = ("-G", "readers", "-e", "-q", "-X", "auto.offset.reset=earliest", "-f", "%s\n", "lines")
+    typed("-P", "-t", "lines", "-p", "0", stdin="one\ntwo\n")
+    assert typed(*group) == "one\ntwo\n"
+    typed("-P", "-t", "lines", "-p", "1", stdin="three\n")
+    assert typed(*group) == "three\n"

@@ -24,7 +24,7 @@ from kraftlog.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kraftlog.wire.messages.metadata_records import PartitionRecord
+from kraftlog.wire.messages.metadata_records import PartitionRecord, RemoveTopicRecord
 from kraftlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -107,7 +107,7 @@ def test_a_deletion_is_answered_once_it_is_durable() -> None:
     assert talker.take() == []
     host.turn()
     marks = [answer.topics[0].partitions[0].low_watermark for _, answer in talker.take()]
-    assert marks == [4, 4]
+    assert marks == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,26 @@ def test_a_deletion_that_can_not_be_stored_is_told_as_such() -> None:
     assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
+def test_who_waits_for_a_deletion_hears_when_the_topic_or_its_leader_goes() -> None:
+    host = written(make_host(), 5)
+    talker = Talker(host)
+    for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        lead_in_mind_only(host, 4, leader=1)
+        talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+        if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            lead_in_mind_only(host, 3, leader=NO_LEADER)
+        else:
+            remove_topic(host)
+        [(_, answer)] = talker.take()
+        [told] = answer.topics[0].partitions
+        assert (told.error_code, told.low_watermark) == (code, -1)
+
+
+def remove_topic(host: VirtualHost) -> None:
+    [topic_id] = host.node.image.topics
+    host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 0)
+
+
 def test_producers_are_known_when_all_their_records_are_deleted() -> None:
     host = make_host()
     writer = Writer(host)
@@ -150,6 +170,12 @@ def test_producers_are_known_when_all_their_records_are_deleted() -> None:
 
 
 def lead_in(host: VirtualHost, epoch: int, leader: int = 1) -> None:
+    lead_in_mind_only(host, epoch, leader)
+    host.turn()
+
+
+def lead_in_mind_only(host: VirtualHost, epoch: int, leader: int) -> None:
+    """What that leads to is not carried out yet."""
     [key] = host.node.image.partitions
     record = PartitionRecord(
         partition_id=0,
@@ -162,7 +188,6 @@ def lead_in(host: VirtualHost, epoch: int, leader: int = 1) -> None:
         leader_epoch=epoch,
     )
     host.node.replay([record], 0)
-    host.turn()
 
 
 def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, int, int]:

@@ -16,7 +16,7 @@ from tests.wire.samples import Sampler
 CASES = [
     (served.key, version)
     for served in SERVED.values()
-    if served.handler in {"cluster", "describe_quorum"}
+    if served.handler in {"cluster", "describe_quorum", "voters"}
     for version in range(APIS[served.key].first, APIS[served.key].last + 1)
 ]
 

@@ -131,6 +131,21 @@ def test_q18_a_fetch_without_an_id_is_answered_and_counts_for_nothing() -> None:
     assert solo.role == "resigned"
 
 
+def test_q32_one_that_was_gone_and_has_been_elected_since_is_followed() -> None:
+    """Its death was proved before it led: who says that it leads now is believed."""
+    solo = following()
+    solo.gone(3)
+    solo.gone(2)
+    refusal = solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=6, leader_id=-1)
+    for leader in (-1, 3):
+        ((peer, _),) = sends(solo.wait_for("discover")).items()
+        while peer == 3:
+            solo.unanswered(3)
+            ((peer, _),) = sends(solo.wait_for("discover")).items()
+        solo.answer(peer, refusal.replace(leader_id=leader))
+        assert solo.state == ("observer", 6, leader, -1)
+
+
 def test_q9a_hearsay_does_not_bring_back_a_leader_that_is_gone() -> None:
     """Proof of death outlives the word of those who have not noticed it yet."""
     solo = following()

@@ -22,7 +22,7 @@ process.roles=controller
 node.id={node_id}
 listeners=CONTROLLER://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-controller.quorum.voters={voters}
+{known}
 log.dirs={data}
 """
 BROKER_FILE = """\
@@ -30,7 +30,7 @@ process.roles=broker
 node.id={node_id}
 listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
-controller.quorum.voters={voters}
+{known}
 log.dirs={data}
 """
 
@@ -47,19 +47,25 @@ def free_ports(count: int) -> list[int]:
 class Quorum:
     """`nodes` are the processes that run, by id."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "", *, dynamic: bool = False) -> None:
+        """`more` are settings for all of them. `dynamic`: the first controller is the one voter
+        that there is, until others are added."""
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
         ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in CONTROLLERS])
+        known = f"controller.quorum.voters={voters}"
+        if dynamic:
+            known = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports[CONTROLLERS[0]]}"
         for node_id in ids:
             template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
             text = template.format(
-                node_id=node_id, port=ports[node_id], voters=voters, data=self.data(node_id)
+                node_id=node_id, port=ports[node_id], known=known, data=self.data(node_id)
             )
-            (folder / f"{node_id}.properties").write_text(text)
-            format_node(self.file(node_id))
+            (folder / f"{node_id}.properties").write_text(text + more)
+            how = ["--standalone"] if node_id == CONTROLLERS[0] else ["--no-initial-controllers"]
+            format_node(self.file(node_id), *(how if dynamic else []))
 
     def file(self, node_id: int) -> str:
         return str(self.folder / f"{node_id}.properties")
@@ -84,6 +90,6 @@ class Quorum:
         return self.nodes[BROKER].address
 
 
-def format_node(file: str) -> None:
-    command = [sys.executable, "-m", "kraftlog", "format", "-t", CLUSTER_ID, "-c", file]
+def format_node(file: str, *how: str) -> None:
+    command = [sys.executable, "-m", "kraftlog", "format", "-t", CLUSTER_ID, "-c", file, *how]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ})

@@ -177,8 +177,8 @@ def wait_for_status(port: int, status: int) -> None:
         pass
 
 
-#: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka ask of a node itself, but
-#: for the JVM's.
+#: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka ask of a node itself,
+#: but for the JVM's.
 ON_DASHBOARDS = """
 kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount
 kafka_cluster_partition_underminisr kafka_controller_controllerstats_uncleanleaderelections_total

@@ -53,7 +53,7 @@ def test_they_are_advertised_here(address: str) -> None:
 def test_confluent_kafka(address: str) -> None:
     clients.produce_all(address, VALUES)
     assert clients.consume(address, len(VALUES)) == VALUES
-    assert clients.list_topics(address) == {"demo": 1}
+    assert clients.list_topics(address)["demo"] == 1
 
 
 def test_kcat(address: str, kcat: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
 from typing import TYPE_CHECKING
 
@@ -9,11 +11,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.interop.driver import Driver
 
 LIMIT_S = 60
 
@@ -88,3 +92,65 @@ def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
         assert quorum.nodes.pop(node_id).stop() == 0
     quorum.start(*CONTROLLERS, BROKER)
     assert topics_of(admin_of(quorum)) == {"kept"}
+
+
+def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path) -> None:
+    """Q38: FetchSnapshot over TCP, for a voter and for a broker."""
+    quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        admin = admin_of(quorum)
+        names = {f"t-{number}" for number in range(40)}
+        for name in sorted(names):
+            create(admin, name)
+        for lost in (CONTROLLERS[0], BROKER):
+            quorum.kill(lost)
+            shutil.rmtree(quorum.data(lost))
+            format_node(quorum.file(lost))
+            quorum.start(lost)
+        admin = admin_of(quorum)
+        assert topics_of(admin) == names
+        create(admin, "later")
+        for node_id in CONTROLLERS[1:]:
+            quorum.kill(node_id)
+            quorum.start(node_id)
+        assert topics_of(admin) == {*names, "later"}
+        folder = f"{quorum.data(CONTROLLERS[0])}/__cluster_metadata-0"
+        assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
+    finally:
+        quorum.end()
+
+
+def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Driver) -> None:
+    """R12: Kafka's own tool adds controllers to a quorum that was formatted for one."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    try:
+        quorum.start(CONTROLLERS[0], BROKER)
+        admin = admin_of(quorum)
+        create(admin, "before")
+        for added in CONTROLLERS[1:]:
+            quorum.start(added)
+            until_caught_up(jvm, quorum, added)
+            jvm.tool(
+                TOOL,
+                *("--bootstrap-server", quorum.address, "--command-config", quorum.file(added)),
+                "add-controller",
+            ).ok()
+        quorum.kill(CONTROLLERS[0])
+        create(admin, "after")
+        assert topics_of(admin) == {"before", "after"}
+    finally:
+        quorum.end()
+
+
+TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
+
+
+def until_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
+    """Wait until the leader lists the observer as one that lacks nothing."""
+    for _ in range(100):
+        words = ("--bootstrap-server", quorum.address, "describe", "--replication")
+        rows = [line.split() for line in jvm.tool(TOOL, *words).ok().stdout.splitlines()]
+        if any(row and row[0] == str(observer) and row[3] == "0" for row in rows):
+            return
+    raise AssertionError(f"{observer} does not catch up")

@@ -15,7 +15,19 @@ COMMANDS = {
     "start": "run a node",
     "format": "prepare the directories of a node: storage format in short",
     "storage": "format directories, say what they hold, make ids",
-    "quorum": "look after the metadata quorum: repair",
+    "topics": "list, describe, create, alter and delete topics",
+    "produce": "write lines of standard input to a topic",
+    "consume": "read topics",
+    "groups": "list and describe consumer groups, set their offsets, delete them",
+    "configs": "describe and alter settings",
+    "offsets": "the offsets of partitions",
+    "delete-records": "delete the first records of partitions",
+    "log-dirs": "what lies in the directories of brokers",
+    "cluster": "the cluster's id and endpoints; forget a broker",
+    "features": "the cluster's features and their levels",
+    "api-versions": "what brokers serve",
+    "quorum": "look after the metadata quorum: describe, its controllers, repair",
+    "dump-log": "show what files of logs hold",
     "simulate": "play a quorum in virtual time, with faults",
 }
 
@@ -34,10 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in COMMANDS:
         print(f"kraftlog: no command {words[0]!r}\n\n{usage()}", file=sys.stderr)
         return 2
-    run: Callable[[Sequence[str]], int] = import_module(f"kraftlog.cli.{words[0]}").run
+    run: Callable[[Sequence[str]], int] = import_module(_module(words[0])).run
     return run(words[1:])
 
 
+def _module(command: str) -> str:
+    return f"kraftlog.cli.{command.replace('-', '_')}"
+
+
 def usage() -> str:
-    lines = [f"  {name:<12}{what}" for name, what in COMMANDS.items()]
+    lines = [f"  {name:<16}{what}" for name, what in COMMANDS.items()]
     return "\n".join(["usage: kraftlog COMMAND [options]", "", *lines])

@@ -14,10 +14,13 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
-    import argparse
+    from kraftlog.cli.talking import new_parser
 
-    parser = argparse.ArgumentParser(
-        prog="kraftlog quorum", description="Look after the metadata quorum."
+    parser = new_parser(
+        "quorum",
+        "Look after the metadata quorum.",
+        "describe --status",
+        controllers=True,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     repair = commands.add_parser(
@@ -39,11 +42,40 @@ def _parser() -> argparse.ArgumentParser:
         metavar="OFFSET@EPOCH",
         help="what was printed without this: where the log ends that is kept",
     )
+    _add_online(commands)
     return parser
+
+
+def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """What is asked of a quorum that works; its work is in `quorum_online`."""
+    from kraftlog.cli.talking import add_connection
+
+    describe = commands.add_parser("describe", help="who votes, and how far everybody is")
+    what = describe.add_mutually_exclusive_group(required=True)
+    what.add_argument("--status", action="store_true", help="the quorum as a whole")
+    what.add_argument("--replication", action="store_true", help="each of its replicas")
+    describe.add_argument("-r", "--human-readable", action="store_true", help="times as ages")
+    add = commands.add_parser(
+        "add-controller",
+        help="let a controller vote, on whose machine this is called",
+        description="Let a controller vote. --command-config names its server.properties, and its "
+        "directory must be here.",
+    )
+    remove = commands.add_parser("remove-controller", help="let a controller vote no longer")
+    remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
+    remove.add_argument("-d", "--controller-directory-id", required=True, metavar="ID")
+    for each in (add, remove):
+        each.add_argument("--dry-run", action="store_true", help="say what would be done")
+    for each in (describe, add, remove):
+        add_connection(each, again=True, controllers=True)
 
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
+    if options.command != "repair":
+        from kraftlog.cli import quorum_online
+
+        return quorum_online.run(options)
     from kraftlog.errors import KraftlogError
 
     try:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.model import ConsumedRecord, PartitionName
+    from kraftlog.client.reader import FetchedBatch
 
 AUTO_COMMIT_S = 5.0
 #: How long one look for records may take; heartbeats are sent in between.
@@ -88,6 +89,8 @@ class Consumer:
         level = COMMITTED if isolation == "read_committed" else UNCOMMITTED
         self._reader = Reader(cluster, isolation_level=level, reset=start.reset)
         self._membership: Membership | None = None
+        #: What has come, as it came, and the records of the batch that was opened last.
+        self._fetched: deque[FetchedBatch] = deque()
         self._ready: deque[ConsumedRecord] = deque()
         self._current: ConsumedRecord | None = None
         self._done: dict[PartitionName, int] = {}
@@ -126,14 +129,21 @@ class Consumer:
         self._finish_current()
         patience = None if self._timeout_s is None else Deadline(self._timeout_s)
         self._look_after_group()
-        while not self._ready:
+        while not self.has_more:
             if self._is_at_end() or (patience is not None and patience.is_over):
                 raise StopIteration
             self._look_after_group()
             wait = _POLL_S if patience is None else min(_POLL_S, patience.left_s())
-            self._ready += self._reader.poll(wait)
+            self._fetched += self._reader.poll(wait)
         self._current = self._ready.popleft()
         return self._current
+
+    @property
+    def has_more(self) -> bool:
+        """Whether a record is at hand without waiting."""
+        while not self._ready and self._fetched:
+            self._ready += self._fetched.popleft().records()
+        return bool(self._ready)
 
     @property
     def assignment(self) -> list[PartitionName]:
@@ -195,6 +205,7 @@ class Consumer:
         assert self._group is not None
         mine = self._membership.join()
         self._ready.clear()
+        self._fetched.clear()
         self._done.clear()
         known = groups.committed(self._cluster, self._group, mine) if mine else {}
         self._committed = {name: told.offset for name, told in known.items()}

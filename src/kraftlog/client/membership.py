@@ -6,12 +6,9 @@ session timeout over its records is put out of the group, as one that has died w
 
 from __future__ import annotations
 
-import struct
-
 from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode, RefusedError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import decode_request, encode
 from kraftlog.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -29,6 +26,7 @@ from kraftlog.wire.messages.sync_group import (
     SyncGroupRequestAssignment,
     SyncGroupResponse,
 )
+from kraftlog.wire.record_frames import decode_consumer_protocol, encode_versioned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +41,6 @@ REBALANCE_TIMEOUT_S = 60.0
 HEARTBEAT_S = 3.0
 #: How often the leader of a group looks whether a topic has grown.
 METADATA_S = 30.0
-#: The newest version of what members and leaders say to each other that is read here.
-_NEWEST = 3
 
 #: What a member is told that has to join again, and under a new id.
 _JOIN_AGAIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
@@ -121,14 +117,14 @@ class Membership:
         return error.code in _JOIN_AGAIN or error.code in _JOIN_ANEW
 
     def _join(self) -> JoinGroupResponse:
-        said = encode(ConsumerProtocolSubscription(topics=self._topics), 0)
+        said = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), 0)
         request = JoinGroupRequest(
             group_id=self._group,
             session_timeout_ms=int(SESSION_TIMEOUT_S * 1000),
             rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
             member_id=self.member_id,
             protocol_type=PROTOCOL_TYPE,
-            protocols=[JoinGroupRequestProtocol(name=ASSIGNOR, metadata=_versioned(said))],
+            protocols=[JoinGroupRequestProtocol(name=ASSIGNOR, metadata=said)],
         )
 
         def check(response: JoinGroupResponse, refusal: Refusal) -> None:
@@ -206,22 +202,15 @@ def assigned_by_range(
 
 def read_subscription(data: bytes) -> tuple[str, ...]:
     """The topics that a member wants."""
-    version = _version(data)
-    return tuple(decode_request(ConsumerProtocolSubscription, version, data, 2).topics)
+    return tuple(decode_consumer_protocol(ConsumerProtocolSubscription, data).topics)
 
 
 def read_assignment(data: bytes) -> list[PartitionName]:
     """The partitions that a member has got; none where nothing was said."""
     if not data:
         return []
-    told = decode_request(ConsumerProtocolAssignment, _version(data), data, 2)
+    told = decode_consumer_protocol(ConsumerProtocolAssignment, data)
     return [(each.topic, index) for each in told.assigned_partitions for index in each.partitions]
-
-
-def _version(data: bytes) -> int:
-    """In which version to read it: what later ones add stands behind."""
-    version = int.from_bytes(data[:2], "big", signed=True)
-    return min(max(version, 0), _NEWEST)
 
 
 def _assignment(share: Sequence[PartitionName]) -> bytes:
@@ -234,8 +223,4 @@ def _assignment(share: Sequence[PartitionName]) -> bytes:
             for topic, indexes in topics.items()
         ]
     )
-    return _versioned(encode(said, 0))
-
-
-def _versioned(said: bytes) -> bytes:
-    return struct.pack(">h", 0) + said
+    return encode_versioned(said, 0)

@@ -13,7 +13,7 @@ from kraftlog.records.control import ABORT, decode_control_key
 from kraftlog.records.header import BatchHeader
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kraftlog.client.cluster import Cluster
     from kraftlog.client.connection import Connection
     from kraftlog.client.model import PartitionName
+    from kraftlog.types import Buffer
     from kraftlog.wire.messages.fetch import PartitionData
 
 #: How long a broker may hold a fetch that finds nothing.
@@ -58,8 +59,8 @@ class Reader:
         self._connections.clear()
         self._asked.clear()
 
-    def poll(self, wait_s: float) -> list[ConsumedRecord]:
-        """What has come, or comes within `wait_s`."""
+    def poll(self, wait_s: float) -> list[FetchedBatch]:
+        """What has come, or comes within `wait_s`: batches, which are opened when it is time."""
         try:
             self._ask_leaders()
             found = self._take_answers(wait_s)
@@ -115,7 +116,7 @@ class Reader:
             topics=[FetchTopic(topic=name, partitions=parts) for name, parts in topics.items()],
         )
 
-    def _take_answers(self, wait_s: float) -> list[ConsumedRecord]:
+    def _take_answers(self, wait_s: float) -> list[FetchedBatch]:
         waiting = {self._connections[broker].fileno(): broker for broker in self._asked}
         if not waiting:
             Deadline(wait_s).pause(wait_s)
@@ -123,7 +124,7 @@ class Reader:
         poll = select.poll()
         for number in waiting:
             poll.register(number, select.POLLIN)
-        found: list[ConsumedRecord] = []
+        found: list[FetchedBatch] = []
         for number, _ in poll.poll(wait_s * 1000):
             broker = waiting[number]
             response = self._connections[broker].receive(self._cluster.deadline())
@@ -142,7 +143,7 @@ class Reader:
                     elif told.error_code:
                         refused.append(refusal.error(told.error_code, f"{name[0]}-{name[1]}"))
                     else:
-                        found += self._records(name, told)
+                        found += self._batches(name, told)
             if refused and not found:
                 raise refused[0]
         return found
@@ -151,8 +152,8 @@ class Reader:
         found = offsets.find(self._cluster, {name: self._reset})
         self.positions[name] = found[name].offset
 
-    def _records(self, name: PartitionName, told: PartitionData) -> Iterator[ConsumedRecord]:
-        """The records of an answer, from the position on, which they move."""
+    def _batches(self, name: PartitionName, told: PartitionData) -> Iterator[FetchedBatch]:
+        """The batches of an answer that hold records for us; the position moves behind them all."""
         ended = sorted(
             (each.first_offset, each.producer_id) for each in told.aborted_transactions or ()
         )
@@ -168,20 +169,36 @@ class Reader:
                 if is_aborted and _is_abort(data, place):
                     aborting.discard(header.producer_id)
             elif header.next_offset > position and not is_aborted:
-                for record in read_records(data, place):
-                    if record.offset >= position:
-                        yield ConsumedRecord(
-                            record.offset,
-                            record.timestamp_ms,
-                            record.key,
-                            record.value,
-                            record.headers,
-                            *name,
-                            header.leader_epoch,
-                            header.has_log_append_time,
-                        )
+                yield FetchedBatch(name, header, data, place, position)
             self.positions[name] = max(position, header.next_offset)
 
 
-def _is_abort(data: bytes | bytearray | memoryview, place: int) -> bool:
+class FetchedBatch(Value):
+    """A batch that has come. Records before `first_offset` were read before."""
+
+    name: PartitionName
+    header: BatchHeader
+    data: Buffer
+    place: int
+    first_offset: int
+
+    def records(self) -> list[ConsumedRecord]:
+        header = self.header
+        return [
+            ConsumedRecord(
+                record.offset,
+                record.timestamp_ms,
+                record.key,
+                record.value,
+                record.headers,
+                *self.name,
+                header.leader_epoch,
+                header.has_log_append_time,
+            )
+            for record in read_records(self.data, self.place)
+            if record.offset >= self.first_offset
+        ]
+
+
+def _is_abort(data: Buffer, place: int) -> bool:
     return any(decode_control_key(record.key) == ABORT for record in read_records(data, place))

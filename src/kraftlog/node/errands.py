@@ -38,19 +38,18 @@ class Errands:
             governing.decide(api_key, request, told, now)
             return
         leader = self._quorum.leader_id
-        voter = self._quorum.core.log.voter_set.voter(leader) if leader >= 0 else None
-        if voter is None or not voter.endpoints or leader == self._quorum.core.me.id:
+        where = self._quorum.address_of(leader) if leader >= 0 else None
+        if where is None or leader == self._quorum.core.me.id:
             told(None, now)
             return
         self._numbers += 1
         self._waiting[self._numbers] = told
-        where = voter.endpoints[0]
         self._emit(
             Ask(
                 line=LINE,
                 peer=leader,
-                host=where.host,
-                port=where.port,
+                host=where[0],
+                port=where[1],
                 number=self._numbers,
                 api_key=api_key,
                 version=version,

@@ -73,10 +73,15 @@ def _be(node: Node, image: PartitionImage) -> None:
 
 
 def _remove(node: Node, image: PartitionImage) -> None:
-    """The partition is gone, or not kept here any more: so is its log."""
-    partition = node.partitions.pop(image.key, None)
-    if partition is None:
-        return
+    """The partition is gone, or not kept here any more."""
+    partition = node.partitions.get(image.key)
+    if partition is not None:
+        forget(node, partition)
+
+
+def forget(node: Node, partition: Partition) -> None:
+    """Have nothing more to do with a partition: its log goes, too."""
+    del node.partitions[partition.topic_id, partition.index]
     del node.by_log[partition.log]
     if node.coordinating is not None:
         node.coordinating.leads_no_more(partition, node.now)

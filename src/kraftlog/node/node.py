@@ -32,7 +32,7 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import follow
+from kraftlog.node.following import follow, forget
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -99,6 +99,7 @@ class Node:
             self._effects.append,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+            known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -170,16 +171,25 @@ class Node:
         records = list(records)
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
+        self._replay_here(records)
+
+    def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
             for change in self.image.replay(record):
                 follow(self, change)
         self.topic_configs.settle()
 
-    def reload(self, records: Iterable[Message], last_offset: int) -> None:
+    def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """A snapshot has taken the place of everything that was replayed before."""
+        records = list(records)
         self.image = Image()
         self.topic_configs.note_all()
-        self.replay(records, last_offset)
+        if self.governing is not None:
+            self.governing.controller.installed(records)
+        self._replay_here(records)
+        for partition in list(self.partitions.values()):
+            if (partition.topic_id, partition.index) not in self.image.partitions:
+                forget(self, partition)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
@@ -211,7 +221,7 @@ class Node:
         elif isinstance(message, LogStartMoved):
             partition = self.by_log.get(message.log)
             if partition is not None:
-                self._start_moved(partition, message.start)
+                self._start_moved(partition, message)
         elif isinstance(message, LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -263,6 +273,7 @@ class Node:
         """Do what is due."""
         self.now = now
         self.quorum.poll(now)
+        self._snap_if_due(now)
         if self.governing is not None:
             self.governing.poll(now)
         if self.membership is not None:
@@ -273,6 +284,16 @@ class Node:
             self.upkeep.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             heappop(self._waiting)[2].expire(self, now)
+
+    def _snap_if_due(self, now: Now) -> None:
+        """A transaction that is open is in no snapshot, so it is waited for."""
+        settings = self.config.settings
+        if not self.image.transaction and self.quorum.wants_snapshot(
+            now,
+            settings.metadata_log_max_record_bytes_between_snapshots,
+            settings.metadata_log_max_snapshot_interval_ms,
+        ):
+            self.quorum.take_snapshot(self.image.records(), now)
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""
@@ -373,9 +394,12 @@ class Node:
             self._one_done(slot)
         self._wake(partition)
 
-    def _start_moved(self, partition: Partition, start: int) -> None:
-        for _, slot, told in partition.start_moved(start):
-            told.low_watermark = partition.start
+    def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
+        if not moved.is_stored:
+            partition.start = max(partition.start, moved.start)
+            return
+        for _, slot, told in partition.start_stored(moved.start):
+            told.low_watermark = partition.stored_start
             self._one_done(slot)
 
     @staticmethod

@@ -19,6 +19,8 @@ class RaftConfig(Value):
     max_batch_bytes: int = 8 << 20
     #: For the first leader of a cluster that has no id yet (R11); the host makes one up.
     fresh_cluster_id: str | None = None
+    #: Whom to ask for the quorum beside the voters that are known; nobody's own ids.
+    bootstrap_ids: tuple[int, ...] = ()
     #: What makes this node's jitter its own.
     seed: int = 0
 

@@ -59,6 +59,8 @@ class Peer(Value):
     unanswered: int = -1
     failures: int = 0
     gone: bool = False
+    #: The newest epoch that it led when it was found gone.
+    gone_from: int = -1
 
 
 class RaftCore:
@@ -337,8 +339,9 @@ class RaftCore:
         """Who leads by an answer; hearsay of somebody who is gone does not bring it back."""
         leader: int = body.leader_id
         known = self.peers.get(leader)
-        is_gone = known is not None and known.gone and leader != peer
-        return -1 if is_gone and body.epoch == self.election.epoch else leader
+        # Gone before, it may have come back and been elected since.
+        is_gone = known is not None and known.gone and known.gone_from == self.election.epoch
+        return -1 if is_gone and leader != peer and body.epoch == self.election.epoch else leader
 
     def _unanswered(self, message: Unanswered) -> None:
         peer, asked = self._close(message)
@@ -348,7 +351,10 @@ class RaftCore:
         self.role.on_no_answer(self, message.peer, asked)
 
     def _peer_gone(self, message: PeerGone) -> None:
-        self.peer(message.peer).gone = True
+        peer = self.peer(message.peer)
+        peer.gone = True
+        if message.peer == self.election.leader_id:
+            peer.gone_from = self.election.epoch
         self.role.on_peer_gone(self, message.peer)
 
     def _flushed(self, message: Flushed) -> None:

@@ -65,6 +65,7 @@ class Partition:
         "producers",
         "replica_count",
         "start",
+        "stored_start",
         "terms",
         "topic",
         "topic_id",
@@ -82,7 +83,8 @@ class Partition:
         self.is_open = False
         #: Whether requests are served: this broker leads, and the log can be written.
         self.online = False
-        self.start = 0
+        #: Where readers may begin, and where the log begins whatever happens.
+        self.start = self.stored_start = 0
         #: The next offset to assign, and the one up to which the host has written.
         self.end = 0
         self.written_end = 0
@@ -107,7 +109,7 @@ class Partition:
 
     def opened(self, start: int, end: int, producers: ProducerState | None = None) -> None:
         """The log is there, with these offsets and what it knows of producers."""
-        self.start = start
+        self.start = self.stored_start = start
         self.producers = producers
         self.end = self.written_end = self.high_watermark = end
         self.is_open = True
@@ -172,9 +174,10 @@ class Partition:
             place -= 1
         self.acks.insert(place, (offset, slot, told))
 
-    def start_moved(self, start: int) -> list[tuple[int, Any, Any]]:
+    def start_stored(self, start: int) -> list[tuple[int, Any, Any]]:
         """What is before `start` is gone from the log for good; gives those who waited for it."""
         self.start = max(self.start, start)
+        self.stored_start = max(self.stored_start, start)
         done = [waiting for waiting in self.deletions if waiting[0] <= start]
         if done:
             self.deletions = [waiting for waiting in self.deletions if waiting[0] > start]

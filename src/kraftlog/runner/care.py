@@ -132,7 +132,7 @@ class Care:
             self._tell(LogFailed(name, str(error)), now)
             return 0
         if log.start_offset > start:
-            self._tell(LogStartMoved(name, log.start_offset), now)
+            self._tell(LogStartMoved(name, log.start_offset, is_stored=False), now)
         if removed == at_most:
             self._to_look_at.append(name)
         return removed
@@ -198,7 +198,7 @@ class Care:
             raise error
         for name, log, start in starts:
             if self._directory.logs.get(name) is log:  # and not another of that name
-                self._tell(LogStartMoved(name, start), now)
+                self._tell(LogStartMoved(name, start, is_stored=True), now)
 
     def _unlink(self) -> None:
         garbage = self._directory.take_garbage()

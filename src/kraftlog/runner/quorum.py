@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.runner.flushes import Flushes
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
-    from kraftlog.types import Now
+    from kraftlog.types import Now, OffsetAndEpoch
     from kraftlog.wire.schema import Message
 
 #: The metadata log is bounded by snapshots, not by age or size.
@@ -60,7 +60,7 @@ def open_quorum(
     snapshots = MetadataSnapshots(files, folder)
     snapshots.look_around()
     newest = snapshots.latest
-    if newest is not None and newest.offset > log.end_offset:
+    if newest is not None and _was_to_be_replaced(log, newest):
         # It was fetched, and the log was not put aside for it before the end.
         log.truncate_fully_and_start_at(newest.offset)
     log.flush()
@@ -80,6 +80,15 @@ def open_quorum(
         applied=applied,
         bootstrap=_bootstrap(files, directory.path),
     )
+
+
+def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
+    """Whether the log does not reach a snapshot, or parts from what is in it."""
+    if log.start_offset >= snapshot.offset:
+        return False
+    if log.end_offset < snapshot.offset:
+        return True
+    return log.epochs.epoch_at(snapshot.offset - 1) != snapshot.epoch
 
 
 def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:

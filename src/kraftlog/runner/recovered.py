@@ -17,14 +17,14 @@ CHUNK_BYTES = 1 << 20
 
 
 def recovered_log(log: Log, high_watermark: int = 0) -> RaftLog:
-    """Its ends, epochs and voters; control records are read from the log's start on."""
+    """Its ends, epochs and voters; control records are read from behind the newest snapshot on."""
     snapshots = MetadataSnapshots(log.disk.files, log.folder)
     snapshots.look_around()
     snapshot = snapshots.latest
     voters = VoterHistory(VoterSet())
     if snapshot is not None:
         voters.base = snapshot_voters(snapshots, snapshot)
-    offset = log.start_offset
+    offset = max(log.start_offset, snapshot.offset if snapshot is not None else 0)
     while (place := log.locate(offset, CHUNK_BYTES, log.end_offset)) is not None:
         read_to = offset
         for batch in summaries(log.read(place)):
@@ -33,13 +33,15 @@ def recovered_log(log: Log, high_watermark: int = 0) -> RaftLog:
                 voters.append(batch.base_offset, batch.voters)
         if offset == read_to:
             raise CorruptLogError(f"{log.folder}: no sound batch at offset {offset}")
-    committed = snapshot.offset if snapshot is not None else 0
-    known = max(min(high_watermark, log.end_offset), min(committed, log.end_offset))
-    found = RaftLog(voters, log.start_offset, log.end_offset, log.epochs.copy(), known)
-    found.snapshot = snapshot if log.start_offset else None
-    if found.snapshot is not None and found.epochs.latest < 0:
-        found.epochs.assign(found.snapshot.epoch, found.snapshot.offset)
-    return found
+    return RaftLog(
+        voters,
+        log.start_offset,
+        log.end_offset,
+        log.epochs.copy(),
+        min(high_watermark, log.end_offset),
+        # What formatting leaves is a snapshot of nothing.
+        snapshot if snapshot is not None and snapshot.offset > 0 else None,
+    )
 
 
 def snapshot_voters(snapshots: MetadataSnapshots, snapshot: OffsetAndEpoch) -> VoterSet:

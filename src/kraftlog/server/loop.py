@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
+    from kraftlog.server.helper import Helper
     from kraftlog.server.http import Http
     from kraftlog.server.lane import Lane
 
@@ -52,10 +53,11 @@ def read_clock() -> Now:
 class Server:
     """Carries one node: its sockets, its clock, its turns."""
 
-    def __init__(self, lane: Lane, *, max_frame: int, max_connections: int) -> None:
+    def __init__(self, lane: Lane, helper: Helper, *, max_frame: int, max_connections: int) -> None:
         self._node: Node | None = None
         self._runner: Runner | None = None
         self.lane = lane
+        self.helper = helper
         self.max_frame = max_frame
         self.max_connections = max_connections
         self.arena = Arena()
@@ -77,6 +79,7 @@ class Server:
         #: Connections that were taken since the start.
         self.accepted = 0
         self.epoll.register(lane.ready_fd, EPOLLIN)
+        self.epoll.register(helper.ready_fd, EPOLLIN)
 
     @property
     def node(self) -> Node:
@@ -198,6 +201,8 @@ class Server:
             self.peers.event(fd, event, now)
         elif fd == self.lane.ready_fd:
             self.lane.deliver(now)
+        elif fd == self.helper.ready_fd:
+            self.helper.deliver(now)
         elif self.http is not None:
             self.http.event(fd, event, now)
 
@@ -297,5 +302,6 @@ class Server:
             self.http.close()
         for connection in list(self.connections.values()):
             self._drop(connection)
+        self.helper.close()
         self.lane.close()
         self.epoll.close()

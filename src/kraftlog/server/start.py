@@ -16,6 +16,7 @@ from kraftlog.raft.config import RaftConfig
 from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
+from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
@@ -49,6 +50,7 @@ def serve(
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
     lane = Lane("flush")
+    helper = Helper()
     path = _directory(settings)
     if not is_formatted(files, path):
         if not may_format:
@@ -61,10 +63,11 @@ def serve(
     directory = LogDirectory(files, path, HandleCache(files, log_files))
     server = Server(
         lane,
+        helper,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
-    runner = Runner(files, directory, lane, server.peers, say)
+    runner = Runner(files, directory, lane, helper, server.peers, say)
     addresses = _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), say)
@@ -168,6 +171,10 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        # Numbers that no node can have, as where to ask is known before who is there.
+        bootstrap_ids=(
+            () if settings.voters else tuple(range(-2, -2 - len(settings.bootstrap_servers), -1))
+        ),
         seed=seed,
     )
 

@@ -389,12 +389,12 @@ class World:
         return self.replicas[newest]
 
     def agreed_leader(self) -> Replica | None:
-        """The leader that every running replica knows, in one epoch."""
+        """The leader that every running replica knows, in one epoch; but see `brought_along`."""
         leader = self.leader()
         if leader is None or leader.core is None:
             return None
         epoch = leader.core.election.epoch
-        for replica in self.running:
+        for replica in self.brought_along:
             assert replica.core is not None
             election = replica.core.election
             if election.epoch != epoch or election.leader_id != leader.id:
@@ -411,5 +411,22 @@ class World:
         return recorded[-1] if recorded else self.voters
 
     def high_watermarks(self) -> dict[int, int]:
-        """Of the replicas that run."""
-        return {r.id: r.core.log.high_watermark for r in self.running if r.core is not None}
+        """Of the replicas that run; but see `brought_along`."""
+        return {r.id: r.core.log.high_watermark for r in self.brought_along if r.core is not None}
+
+    @property
+    def brought_along(self) -> list[Replica]:
+        """The running replicas, but for a stranger in a newer epoch than the leader's.
+
+        Nobody moves for it (R8), and it fetches in vain until an election has passed its epoch.
+        """
+        leader = self.leader()
+        if leader is None or leader.core is None:
+            return self.running
+        epoch, voters = leader.core.election.epoch, leader.core.log.voter_set
+        return [
+            replica
+            for replica in self.running
+            if replica.core is not None
+            and (replica.core.election.epoch <= epoch or voters.holds(replica.key))
+        ]

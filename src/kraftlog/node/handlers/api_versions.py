@@ -7,6 +7,7 @@ entry, its own range: clients of every kind find their way from that.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.releases import KRAFT_VERSION
 from kraftlog.node.api_table import SERVED, served_on
 from kraftlog.node.membership import SUPPORTED_FEATURES
 from kraftlog.value import TYPE_CHECKING
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
 ZERO_SINCE = 4
+#: Every quorum keeps its voters in its log.
+KRAFT_LEVEL = 1
 
 
 def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
@@ -48,7 +51,9 @@ def _tell_features(node: Node, slot: Slot, response: ApiVersionsResponse) -> Non
         if low > 0 or slot.version >= ZERO_SINCE
     ]
     response.finalized_features_epoch = node.quorum.applied - 1
+    # How voters are known is agreed on in the quorum's own records, which no image is made of.
+    agreed = {**node.image.features, KRAFT_VERSION: KRAFT_LEVEL}
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-        for name, level in sorted(node.image.features.items())
+        for name, level in sorted(agreed.items())
     ]

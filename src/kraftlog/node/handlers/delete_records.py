@@ -54,8 +54,8 @@ def _delete(
     if code or isinstance(partition, int):
         return told
     offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
-    if offset <= partition.start and not partition.deletions:
-        told.low_watermark = partition.start
+    if offset <= partition.stored_start:
+        told.low_watermark = partition.stored_start
         return told
     partition.start = max(partition.start, offset)  # nobody reads there from now on
     slot.waits += 1

@@ -9,6 +9,7 @@ tail that is kept in memory, or else read back from the log in chunks.
 from __future__ import annotations
 
 from collections import deque
+from types import MappingProxyType
 
 from kraftlog import effects
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
@@ -21,14 +22,17 @@ from kraftlog.node.quorum.batches import (
     summaries,
 )
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
+from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.quorum.times import QuorumTimes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
+from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.fetch import NodeEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
     from kraftlog.raft.core import RaftCore
@@ -53,6 +57,8 @@ if TYPE_CHECKING:
             ...
 
 
+#: The first version of Fetch whose answer says where the leader is.
+ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
 
@@ -68,6 +74,7 @@ class QuorumDriver:
         *,
         applied: int = 0,
         request_timeout_ms: int = 2000,
+        known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
     ) -> None:
         self.core = core
         self.applied = applied
@@ -75,6 +82,8 @@ class QuorumDriver:
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
+        #: Addresses of nodes that are no voters here, or of voters without one.
+        self._met = dict(known)
         #: What waits for the disk, in order.
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
@@ -85,6 +94,10 @@ class QuorumDriver:
         self._numbers = 0
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
+        #: Bytes applied since the newest snapshot, when that was, and whether one is being made.
+        self._unsnapped = 0
+        self._snapped_at_ms = core.now.monotonic_ms
+        self._is_snapping = False
         #: The epoch in which the state machine was told that it leads.
         self._leading = -1
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -241,20 +254,19 @@ class QuorumDriver:
         if not self._is_durable(effect.after):
             self._held.append(effect)
             return
-        voter = self.core.log.voter_set.voter(effect.peer)
-        if voter is None or not voter.endpoints:
+        where = self.address_of(effect.peer)
+        if where is None:
             # Nobody knows where it is: the same as not to be reached.
             self._emit(effects.Unreachable(LINE, effect.peer, effect.number))
             return
-        where = voter.endpoints[0]
         api_key, request = request_to_wire(effect.body)
         self._asked[effect.peer, effect.number] = effect.body
         self._emit(
             effects.Ask(
                 line=LINE,
                 peer=effect.peer,
-                host=where.host,
-                port=where.port,
+                host=where[0],
+                port=where[1],
                 number=effect.number,
                 api_key=api_key,
                 version=VERSIONS[api_key],
@@ -263,6 +275,13 @@ class QuorumDriver:
                 fresh=effect.fresh,
             )
         )
+
+    def address_of(self, peer: int) -> tuple[str, int] | None:
+        """Where a node of the quorum is: by the voters, by what others said, by the settings."""
+        voter = self.core.log.voter_set.voter(peer)
+        if voter is not None and voter.endpoints:
+            return voter.endpoints[0].host, voter.endpoints[0].port
+        return self._met.get(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
         if not self._is_durable(effect.after):
@@ -275,7 +294,17 @@ class QuorumDriver:
         elif isinstance(body, raft.SnapshotChunk) and not body.error:
             self._emit(effects.AnswerSnapshot(slot, body))
         else:
-            self._emit(effects.Reply(slot, answer_to_wire(body)))
+            response = answer_to_wire(body)
+            if isinstance(body, raft.FetchAnswer) and slot.version >= ENDPOINTS_SINCE:
+                self._tell_where(body.leader_id, response)
+            self._emit(effects.Reply(slot, response))
+
+    def _tell_where(self, leader: int, response: Any) -> None:
+        """Who looks for the leader may not know its address yet."""
+        where = self.address_of(leader)
+        if where is not None:
+            node = NodeEndpoint(node_id=leader, host=where[0], port=where[1])
+            response.node_endpoints = [node]
 
     def _is_durable(self, points: tuple[Any, ...]) -> bool:
         core = self.core
@@ -306,6 +335,8 @@ class QuorumDriver:
         asked = self._asked.pop((report.peer, report.number), None)
         if asked is None:
             return
+        for node in getattr(report.response, "node_endpoints", ()):
+            self._met[node.node_id] = node.host, node.port
         body = answer_from_wire(report.response, asked)
         if isinstance(body, raft.FetchAnswer) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
@@ -339,6 +370,7 @@ class QuorumDriver:
                 assert base == self.applied, f"records from {self.applied} to {base} are missing"
                 self._machine.replay(records_in(data), last)
                 self.applied = last + 1
+                self._unsnapped += len(data)
         self._tell_applied(now)
 
     def _read_on(self, limit: int) -> None:
@@ -355,6 +387,7 @@ class QuorumDriver:
         for batch in summaries(report.data):
             self._machine.replay(records_in(batch.payload), batch.last_offset)
             self.applied = batch.last_offset + 1
+            self._unsnapped += batch.size_bytes
         assert self.applied > report.offset, f"no records at {report.offset} in the metadata log"
         self._apply(now)
 
@@ -385,7 +418,26 @@ class QuorumDriver:
 
     # Snapshots -----------------------------------------------------------------------------------
 
+    def wants_snapshot(self, now: Now, after_bytes: int, after_ms: int) -> bool:
+        """Whether so much was applied, or so long ago, that the log should be shortened."""
+        if self._is_snapping or not self._unsnapped:
+            return False
+        waited = now.monotonic_ms - self._snapped_at_ms
+        return self._unsnapped >= after_bytes or 0 < after_ms <= waited
+
+    def take_snapshot(self, records: Iterable[Message], now: Now) -> None:
+        """`records` are the state as of `applied`."""
+        log = self.core.log
+        epoch = log.epochs.epoch_at(self.applied - 1)
+        self._is_snapping = True
+        self._unsnapped = 0
+        self._snapped_at_ms = now.monotonic_ms
+        voters = log.voters.committed(self.applied)
+        pieces = snapshot_pieces(records, voters, epoch, now.wall_ms)
+        self._emit(effects.StoreSnapshot(OffsetAndEpoch(self.applied, epoch), pieces))
+
     def _snapshot_stored(self, report: effects.SnapshotStored, now: Now) -> None:
+        self._is_snapping = False
         self.core.handle(raft.SnapshotTaken(report.id), now)
 
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:

@@ -54,9 +54,11 @@ def election_delay(core: RaftCore) -> int:
 def discover(core: RaftCore) -> None:
     """Fetch from some voter: its answer says who leads, if it knows.
 
-    A log that names nobody else, as it is an old one, is no help; what came before it may be.
+    A log that names nobody else, as it is an old one, is no help; what came before it may be, and
+    where the settings say to ask.
     """
     candidates = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
+    candidates = [*candidates, *core.config.bootstrap_ids]
     if candidates:
         turn = core.chance(4, core.now.monotonic_ms, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])

@@ -1,0 +1,65 @@
+"""`kraftlog api-versions`: what `kafka-broker-api-versions` shows."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json, print_table
+from kraftlog.cli.talking import new_parser, run_with_client
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.wire.messages.api_versions import ApiVersion
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "api-versions",
+        "Show which APIs each broker serves, and which version of them would be used.",
+        "--bootstrap-server 127.0.0.1:9092",
+        controllers=True,
+    )
+    parser.add_argument("--broker", type=int, metavar="N", help="this one alone")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_with_client("api-versions", _parser().parse_args(arguments), _show)
+
+
+def _show(client: Client, options: argparse.Namespace) -> None:
+    brokers = [broker.id for broker in client.describe_cluster().brokers]
+    if options.broker is not None:
+        brokers = [options.broker]
+    told = {broker: client.api_versions(broker).api_keys for broker in brokers}
+    rows = [
+        (broker, each.api_key, _name(each), each.min_version, each.max_version, _used(each))
+        for broker, apis in told.items()
+        for each in sorted(apis, key=lambda api: api.api_key)
+    ]
+    heads = ("BROKER", "KEY", "API", "FROM", "TO", "USED")
+    if options.json:
+        names = [head.lower() for head in heads]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(heads, rows)
+
+
+def _name(told: ApiVersion) -> str:
+    return APIS[told.api_key].name if told.api_key in APIS else "?"
+
+
+def _used(told: ApiVersion) -> int | None:
+    from kraftlog.client.versions import chosen_version
+    from kraftlog.errors import UnsupportedApiError
+
+    if told.api_key not in APIS:
+        return None
+    served = {told.api_key: (told.min_version, told.max_version)}
+    try:
+        return chosen_version(APIS[told.api_key], served, "")
+    except UnsupportedApiError:
+        return None

@@ -1,0 +1,76 @@
+"""`kraftlog cluster`: the commands of `kafka-cluster`."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json, print_table
+from kraftlog.cli.talking import add_connection, new_parser, run_with_client
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "cluster",
+        "The cluster's id and endpoints; forget a broker that is gone.",
+        "list-endpoints --bootstrap-server 127.0.0.1:9092",
+        controllers=True,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("cluster-id", help="print the cluster's id")
+    endpoints = commands.add_parser("list-endpoints", help="who there is")
+    endpoints.add_argument(
+        "--include-fenced-brokers", action="store_true", help="also those that may not serve"
+    )
+    unregister = commands.add_parser("unregister", help="forget a broker that is gone")
+    unregister.add_argument("-i", "--id", type=int, required=True, metavar="N")
+    for each in commands.choices.values():
+        add_connection(each, again=True, controllers=True)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_with_client("cluster", options, _COMMANDS[options.command])
+
+
+def _cluster_id(client: Client, options: argparse.Namespace) -> None:
+    found = client.describe_cluster().id
+    if options.json:
+        print_json({"cluster_id": found})
+    else:
+        print(found)
+
+
+def _list_endpoints(client: Client, options: argparse.Namespace) -> None:
+    described = client.describe_cluster(fenced=options.include_fenced_brokers)
+    what = "controller" if client.cluster.is_controllers else "broker"
+    heads = ("ID", "HOST", "PORT", "RACK", "STATE", "TYPE")
+    rows = [
+        (each.id, each.host, each.port, each.rack, "fenced" if each.is_fenced else "unfenced", what)
+        for each in described.brokers
+    ]
+    if options.json:
+        names = [head.lower() for head in heads]
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(heads, rows)
+
+
+def _unregister(client: Client, options: argparse.Namespace) -> None:
+    client.unregister_broker(options.id)
+    if options.json:
+        print_json({"unregistered": options.id})
+    else:
+        print(f"broker {options.id} is no longer registered")
+
+
+_COMMANDS = {
+    "cluster-id": _cluster_id,
+    "list-endpoints": _list_endpoints,
+    "unregister": _unregister,
+}

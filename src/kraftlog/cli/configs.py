@@ -1,0 +1,169 @@
+"""`kraftlog configs`: the flags of `kafka-configs`."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json, print_table
+from kraftlog.cli.talking import UsageError, new_parser, run_with_client
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.configs import Setting
+
+#: Flags that name an entity by its type, and the type.
+_SHORT = {
+    "topic": "topics",
+    "broker": "brokers",
+    "broker-logger": "broker-loggers",
+    "client-metrics": "client-metrics",
+    "group": "groups",
+}
+_TYPES = tuple(_SHORT.values())
+_LATER = ("users", "clients", "ips")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "configs",
+        "Describe and alter the settings of topics, brokers, groups and client metrics.",
+        "--alter --topic demo --add-config retention.ms=3600000,cleanup.policy=[compact,delete]",
+        usage="kraftlog configs --describe | --alter [options]",
+        controllers=True,
+    )
+    actions = parser.add_argument_group("what to do").add_mutually_exclusive_group(required=True)
+    for name in _ACTIONS:
+        actions.add_argument(f"--{name}", dest="action", action="store_const", const=name)
+    parser.add_argument(
+        "--entity-type", choices=(*_TYPES, *_LATER), metavar="TYPE", help=", ".join(_TYPES)
+    )
+    parser.add_argument("--entity-name", metavar="NAME")
+    parser.add_argument("--entity-default", action="store_true", help="what holds for all brokers")
+    for flag, kind in _SHORT.items():
+        parser.add_argument(f"--{flag}", metavar="NAME", help=f"one of {kind}")
+    parser.add_argument("--broker-defaults", action="store_true", help="what holds for all brokers")
+    parser.add_argument("--all", action="store_true", help="with --describe: also defaults")
+    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help="set these")
+    parser.add_argument("--add-config-file", metavar="FILE", help="set what stands there")
+    parser.add_argument("--delete-config", metavar="K,K", help="take these back")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_with_client("configs", options, _ACTIONS[options.action])
+
+
+def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
+    """Type and name; "" names what holds for all brokers, None all of the type."""
+    if options.entity_type in _LATER:
+        raise UsageError(f"--entity-type {options.entity_type}: quotas are not there yet")
+    given = [
+        (kind, getattr(options, flag.replace("-", "_")))
+        for flag, kind in _SHORT.items()
+        if getattr(options, flag.replace("-", "_")) is not None
+    ]
+    if options.broker_defaults:
+        given.append(("brokers", ""))
+    if options.entity_type is not None:
+        is_default = options.entity_default
+        if is_default and options.entity_type != "brokers":
+            raise UsageError("--entity-default: there are defaults of brokers alone")
+        given.append((options.entity_type, "" if is_default else options.entity_name))
+    if len(given) != 1:
+        raise UsageError("name one entity: --topic, --broker, --entity-type …")
+    return given[0]
+
+
+def _describe(client: Client, options: argparse.Namespace) -> None:
+    from kraftlog.client.configs import RESOURCE_TYPES, is_set_here
+
+    kind, name = _entity(options)
+    names = _all_names(client, kind) if name is None else [name]
+    found: dict[str, list[Setting]] = {}
+    for each in names:
+        settings = client.describe_configs(kind, each)
+        if not options.all:
+            settings = [it for it in settings if is_set_here(RESOURCE_TYPES[kind], it)]
+        found[each] = sorted(settings, key=lambda setting: setting.name)
+    if options.json:
+        print_json({each: [_as_json(it) for it in settings] for each, settings in found.items()})
+        return
+    print_table(
+        ("ENTITY", "KEY", "VALUE", "SOURCE"),
+        [
+            (f"{kind[:-1]} {each or '(default)'}", it.name, _value(it), it.source)
+            for each, settings in found.items()
+            for it in settings
+        ],
+    )
+
+
+def _value(setting: Setting) -> str | None:
+    return "(hidden)" if setting.is_sensitive else setting.value
+
+
+def _as_json(setting: Setting) -> dict[str, object]:
+    return {
+        "key": setting.name,
+        "value": setting.value,
+        "source": setting.source,
+        "read_only": setting.is_read_only,
+        "sensitive": setting.is_sensitive,
+        "synonyms": [
+            {"source": source, "key": key, "value": value}
+            for source, key, value in setting.synonyms
+        ],
+    }
+
+
+def _all_names(client: Client, kind: str) -> list[str]:
+    if kind == "topics":
+        return [topic.name for topic in client.topics()]
+    if kind in {"brokers", "broker-loggers"}:
+        brokers = [str(broker.id) for broker in client.describe_cluster().brokers]
+        return brokers + [""] * (kind == "brokers")
+    return client.config_resources(kind)
+
+
+def _alter(client: Client, options: argparse.Namespace) -> None:
+    from kraftlog.config.properties import parse
+
+    kind, name = _entity(options)
+    if name is None:
+        raise UsageError("--alter needs --entity-name")
+    changes: dict[str, str | None] = {}
+    if options.delete_config:
+        changes.update(dict.fromkeys(key.strip() for key in options.delete_config.split(",")))
+    if options.add_config_file:
+        with open(options.add_config_file, encoding="utf-8") as file:
+            changes.update(parse(file.read()))
+    if options.add_config:
+        changes.update(added(options.add_config))
+    if not changes:
+        raise UsageError("--alter needs --add-config, --add-config-file or --delete-config")
+    client.alter_configs(kind, name, changes)
+    if options.json:
+        print_json({"entity_type": kind, "entity_name": name, "changed": changes})
+    else:
+        print(f"altered {kind[:-1]} {name or '(default)'}")
+
+
+def added(text: str) -> dict[str, str]:
+    """Keys and values of `k=v,k=[v,v]`: brackets hold commas together."""
+    import re
+
+    found = {}
+    rest = text.strip()
+    while rest:
+        match = re.match(r"\s*([^=,\s]+)\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)", rest)
+        if match is None:
+            raise UsageError(f"--add-config: {rest!r} is not KEY=VALUE or KEY=[VALUE,VALUE]")
+        found[match[1]] = match[3].strip() if match[2] is None else match[2]
+        rest = rest[match.end() :]
+    return found
+
+
+_ACTIONS = {"describe": _describe, "alter": _alter}

@@ -1,0 +1,270 @@
+"""`kraftlog consume`: the flags of `kafka-console-consumer`."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+from kraftlog.cli.show import Progress
+from kraftlog.cli.talking import (
+    UsageError,
+    client_properties,
+    matching,
+    new_parser,
+    pairs,
+    run_with_client,
+)
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.consumer import Consumer
+    from kraftlog.client.model import ConsumedRecord
+
+#: What the formatter takes, and what it does without being told.
+FORMATTER = {
+    "print.timestamp": "false",
+    "print.key": "false",
+    "print.offset": "false",
+    "print.partition": "false",
+    "print.epoch": "false",
+    "print.headers": "false",
+    "print.value": "true",
+    "key.separator": "\t",
+    "line.separator": "\n",
+    "headers.separator": ",",
+    "null.literal": "null",
+    "key.deserializer": "",
+    "value.deserializer": "",
+    "headers.deserializer": "",
+}
+_PACKED = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = new_parser(
+        "consume",
+        "Read topics and print their records.",
+        "--topic demo --from-beginning --formatter-property print.key=true",
+    )
+    parser.add_argument("--topic", metavar="NAME")
+    parser.add_argument("--include", metavar="REGEX", help="all topics of such names")
+    parser.add_argument("--partition", type=int, metavar="N", help="one partition alone")
+    parser.add_argument("--offset", metavar="OFFSET", help="where to begin: N, earliest, latest")
+    parser.add_argument("--from-beginning", action="store_true")
+    parser.add_argument("--group", metavar="ID", help="as a member of this group")
+    parser.add_argument("--max-messages", type=int, metavar="N", help="end after so many")
+    parser.add_argument(
+        "--timeout-ms", type=int, metavar="MS", help="end when nothing has come for so long"
+    )
+    parser.add_argument(
+        "--isolation-level",
+        choices=("read_committed", "read_uncommitted"),
+        default="read_uncommitted",
+    )
+    parser.add_argument(
+        *("--formatter-property", "--property"),
+        dest="formatter_property",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"how to print: {', '.join(FORMATTER)}",
+    )
+    parser.add_argument("--formatter-config", metavar="FILE", help="the same, from a file")
+    parser.add_argument("--key-deserializer", metavar="CLASS", help="String, Long, Integer, …")
+    parser.add_argument("--value-deserializer", metavar="CLASS")
+    parser.add_argument(
+        *("--command-property", "--consumer-property"),
+        dest="command_property",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the consumer: group.id, auto.offset.reset, isolation.level",
+    )
+    parser.add_argument("--consumer.config", dest="command_config", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--skip-message-on-error", action="store_true", help="pass over what can't be shown"
+    )
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_with_client("consume", _parser().parse_args(arguments), _consume)
+
+
+def _consume(client: Client, options: argparse.Namespace) -> None:
+    properties = client_properties(options.command_config, options.command_property)
+    group = options.group or properties.get("group.id")
+    if options.partition is not None and group:
+        raise UsageError("--partition and --group: a group deals its partitions out itself")
+    if options.offset is not None and options.partition is None:
+        raise UsageError("--offset needs --partition")
+    show = _as_json if options.json else Formatter(FORMATTER | _properties(options)).text
+    consumer = client.consume(
+        _topics(client, options),
+        _start(options, properties),
+        partitions=None if options.partition is None else [options.partition],
+        group=group,
+        timeout_s=None if options.timeout_ms is None else options.timeout_ms / 1000,
+        isolation=properties.get("isolation.level", options.isolation_level),
+    )
+    with consumer:
+        _print_records(consumer, show, options)
+
+
+def _print_records(
+    consumer: Consumer, show: Callable[[ConsumedRecord], bytes], options: argparse.Namespace
+) -> None:
+    progress = Progress("records read")
+    output = sys.stdout.buffer
+    try:
+        while progress.count != options.max_messages:
+            record = next(consumer, None)
+            if record is None:
+                break
+            try:
+                output.write(show(record))
+            except (struct.error, UnicodeDecodeError) as error:
+                if not options.skip_message_on_error:
+                    place = f"{record.topic}-{record.partition} at offset {record.offset}"
+                    raise ValueError(f"the record of {place} can't be shown: {error}") from None
+            progress.add(1)
+            if not consumer.has_more:
+                output.flush()
+    finally:
+        progress.end()
+        output.flush()
+    count = progress.count
+    print(f"{count} record{'s'[: count != 1]} read", file=sys.stderr)
+
+
+def _topics(client: Client, options: argparse.Namespace) -> list[str]:
+    if (options.topic is None) == (options.include is None):
+        raise UsageError("give one of --topic and --include")
+    if options.topic is not None:
+        return [options.topic]
+    found = matching([topic.name for topic in client.topics()], options.include)
+    if not found:
+        raise ValueError(f"no topic is named like {options.include}")
+    return found
+
+
+def _start(options: argparse.Namespace, properties: Mapping[str, str]) -> str | int:
+    if options.offset is not None:
+        if options.offset in {"earliest", "latest"}:
+            return "beginning" if options.offset == "earliest" else "end"
+        if not options.offset.isdigit():
+            raise UsageError(f"--offset {options.offset}: expected N, earliest or latest")
+        return int(options.offset)
+    is_first = properties.get("auto.offset.reset") == "earliest"
+    return "beginning" if options.from_beginning or is_first else "end"
+
+
+def _properties(options: argparse.Namespace) -> dict[str, str]:
+    from kraftlog.config.properties import parse
+
+    found: dict[str, str] = {}
+    if options.formatter_config:
+        with open(options.formatter_config, encoding="utf-8") as file:
+            found.update(parse(file.read()))
+    for key, value in pairs(options.formatter_property).items():
+        found[key] = value.replace("\\t", "\t").replace("\\n", "\n")
+    for which in ("key", "value"):
+        given = getattr(options, f"{which}_deserializer")
+        if given:
+            found[f"{which}.deserializer"] = given
+    unknown = sorted(set(found) - set(FORMATTER))
+    if unknown:
+        raise UsageError(f"--formatter-property {unknown[0]}: expected one of {[*FORMATTER]}")
+    return found
+
+
+class Formatter:
+    """Records as lines: the parts that are asked for, in the order of Kafka's formatter."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._is_on = {key for key, value in properties.items() if value == "true"}
+        self._separator = properties["key.separator"].encode()
+        self._end = properties["line.separator"].encode()
+        self._headers_separator = properties["headers.separator"].encode()
+        self._null = properties["null.literal"].encode()
+        self._read_key = _deserializer(properties["key.deserializer"])
+        self._read_value = _deserializer(properties["value.deserializer"])
+        self._read_header = _deserializer(properties["headers.deserializer"])
+
+    def text(self, record: ConsumedRecord) -> bytes:
+        parts: dict[str, Callable[[ConsumedRecord], bytes]] = {
+            "print.timestamp": self._timestamp,
+            "print.partition": lambda it: b"Partition:%d" % it.partition,
+            "print.offset": lambda it: b"Offset:%d" % it.offset,
+            "print.epoch": lambda it: b"Epoch:%d" % it.leader_epoch,
+            "print.headers": self._headers,
+            "print.key": lambda it: self._shown(it.key, self._read_key),
+            "print.value": lambda it: self._shown(it.value, self._read_value),
+        }
+        told = [part(record) for key, part in parts.items() if key in self._is_on]
+        return self._separator.join(told) + self._end
+
+    @staticmethod
+    def _timestamp(record: ConsumedRecord) -> bytes:
+        if record.timestamp_ms < 0:
+            return b"NO_TIMESTAMP"
+        kind = b"LogAppendTime" if record.has_log_append_time else b"CreateTime"
+        return b"%s:%d" % (kind, record.timestamp_ms)
+
+    def _headers(self, record: ConsumedRecord) -> bytes:
+        shown = [
+            name.encode("utf-8", "surrogateescape") + b":" + self._shown(value, self._read_header)
+            for name, value in record.headers
+        ]
+        return self._headers_separator.join(shown) if shown else b"NO_HEADERS"
+
+    def _shown(self, data: bytes | None, read: Callable[[bytes], bytes]) -> bytes:
+        return self._null if data is None else read(data)
+
+
+def _deserializer(name: str) -> Callable[[bytes], bytes]:
+    """How bytes become text: as they are, or as the number that a class of Kafka's reads."""
+    short = name.rpartition(".")[2].removesuffix("Deserializer")
+    if short in {"", "String", "ByteArray", "Bytes", "ByteBuffer"}:
+        return lambda data: data
+    if short not in _PACKED:
+        raise UsageError(f"{name}: expected String, ByteArray or one of {', '.join(_PACKED)}")
+    packed = struct.Struct(_PACKED[short])
+    return lambda data: str(packed.unpack(data)[0]).encode()
+
+
+def _as_json(record: ConsumedRecord) -> bytes:
+    """One line of JSON; what is no text stands in base 64 under a name that says so."""
+    import json
+
+    told: dict[str, object] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "leader_epoch": record.leader_epoch,
+        **_readable("key", record.key),
+        **_readable("value", record.value),
+    }
+    told["headers"] = [
+        {"name": name.encode("utf-8", "replace").decode(), **_readable("value", value)}
+        for name, value in record.headers
+    ]
+    return json.dumps(told).encode() + b"\n"
+
+
+def _readable(name: str, data: bytes | None) -> dict[str, str | None]:
+    import binascii
+
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": binascii.b2a_base64(data, newline=False).decode()}

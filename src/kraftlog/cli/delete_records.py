@@ -1,0 +1,59 @@
+"""`kraftlog delete-records`: the flags of `kafka-delete-records`."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json, print_table
+from kraftlog.cli.talking import new_parser, run_with_client
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.model import PartitionName
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "delete-records",
+        "Delete the records before given offsets (-1: all of a partition).",
+        "--offset-json-file offsets.json\n"
+        '  offsets.json: {"partitions": [{"topic": "demo", "partition": 0, "offset": 100}]}',
+    )
+    parser.add_argument("--offset-json-file", required=True, metavar="FILE")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_with_client("delete-records", _parser().parse_args(arguments), _delete)
+
+
+def _delete(client: Client, options: argparse.Namespace) -> None:
+    with open(options.offset_json_file, encoding="utf-8") as file:
+        wanted = offsets_in(file.read())
+    found = client.delete_records(wanted)
+    rows = [(*place, offset) for place, offset in found.items()]
+    if options.json:
+        names = ("topic", "partition", "first_offset")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        print_table(("TOPIC", "PARTITION", "FIRST OFFSET"), rows)
+
+
+def offsets_in(text: str) -> dict[PartitionName, int]:
+    """The offset of each partition in a file as kafka-delete-records reads it."""
+    import json
+
+    found: dict[PartitionName, int] = {}
+    try:
+        for each in json.loads(text)["partitions"]:
+            name = (str(each["topic"]), int(each["partition"]))
+            if name in found:
+                raise ValueError(f"{name[0]}-{name[1]} stands there twice")
+            found[name] = int(each["offset"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(
+            f'expected {{"partitions": [{{"topic": …, "partition": …, "offset": …}}]}}: {error!r}'
+        ) from None
+    return found

@@ -1,0 +1,75 @@
+"""`kraftlog dump-log`: the flags of `kafka-dump-log`, on files of this machine."""
+
+from __future__ import annotations
+
+import os
+
+from kraftlog.cli.talking import UsageError, guarded
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog="kraftlog dump-log",
+        usage="kraftlog dump-log --files FILE,... [options]",
+        description="Show what files of a log hold: segments, snapshots, indexes.",
+        epilog="example: kraftlog dump-log --files data/demo-0/00000000000000000000.log "
+        "--print-data-log",
+    )
+    parser.add_argument("--files", required=True, metavar="FILE,...")
+    parser.add_argument("--deep-iteration", action="store_true", help="records, not batches alone")
+    parser.add_argument("--print-data-log", action="store_true", help="with keys and values")
+    for name, what in _DECODERS.items():
+        parser.add_argument(
+            f"--{name}", dest="decoder", action="store_const", const=name, help=f"read {what}"
+        )
+    parser.add_argument("--skip-record-metadata", action="store_true", help="keys and values alone")
+    parser.add_argument(
+        "--max-bytes", type=int, default=2**31 - 1, metavar="N", help="read no more of a file"
+    )
+    parser.add_argument("--index-sanity-check", action="store_true", help="only check indexes")
+    parser.add_argument("--verify-index-only", action="store_true", help="print no entries")
+    parser.add_argument("--json", action="store_true", help="one line of JSON a batch or entry")
+    parser.add_argument("--max-message-size", type=int, help=argparse.SUPPRESS)
+    return parser
+
+
+_DECODERS = {
+    "cluster-metadata-decoder": "records of __cluster_metadata",
+    "offsets-decoder": "records of __consumer_offsets",
+    "transaction-log-decoder": "records of __transaction_state",
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return guarded("dump-log", lambda: _dump_all(options))
+
+
+def _dump_all(options: argparse.Namespace) -> int:
+    """1 when any of the files is not sound."""
+    from kraftlog.cli import dump_files, dump_segment
+
+    kinds: dict[str, Callable[[str, argparse.Namespace], bool]] = {
+        ".log": dump_segment.dump,
+        ".checkpoint": dump_segment.dump,
+        ".index": dump_files.dump_offset_index,
+        ".timeindex": dump_files.dump_time_index,
+        ".txnindex": dump_files.dump_aborted,
+        ".snapshot": dump_files.dump_producers,
+    }
+    is_sound = True
+    for path in options.files.split(","):
+        ending = os.path.splitext(path)[1]
+        if ending not in kinds:
+            raise UsageError(f"{path}: expected a name ending with one of {', '.join(kinds)}")
+        if not options.json:
+            print(f"Dumping {path}")
+        is_sound &= kinds[ending](path, options)
+    return 0 if is_sound else 1

@@ -1,0 +1,299 @@
+"""What a segment or a snapshot of the metadata log holds, as `kafka-dump-log` prints it."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+
+from kraftlog.cli.dump_files import base_offset, optional_long
+from kraftlog.cli.message_json import message_json
+from kraftlog.errors import CorruptBatchError, ProtocolError
+from kraftlog.records.compression import CODEC_NAMES
+from kraftlog.records.control import ABORT, COMMIT, control_name, decode_control_key
+from kraftlog.records.header import NO_SEQUENCE, BatchHeader
+from kraftlog.records.reader import check_crc, read_records
+from kraftlog.records.walk import walk
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.records.record import Record
+    from kraftlog.types import Buffer
+    from kraftlog.wire.schema import Message
+
+    #: Key and value as they are shown; None leaves one out.
+    Decoder = Callable[[Record], tuple[Any, Any]]
+
+_SEQUENCES = 1 << 31
+#: Names of control records whose value Kafka shows as JSON.
+_CONTROL_TITLES = {
+    "LEADER_CHANGE": "LeaderChange:",
+    "SNAPSHOT_HEADER": "SnapshotHeader",
+    "SNAPSHOT_FOOTER": "SnapshotFooter",
+    "KRAFT_VERSION": "KRaftVersion",
+    "KRAFT_VOTERS": "KRaftVoters",
+}
+
+
+def dump(path: str, options: argparse.Namespace) -> bool:
+    """Every batch, and with it its records where they are asked for; whether all is sound."""
+    if not options.json:
+        print(_title(path))
+    data = _mapped(path)
+    end = min(len(data), max(options.max_bytes, 0))
+    shows_data = options.print_data_log or options.decoder or options.skip_record_metadata
+    decode = _DECODERS[options.decoder] if shows_data else None
+    is_sound = True
+    try:
+        for place, fields in walk(data, 0, end, may_end_in_batch=end < len(data)):
+            header = BatchHeader(*fields)
+            is_valid = _is_valid(data, header, place)
+            is_sound &= is_valid
+            records = []
+            if shows_data or options.deep_iteration:
+                records = list(read_records(data, place, with_crc=False))
+            if options.json:
+                print(json.dumps(_batch_json(header, place, is_valid, records, decode)))
+                continue
+            print(_batch_line(header, place, is_valid))
+            for record in records:
+                print(_record_line(header, record, decode, options.skip_record_metadata))
+    except CorruptBatchError as error:
+        rest = end - max(error.position, 0)
+        print(f"Found {rest} invalid bytes at the end of {os.path.basename(path)}: {error}")
+        return False
+    return is_sound
+
+
+def _title(path: str) -> str:
+    if path.endswith(".checkpoint"):
+        _, _, epoch = os.path.basename(path).removesuffix(".checkpoint").partition("-")
+        return f"Snapshot end offset: {base_offset(path)}, epoch: {int(epoch)}"
+    return f"Log starting offset: {base_offset(path)}"
+
+
+def _mapped(path: str) -> Any:
+    """The file's bytes, without reading all of it at once."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def _is_valid(data: Buffer, header: BatchHeader, place: int) -> bool:
+    try:
+        check_crc(data, header, place)
+    except CorruptBatchError:
+        return False
+    return True
+
+
+def _batch_fields(header: BatchHeader, place: int, is_valid: bool) -> dict[str, object]:
+    return {
+        "baseOffset": header.base_offset,
+        "lastOffset": header.last_offset,
+        "count": header.record_count,
+        "baseSequence": header.base_sequence,
+        "lastSequence": header.last_sequence,
+        "producerId": header.producer_id,
+        "producerEpoch": header.producer_epoch,
+        "partitionLeaderEpoch": header.leader_epoch,
+        "isTransactional": header.is_transactional,
+        "isControl": header.is_control,
+        "deleteHorizonMs": header.delete_horizon_ms,
+        "position": place,
+        _time_name(header): header.max_timestamp,
+        "size": header.size,
+        "magic": header.magic,
+        "compresscodec": CODEC_NAMES[header.codec] if header.codec < len(CODEC_NAMES) else "?",
+        "crc": header.crc,
+        "isvalid": is_valid,
+    }
+
+
+def _time_name(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.has_log_append_time else "CreateTime"
+
+
+def _batch_line(header: BatchHeader, place: int, is_valid: bool) -> str:
+    fields = _batch_fields(header, place, is_valid)
+    fields["deleteHorizonMs"] = optional_long(header.delete_horizon_ms)
+    shown = [
+        f"{name}: {str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in fields.items()
+    ]
+    return " ".join(shown)
+
+
+def _sequence(header: BatchHeader, record: Record) -> int:
+    if header.base_sequence == NO_SEQUENCE:
+        return NO_SEQUENCE
+    return (header.base_sequence + record.offset - header.base_offset) % _SEQUENCES
+
+
+def _record_line(
+    header: BatchHeader, record: Record, decode: Decoder | None, without_metadata: bool
+) -> str:
+    if header.is_control and without_metadata:
+        return ""
+    parts = ["|"]
+    if not without_metadata:
+        names = ",".join([name for name, _ in record.headers])
+        parts.append(
+            f"offset: {record.offset} {_time_name(header)}: {record.timestamp_ms} "
+            f"keySize: {_size(record.key)} valueSize: {_size(record.value)} "
+            f"sequence: {_sequence(header, record)} headerKeys: [{names}]"
+        )
+    if header.is_control:
+        parts.append(_control_text(record))
+    elif decode is not None:
+        key, value = decode(record)
+        parts += [
+            f"{name}: {_text(it)}"
+            for name, it in (("key", key), ("payload", value))
+            if it is not None
+        ]
+    return " ".join(parts)
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _text(shown: Any) -> str:
+    return shown if isinstance(shown, str) else json.dumps(shown, separators=(",", ":"))
+
+
+def _control_text(record: Record) -> str:
+    kind = decode_control_key(record.key)
+    name = control_name(kind)
+    if name == "UNKNOWN":
+        return "UNKNOWN"
+    told = _control_json(record)
+    if kind in {ABORT, COMMIT}:
+        return f"endTxnMarker: {name} coordinatorEpoch: {told['coordinatorEpoch']}"
+    return f"{_CONTROL_TITLES[name]} {_text(told)}"
+
+
+def _control_json(record: Record) -> dict[str, Any]:
+    from kraftlog.wire.record_frames import decode_control
+
+    _, message = decode_control(record.key or b"", record.value or b"")
+    version = int.from_bytes((record.value or b"\0\0")[:2], "big")
+    return {"version": version, **message_json(message, version)}
+
+
+def _batch_json(
+    header: BatchHeader,
+    place: int,
+    is_valid: bool,
+    records: list[Record],
+    decode: Decoder | None,
+) -> dict[str, object]:
+    told = _batch_fields(header, place, is_valid)
+    if records:
+        told["records"] = [_record_json(header, record, decode) for record in records]
+    return told
+
+
+def _record_json(header: BatchHeader, record: Record, decode: Decoder | None) -> dict[str, object]:
+    told: dict[str, object] = {
+        "offset": record.offset,
+        "timestamp": record.timestamp_ms,
+        "keySize": _size(record.key),
+        "valueSize": _size(record.value),
+        "sequence": _sequence(header, record),
+        "headerKeys": [name for name, _ in record.headers],
+    }
+    if header.is_control:
+        name = control_name(decode_control_key(record.key))
+        told["control"] = {"type": name} | ({} if name == "UNKNOWN" else _control_json(record))
+    elif decode is not None:
+        told["key"], told["payload"] = decode(record)
+    return told
+
+
+# What is in keys and values ---------------------------------------------------------------------
+
+
+def _plain(record: Record) -> tuple[str | None, str | None]:
+    return _utf8(record.key), _utf8(record.value)
+
+
+def _utf8(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def _metadata(record: Record) -> tuple[Any, Any]:
+    """Records of the metadata log have no keys."""
+    from kraftlog.wire.record_frames import decode_metadata
+
+    try:
+        message, version = decode_metadata(record.value or b"")
+    except ProtocolError as error:
+        return None, f"Error at {record.offset}, skipping. {error}"
+    name = "".join([f"_{c}" if c.isupper() else c.upper() for c in type(message).__name__])
+    return None, {
+        "type": name.lstrip("_"),
+        "version": version,
+        "data": message_json(message, version),
+    }
+
+
+def _coordinator(which: str) -> Decoder:
+    def decode(record: Record) -> tuple[Any, Any]:
+        from kraftlog.wire import record_frames
+
+        log: record_frames.CoordinatorLog = getattr(record_frames, which)
+        try:
+            number, key = log.decode_key(record.key or b"")
+        except ProtocolError:
+            return "<UNKNOWN>", "<UNKNOWN>"
+        shown = {"type": str(number), "data": message_json(key, 0)}
+        if record.value is None:
+            return shown, "<DELETE>"
+        try:
+            value = log.decode_value(number, record.value)
+        except ProtocolError:
+            return shown, "<UNKNOWN>"
+        assert value is not None
+        version = int.from_bytes(record.value[:2], "big")
+        data = message_json(value, version)
+        _open_members(value, data)
+        return shown, {"version": str(version), "data": data}
+
+    return decode
+
+
+def _open_members(value: Message, data: dict[str, Any]) -> None:
+    """What consumers have told each other, in place of its bytes."""
+    from kraftlog.wire.messages.consumer_protocol import (
+        ConsumerProtocolAssignment,
+        ConsumerProtocolSubscription,
+    )
+    from kraftlog.wire.record_frames import decode_consumer_protocol
+
+    if getattr(value, "protocol_type", None) != "consumer":
+        return
+    kinds: dict[str, type[Message]] = {
+        "subscription": ConsumerProtocolSubscription,
+        "assignment": ConsumerProtocolAssignment,
+    }
+    for member, shown in zip(getattr(value, "members", ()), data["members"], strict=True):
+        for name, cls in kinds.items():
+            raw = getattr(member, name)
+            if raw:
+                version = min(int.from_bytes(raw[:2], "big"), cls._versions[1])
+                shown[name] = message_json(decode_consumer_protocol(cls, raw), version)
+
+
+_DECODERS: dict[str | None, Decoder] = {
+    None: _plain,
+    "cluster-metadata-decoder": _metadata,
+    "offsets-decoder": _coordinator("OFFSETS_LOG"),
+    "transaction-log-decoder": _coordinator("TRANSACTION_LOG"),
+}

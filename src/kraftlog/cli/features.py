@@ -1,0 +1,122 @@
+"""`kraftlog features`: the commands of `kafka-features`."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json, print_table
+from kraftlog.cli.talking import UsageError, add_connection, new_parser, run_with_client
+from kraftlog.metadata.snapshot import METADATA_VERSION
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+
+_UPGRADE, _SAFE_DOWNGRADE, _UNSAFE_DOWNGRADE = 1, 2, 3
+#: Commands about no cluster; they are the same as in `kraftlog storage`.
+_OFFLINE = ("version-mapping", "feature-dependencies")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "features",
+        "The cluster's features and their levels.",
+        "upgrade --release-version 4.3 --dry-run",
+        controllers=True,
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    describe = commands.add_parser("describe", help="which there are, at which levels")
+    describe.add_argument("--node-id", type=int, metavar="N", help="ask this node")
+    for name, what in (("upgrade", "raise levels"), ("downgrade", "lower levels")):
+        each = commands.add_parser(name, help=what)
+        each.add_argument("--feature", action="append", default=[], metavar="NAME=LEVEL")
+        each.add_argument("--metadata", metavar="RELEASE", help="the level of metadata.version")
+        each.add_argument("--release-version", metavar="RELEASE", help="all features as there")
+    disable = commands.add_parser("disable", help="bring features to level 0")
+    disable.add_argument("--feature", action="append", required=True, metavar="NAME")
+    for name in ("downgrade", "disable"):
+        commands.choices[name].add_argument(
+            "--unsafe", action="store_true", help="even where metadata may be lost"
+        )
+    for name in ("upgrade", "downgrade", "disable"):
+        commands.choices[name].add_argument("--dry-run", action="store_true", help="try alone")
+    for name in _OFFLINE:
+        commands.add_parser(name, help="see kraftlog storage", add_help=False)
+    for name in ("describe", "upgrade", "downgrade", "disable"):
+        add_connection(commands.choices[name], again=True, controllers=True)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    words = list(arguments)
+    if words and words[0] in _OFFLINE:
+        from kraftlog.cli import storage
+
+        return storage.run(words)
+    options = _parser().parse_args(words)
+    work = _describe if options.command == "describe" else _update
+    return run_with_client("features", options, work)
+
+
+def _describe(client: Client, options: argparse.Namespace) -> None:
+    from kraftlog.client.cluster import ANY
+
+    found = client.features(ANY if options.node_id is None else options.node_id)
+    heads = ("FEATURE", "LEAST", "MOST", "LEVEL")
+    rows = [
+        (each.name, *[_shown(each.name, n) for n in (each.least, each.most, each.level)])
+        for each in found.features
+    ]
+    if options.json:
+        print_json(
+            {
+                "epoch": found.epoch,
+                "features": [
+                    {"feature": f.name, "least": f.least, "most": f.most, "level": f.level}
+                    for f in found.features
+                ],
+            }
+        )
+        return
+    print_table(heads, rows)
+    print(f"epoch {found.epoch}")
+
+
+def _shown(feature: str, level: int) -> str:
+    """Levels of metadata.version go by the names of releases."""
+    from kraftlog.metadata.releases import METADATA_VERSIONS
+
+    return METADATA_VERSIONS.get(level, str(level)) if feature == METADATA_VERSION else str(level)
+
+
+def _update(client: Client, options: argparse.Namespace) -> None:
+    levels = _levels(options)
+    kind = _UPGRADE
+    if options.command != "upgrade":
+        kind = _UNSAFE_DOWNGRADE if options.unsafe else _SAFE_DOWNGRADE
+    client.update_features(levels, upgrade_type=kind, validate_only=options.dry_run)
+    if options.json:
+        print_json({"levels": levels, "dry_run": options.dry_run})
+        return
+    does = "would go" if options.dry_run else "went"
+    for name, level in levels.items():
+        print(f"{name} {does} to {_shown(name, level)}")
+
+
+def _levels(options: argparse.Namespace) -> dict[str, int]:
+    from kraftlog.controller.features import SUPPORTED
+    from kraftlog.metadata.releases import chosen_levels, parse_feature
+
+    if options.command == "disable":
+        return dict.fromkeys(options.feature, 0)
+    levels = dict([parse_feature(text) for text in options.feature])
+    release = options.release_version or options.metadata
+    if release is None and not levels:
+        raise UsageError("give --feature or --release-version")
+    if release is not None:
+        chosen = chosen_levels(release, {}, SUPPORTED)
+        if options.metadata:
+            chosen = {METADATA_VERSION: chosen[METADATA_VERSION]}
+        levels = chosen | levels
+    return levels

@@ -1,0 +1,167 @@
+"""Where the offsets of a group are to be set: the words of `groups --reset-offsets`."""
+
+from __future__ import annotations
+
+import sys
+
+from kraftlog.cli.talking import UsageError
+from kraftlog.errors import ClientError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.model import PartitionName
+
+_DURATION = r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?"
+_DURATION_UNITS_MS = (86_400_000, 3_600_000, 60_000, 1000)
+
+
+def planned(client: Client, group: str, options: argparse.Namespace) -> dict[PartitionName, int]:
+    """The new offset of each partition that was named."""
+    if options.from_file:
+        with open(options.from_file, encoding="utf-8") as file:
+            wanted = from_csv(file.read(), group)
+        return _within_log(client, wanted)
+    places = _places(client, group, options)
+    if options.spec == "to-current":
+        known = client.committed(group, places)
+        current = {place: told.offset for place, told in known.items()}
+        new = [place for place in places if place not in current]
+        return dict(sorted((current | _latest(client, new)).items()))
+    if options.spec is not None:
+        return found_offsets(client, places, options.spec.removeprefix("to-"))
+    if options.to_offset is not None:
+        return _within_log(client, dict.fromkeys(places, options.to_offset))
+    if options.shift_by is not None:
+        known = client.committed(group, places)
+        for place in places:
+            if place not in known:
+                raise ClientError(f"group {group} has no offset in {place[0]}-{place[1]} to shift")
+        shifted = {place: known[place].offset + options.shift_by for place in places}
+        return _within_log(client, shifted)
+    if options.to_datetime is not None:
+        return _at(client, places, datetime_ms(options.to_datetime))
+    if options.by_duration is not None:
+        from kraftlog.client.deadline import wall_ms
+
+        return _at(client, places, wall_ms() - duration_ms(options.by_duration))
+    raise UsageError("--reset-offsets needs to know where to: --to-earliest, --to-offset, …")
+
+
+def _places(client: Client, group: str, options: argparse.Namespace) -> list[PartitionName]:
+    if options.all_topics == bool(options.topic):
+        raise UsageError("--reset-offsets needs one of --topic and --all-topics")
+    if options.all_topics:
+        return sorted(client.committed(group))
+    return partitions_named(client, options.topic)
+
+
+def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName]:
+    """The partitions of `topic` and of `topic:0,1`."""
+    found: list[PartitionName] = []
+    for word in words:
+        topic, colon, indexes = word.partition(":")
+        there = [each.index for each in client.cluster.topic(topic).partitions]
+        if not colon:
+            found += [(topic, index) for index in there]
+            continue
+        for text in indexes.split(","):
+            if not text.isdigit():
+                raise UsageError(f"--topic {word}: expected numbers behind the colon, as in a:0,1")
+            if int(text) not in there:
+                raise ClientError(f"topic {topic} has no partition {text}")
+            found.append((topic, int(text)))
+    return sorted(set(found))
+
+
+def found_offsets(
+    client: Client, places: Sequence[PartitionName], spec: str | int
+) -> dict[PartitionName, int]:
+    """The offsets of one kind or moment, of partitions of several topics."""
+    from kraftlog.client.groups import by_topic
+
+    return {
+        (topic, index): told.offset
+        for topic, indexes in by_topic(places).items()
+        for index, told in client.offsets(topic, spec, indexes).items()
+    }
+
+
+def _latest(client: Client, places: Sequence[PartitionName]) -> dict[PartitionName, int]:
+    return found_offsets(client, places, "latest")
+
+
+def _at(
+    client: Client, places: Sequence[PartitionName], timestamp_ms: int
+) -> dict[PartitionName, int]:
+    """The first record of that moment or later, or else the end."""
+    found = found_offsets(client, places, timestamp_ms)
+    late = [place for place, offset in found.items() if offset < 0]
+    return found | _latest(client, late)
+
+
+def _within_log(client: Client, wanted: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
+    """Offsets that are there: what lies beyond an end becomes that end, and is said."""
+    first, last = found_offsets(client, list(wanted), "earliest"), _latest(client, list(wanted))
+    found = {}
+    for place, offset in wanted.items():
+        found[place] = min(max(offset, first[place]), last[place])
+        if found[place] != offset:
+            print(
+                f"{place[0]}-{place[1]} has offsets {first[place]} to {last[place]}: "
+                f"{found[place]} stands for {offset}",
+                file=sys.stderr,
+            )
+    return found
+
+
+def datetime_ms(text: str) -> int:
+    """Milliseconds of `YYYY-MM-DDTHH:MM:SS.sss`, in UTC unless it names a zone."""
+    from datetime import UTC, datetime
+
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time like 2026-01-31T12:00:00.000") from None
+    return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def duration_ms(text: str) -> int:
+    """Milliseconds of `PnDTnHnMnS`."""
+    import re
+
+    found = re.fullmatch(_DURATION, text)
+    if found is None or not any(found.groups()):
+        raise UsageError(f"{text!r} is no duration like P1DT2H or PT90S")
+    parts = zip(found.groups(), _DURATION_UNITS_MS, strict=True)
+    return int(sum(float(number) * unit for number, unit in parts if number))
+
+
+def as_csv(plans: Mapping[str, Mapping[PartitionName, int]]) -> str:
+    """Lines of topic,partition,offset; of several groups the name stands in front."""
+    lines = []
+    for group, plan in plans.items():
+        front = [group] if len(plans) > 1 else []
+        lines += [
+            ",".join([*front, topic, str(index), str(offset)]) + "\n"
+            for (topic, index), offset in plan.items()
+        ]
+    return "".join(lines)
+
+
+def from_csv(text: str, group: str) -> dict[PartitionName, int]:
+    """What `as_csv` has written about this group."""
+    found: dict[PartitionName, int] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = [cell.strip().strip('"') for cell in line.split(",")]
+        if cells == [""]:
+            continue
+        if len(cells) == 4 and cells.pop(0) != group:
+            continue
+        if len(cells) != 3 or not (cells[1].isdigit() and cells[2].isdigit()):
+            raise ValueError(f"line {number}: expected topic,partition,offset, not {line!r}")
+        found[cells[0], int(cells[1])] = int(cells[2])
+    return found

@@ -1,0 +1,117 @@
+"""`kraftlog log-dirs`: the flags of `kafka-log-dirs`."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json, print_table, size_text
+from kraftlog.cli.talking import UsageError, new_parser, run_with_client
+from kraftlog.errors import error_name
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.wire.messages.describe_log_dirs import (
+        DescribeLogDirsPartition,
+        DescribeLogDirsResult,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "log-dirs", "Show what lies in the directories of brokers.", "--topic-list demo"
+    )
+    parser.add_argument("--describe", action="store_true", help="the only thing to do")
+    parser.add_argument("--broker-list", metavar="1,2", help="these alone")
+    parser.add_argument("--topic-list", metavar="a,b", help="these alone")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_with_client("log-dirs", _parser().parse_args(arguments), _describe)
+
+
+def _describe(client: Client, options: argparse.Namespace) -> None:
+    there = [broker.id for broker in client.describe_cluster().brokers]
+    brokers = there
+    if options.broker_list:
+        try:
+            brokers = [int(each) for each in options.broker_list.split(",")]
+        except ValueError:
+            raise UsageError(f"--broker-list {options.broker_list}: expected numbers") from None
+        missing = sorted(set(brokers) - set(there))
+        if missing:
+            raise ValueError(f"there is no broker {missing[0]}")
+    topics = set(options.topic_list.split(",")) if options.topic_list else None
+    found = client.log_dirs(brokers)
+    if options.json:
+        print_json(_as_json(found, topics))
+        return
+    print_table(
+        ("BROKER", "DIRECTORY", "TOPIC", "PARTITION", "SIZE", "LAG", "STATE"),
+        [
+            (broker, directory.log_dir, topic, part.partition_index, *_state(part))
+            for broker, directories in found.items()
+            for directory in directories
+            for topic, part in _partitions(directory, topics)
+        ],
+    )
+    for broker, directories in found.items():
+        for each in directories:
+            if each.error_code:
+                print(f"broker {broker}: {each.log_dir}: {error_name(each.error_code)}")
+            elif each.total_bytes >= 0:
+                free, total = size_text(each.usable_bytes), size_text(each.total_bytes)
+                print(f"broker {broker}: {each.log_dir}: {free} of {total} free")
+
+
+def _state(part: DescribeLogDirsPartition) -> tuple[str, int, str]:
+    return (
+        size_text(part.partition_size),
+        part.offset_lag,
+        "future" if part.is_future_key else "current",
+    )
+
+
+def _partitions(
+    directory: DescribeLogDirsResult, topics: set[str] | None
+) -> list[tuple[str, DescribeLogDirsPartition]]:
+    found = [
+        (topic.name, part)
+        for topic in directory.topics
+        if topics is None or topic.name in topics
+        for part in topic.partitions
+    ]
+    return sorted(found, key=lambda each: (each[0], each[1].partition_index))
+
+
+def _as_json(
+    found: dict[int, tuple[DescribeLogDirsResult, ...]], topics: set[str] | None
+) -> dict[str, object]:
+    """What kafka-log-dirs prints, word for word."""
+    return {
+        "brokers": [
+            {
+                "broker": broker,
+                "logDirs": [
+                    {
+                        "partitions": [
+                            {
+                                "partition": f"{topic}-{part.partition_index}",
+                                "size": part.partition_size,
+                                "offsetLag": part.offset_lag,
+                                "isFuture": part.is_future_key,
+                            }
+                            for topic, part in _partitions(each, topics)
+                        ],
+                        "error": error_name(each.error_code) if each.error_code else None,
+                        "logDir": each.log_dir,
+                    }
+                    for each in directories
+                ],
+            }
+            for broker, directories in found.items()
+        ],
+        "version": 1,
+    }

@@ -1,0 +1,49 @@
+"""Messages as JSON, in the form in which Kafka's own converters print them."""
+
+from __future__ import annotations
+
+import binascii
+
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.wire.schema import Field, Message
+
+
+def message_json(message: Message, version: int) -> dict[str, Any]:
+    """The fields that the version has; those in tags only where they differ from the default."""
+    found: dict[str, Any] = {}
+    for field in type(message)._schema:
+        value = getattr(message, field.name)
+        if not field.in_version(version):
+            continue
+        if field.tag >= 0 and value == field.default:
+            continue
+        found[_camel(field.name)] = _value(field, value, version)
+    return found
+
+
+def _value(field: Field, value: Any, version: int) -> Any:
+    if value is None:
+        return None
+    if field.is_array:
+        return [_single(field, item, version) for item in value]
+    return _single(field, value, version)
+
+
+def _single(field: Field, value: Any, version: int) -> Any:
+    if field.struct is not None:
+        return message_json(value, version)
+    if field.kind == "uuid":
+        return uuid_text(value)
+    if field.kind == "bytes":
+        return binascii.b2a_base64(value, newline=False).decode()
+    return value
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join([word.capitalize() for word in rest])

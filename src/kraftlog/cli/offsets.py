@@ -1,0 +1,115 @@
+"""`kraftlog offsets`: the flags of `kafka-get-offsets`."""
+
+from __future__ import annotations
+
+from kraftlog.cli.show import print_json
+from kraftlog.cli.talking import UsageError, matching, new_parser, run_with_client
+from kraftlog.errors import ClientError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+
+#: topic, then a number, `from-to`, `from-` or `-to` (the end is not among them).
+_PATTERN = r"([^:,]*)(?::(?:([0-9]+)|(?:([0-9]*)-([0-9]*))))?"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "offsets",
+        "Print topic:partition:offset for each partition.",
+        "--topic demo --time earliest",
+    )
+    parser.add_argument("--topic", metavar="NAME", help="a name or a regular expression")
+    parser.add_argument("--partitions", metavar="0,1", help="these alone")
+    parser.add_argument("--topic-partitions", metavar="a:0,b:0-3", help="both at once")
+    parser.add_argument(
+        "--time",
+        default="latest",
+        metavar="WHEN",
+        help="a timestamp in ms; latest (-1), earliest (-2), max-timestamp (-3), …",
+    )
+    parser.add_argument("--exclude-internal-topics", action="store_true")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_with_client("offsets", _parser().parse_args(arguments), _offsets)
+
+
+def _offsets(client: Client, options: argparse.Namespace) -> None:
+    if options.topic_partitions and (options.topic or options.partitions):
+        raise UsageError("--topic-partitions stands for --topic and --partitions; give one")
+    moment = _moment(options.time)
+    rows = []
+    for topic, indexes in _chosen(client, options).items():
+        for index, told in client.offsets(topic, moment, indexes).items():
+            if told.offset >= 0:
+                rows.append((topic, index, told.offset))
+    if options.json:
+        names = ("topic", "partition", "offset")
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
+    else:
+        for row in rows:
+            print(*row, sep=":")
+
+
+def _moment(text: str) -> int:
+    from kraftlog.client.offsets import SPECS
+
+    if text in SPECS:
+        return SPECS[text]
+    if not text.removeprefix("-").isdigit() or int(text) < min(SPECS.values()):
+        raise UsageError(f"--time {text}: expected a timestamp or one of {', '.join(SPECS)}")
+    return int(text)
+
+
+def _chosen(client: Client, options: argparse.Namespace) -> dict[str, list[int]]:
+    """The partitions of each topic that were named."""
+    topics = [
+        topic
+        for topic in client.topics()
+        if not (options.exclude_internal_topics and topic.is_internal)
+    ]
+    there = {topic.name: [each.index for each in topic.partitions] for topic in topics}
+    if options.topic_partitions:
+        found = _by_patterns(there, options.topic_partitions)
+    else:
+        names = matching(there, options.topic)
+        found = {name: there[name] for name in names}
+        if options.partitions:
+            wanted = _numbers(options.partitions)
+            found = {name: [n for n in indexes if n in wanted] for name, indexes in found.items()}
+    found = {name: indexes for name, indexes in found.items() if indexes}
+    if not found:
+        raise ClientError("no partition is named so")
+    return found
+
+
+def _numbers(text: str) -> set[int]:
+    try:
+        return {int(each) for each in text.split(",")}
+    except ValueError:
+        raise UsageError(f"--partitions {text}: expected numbers") from None
+
+
+def _by_patterns(there: dict[str, list[int]], text: str) -> dict[str, list[int]]:
+    import re
+
+    found: dict[str, list[int]] = {}
+    for rule in text.split(","):
+        match = re.fullmatch(_PATTERN, rule.strip())
+        if match is None:
+            raise UsageError(f"--topic-partitions {rule}: expected topic:0, topic:0-3 or topic")
+        name, only, first, end = match.groups()
+        for topic in matching(there, name or None):
+            for index in there[topic]:
+                is_in = only is None or index == int(only)
+                is_in &= not first or index >= int(first)
+                is_in &= not end or index < int(end)
+                if is_in and index not in found.setdefault(topic, []):
+                    found[topic].append(index)
+    return {topic: sorted(indexes) for topic, indexes in sorted(found.items())}

@@ -1,0 +1,249 @@
+"""`kraftlog produce`: the flags of `kafka-console-producer`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kraftlog.cli.show import Progress, print_json
+from kraftlog.cli.talking import (
+    UsageError,
+    client_properties,
+    new_parser,
+    pairs,
+    run_with_client,
+)
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.producer import Producer
+    from kraftlog.records.record import Header
+
+#: What the reader of lines takes, and what it does without being told.
+READER = {
+    "parse.key": "false",
+    "parse.headers": "false",
+    "ignore.error": "false",
+    "key.separator": "\t",
+    "headers.delimiter": "\t",
+    "headers.separator": ",",
+    "headers.key.separator": ":",
+    "null.marker": "",
+}
+#: Settings of Kafka's producer that mean something here.
+KNOWN_PROPERTIES = {
+    "acks",
+    "batch.size",
+    "client.id",
+    "compression.type",
+    "enable.idempotence",
+    "linger.ms",
+    "security.protocol",
+}
+#: Taken for the sake of scripts; there is nothing here that they would change.
+_WITHOUT_EFFECT = (
+    "max-memory-bytes",
+    "message-send-max-retries",
+    "metadata-expiry-ms",
+    "request-timeout-ms",
+    "retry-backoff-ms",
+    "socket-buffer-size",
+)
+_CHUNK = 64 << 10
+
+
+def _parser() -> argparse.ArgumentParser:
+    import argparse
+
+    parser = new_parser(
+        "produce",
+        "Write each line of standard input to a topic.",
+        "--topic demo --reader-property parse.key=true --reader-property key.separator=:",
+    )
+    parser.add_argument("--topic", required=True, metavar="NAME")
+    parser.add_argument(
+        "--compression-codec",
+        nargs="?",
+        const="gzip",
+        metavar="CODEC",
+        help="none, gzip (without a word), snappy, lz4, zstd",
+    )
+    parser.add_argument("--request-required-acks", metavar="ACKS", help="0, 1, all; default: all")
+    parser.add_argument("--sync", action="store_true", help="wait for each record")
+    parser.add_argument(
+        *("--batch-size", "--max-partition-memory-bytes"),
+        type=int,
+        metavar="BYTES",
+        help="of a batch; default: 131072",
+    )
+    parser.add_argument(
+        "--timeout", type=int, metavar="MS", help="how long a record waits for others: 1000"
+    )
+    parser.add_argument("--max-block-ms", type=int, metavar="MS", help="give up after so long")
+    parser.add_argument(
+        *("--reader-property", "--property"),
+        dest="reader_property",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help=f"how to read lines: {', '.join(READER)}",
+    )
+    parser.add_argument("--reader-config", metavar="FILE", help="the same, from a file")
+    parser.add_argument(
+        *("--command-property", "--producer-property"),
+        dest="command_property",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the producer: acks, compression.type, …",
+    )
+    parser.add_argument("--producer.config", dest="command_config", help=argparse.SUPPRESS)
+    for name in _WITHOUT_EFFECT:
+        parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    return run_with_client("produce", _parser().parse_args(arguments), _produce)
+
+
+def _produce(client: Client, options: argparse.Namespace) -> None:
+    properties = client_properties(options.command_config, options.command_property)
+    for key in sorted(set(properties) - KNOWN_PROPERTIES):
+        print(f"kraftlog produce: {key} is not known here, and changes nothing", file=sys.stderr)
+    reader = LineReader(READER | _reader_properties(options))
+    if options.max_block_ms is not None:
+        client.cluster.timeout_s = options.max_block_ms / 1000
+    linger_ms = int(properties.get("linger.ms", options.timeout or 1000))
+    progress = Progress("records written")
+    producer = client.producer(
+        acks=options.request_required_acks or properties.get("acks", "all"),
+        compression=options.compression_codec or properties.get("compression.type", "none"),
+        idempotent=properties.get("enable.idempotence", "true") == "true",
+        batch_size=options.batch_size or int(properties.get("batch.size", 128 << 10)),
+        acknowledged=progress.add,
+    )
+    try:
+        client.cluster.topic(options.topic, may_create=True)
+        _send_lines(producer, reader, options, linger_ms)
+    finally:
+        progress.end()
+    if options.json:
+        print_json({"records": progress.count})
+
+
+def _send_lines(
+    producer: Producer, reader: LineReader, options: argparse.Namespace, linger_ms: int
+) -> None:
+    """Every line becomes a record; what waits is sent when no line has come for a while."""
+    waits = False
+    for number, line in enumerate(lines(sys.stdin.fileno(), linger_ms), 1):
+        if line is None:
+            if waits:
+                producer.flush()
+            waits = False
+            continue
+        try:
+            key, value, headers = reader.read(line, number)
+        except ValueError:
+            producer.flush()  # the lines before it are sound
+            raise
+        producer.send(options.topic, value, key=key, headers=headers)
+        waits = True
+        if options.sync:
+            producer.flush()
+    producer.flush()
+
+
+def lines(descriptor: int, linger_ms: int) -> Iterator[bytes | None]:
+    """The lines that come, without their ends; None whenever none has come for `linger_ms`."""
+    import select
+
+    waiting = select.poll()
+    waiting.register(descriptor, select.POLLIN)
+    rest = b""
+    while True:
+        try:
+            is_quiet = not waiting.poll(linger_ms)
+        except OSError:  # files of some systems can't be waited for, and need not
+            is_quiet = False
+        if is_quiet:
+            yield None
+            waiting.poll()
+        chunk = os.read(descriptor, _CHUNK)
+        if not chunk:
+            break
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r")
+    if rest:
+        yield rest
+
+
+def _reader_properties(options: argparse.Namespace) -> dict[str, str]:
+    from kraftlog.config.properties import parse
+
+    found: dict[str, str] = {}
+    if options.reader_config:
+        with open(options.reader_config, encoding="utf-8") as file:
+            found.update(parse(file.read()))
+    # In a shell's word a tab is written \t.
+    found.update({k: v.replace("\\t", "\t") for k, v in pairs(options.reader_property).items()})
+    unknown = sorted(set(found) - set(READER))
+    if unknown:
+        raise UsageError(f"--reader-property {unknown[0]}: expected one of {', '.join(READER)}")
+    return found
+
+
+class LineReader:
+    """Takes a line apart: `headers, key and value`, as far as it is told that they are there."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._has_key = properties["parse.key"] == "true"
+        self._has_headers = properties["parse.headers"] == "true"
+        self._forgives = properties["ignore.error"] == "true"
+        self._key_separator = properties["key.separator"].encode()
+        self._delimiter = properties["headers.delimiter"].encode()
+        self._header_separator = properties["headers.separator"].encode()
+        self._header_key_separator = properties["headers.key.separator"].encode()
+        self._null = properties["null.marker"].encode()
+        if self._has_key and self._key_separator == b"":
+            raise UsageError("key.separator is empty")
+
+    def read(self, line: bytes, number: int) -> tuple[bytes | None, bytes | None, Sequence[Header]]:
+        """Key, value and headers."""
+        headers: Sequence[Header] = ()
+        key: bytes | None = None
+        if self._has_headers:
+            text, line = self._split(line, self._delimiter, number, "headers")
+            if text is not None and text != self._null:
+                headers = [self._header(each, number) for each in self._parts(text)]
+        if self._has_key:
+            key, line = self._split(line, self._key_separator, number, "key")
+        return self._or_null(key), self._or_null(line), headers
+
+    def _parts(self, text: bytes) -> list[bytes]:
+        return [each for each in text.split(self._header_separator) if each]
+
+    def _split(
+        self, line: bytes, separator: bytes, number: int, what: str
+    ) -> tuple[bytes | None, bytes]:
+        head, found, rest = line.partition(separator)
+        if not found:
+            if self._forgives:
+                return None, line
+            raise ValueError(f"line {number} has no {what}: there is no {separator!r} in it")
+        return head, rest
+
+    def _header(self, text: bytes, number: int) -> Header:
+        name, found, value = text.partition(self._header_key_separator)
+        if not found and not self._forgives:
+            raise ValueError(f"line {number}: header {text!r} has no value")
+        return name.decode("utf-8", "surrogateescape"), self._or_null(value) if found else None
+
+    def _or_null(self, text: bytes | None) -> bytes | None:
+        return None if self._null and text == self._null else text

@@ -1,0 +1,87 @@
+"""What commands print: tables for people, JSON for programs, progress for who waits."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any, TextIO
+
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+#: Progress is shown at every so many steps.
+_PROGRESS_STEP = 10_000
+
+
+def has_colours(stream: TextIO) -> bool:
+    """Colours are for terminals, and never against NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *, coloured: bool = False) -> str:
+    """Columns under their heads; a column of numbers stands to the right, None is a dash."""
+    rows = [list(row) for row in rows]
+    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
+    places = []
+    for number in range(len(heads)):
+        width = max(len(line[number]) for line in (heads, *texts))
+        kinds = {type(row[number]) for row in rows} - {type(None)}
+        counts = kinds == {int}
+        places.append((width, counts))
+    lines = []
+    for line in (heads, *texts):
+        cells = [
+            cell.rjust(width) if counts else cell.ljust(width)
+            for cell, (width, counts) in zip(line, places, strict=True)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    if coloured:
+        lines[0] = f"{_BOLD}{lines[0]}{_PLAIN}"
+    return "\n".join(lines)
+
+
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    print(table(heads, rows, coloured=has_colours(sys.stdout)))
+
+
+def print_json(data: Any) -> None:
+    import json
+
+    print(json.dumps(data, indent=2))
+
+
+def size_text(size: int) -> str:
+    """A number of bytes as people say it."""
+    number = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
+
+
+def numbers(items: Iterable[int] | None) -> str:
+    return ",".join(map(str, items or ()))
+
+
+class Progress:
+    """How many things are done, on the error stream when that is a terminal, and nowhere else."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._is_shown = sys.stderr.isatty()
+        self._next = _PROGRESS_STEP
+        self.count = 0
+
+    def add(self, count: int) -> None:
+        self.count += count
+        if self._is_shown and self.count >= self._next:
+            self._next = self.count + _PROGRESS_STEP
+            print(f"\r{self.count} {self._what}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self._is_shown and self.count >= _PROGRESS_STEP:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,0 +1,177 @@
+"""What the commands that talk to a cluster have in common."""
+
+from __future__ import annotations
+
+import sys
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterable
+
+    from kraftlog.client.client import Client
+
+DEFAULT_SERVER = "127.0.0.1:9092"
+#: What a shell expects of a program that Ctrl-C has ended.
+INTERRUPTED = 130
+
+
+class UsageError(Exception):
+    """The words of the command line do not go together."""
+
+
+def new_parser(
+    name: str,
+    description: str,
+    example: str,
+    *,
+    usage: str | None = None,
+    controllers: bool = False,
+) -> argparse.ArgumentParser:
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog=f"kraftlog {name}",
+        usage=usage or f"kraftlog {name} [options]",
+        description=description,
+        epilog=f"example: kraftlog {name} {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_connection(parser, controllers=controllers)
+    return parser
+
+
+def add_connection(
+    parser: argparse.ArgumentParser, *, again: bool = False, controllers: bool = False
+) -> None:
+    """Whom to ask; `again` for a sub-command, behind which the same may stand."""
+    import argparse
+
+    def default(value: object) -> object:
+        return argparse.SUPPRESS if again else value
+
+    group = parser.add_argument_group("cluster")
+    group.add_argument(
+        *("-b", "--bootstrap-server"),
+        default=default(None),
+        metavar="HOST:PORT,...",
+        help=f"brokers to begin with; default: {DEFAULT_SERVER}",
+    )
+    if controllers:
+        group.add_argument(
+            *("-C", "--bootstrap-controller"),
+            default=default(None),
+            metavar="HOST:PORT,...",
+            help="controllers to ask, in place of brokers",
+        )
+    group.add_argument(
+        *("-c", "--command-config"),
+        default=default(None),
+        metavar="FILE",
+        help="properties of the client",
+    )
+    group.add_argument(
+        "--json", action="store_true", default=default(False), help="print JSON, for programs"
+    )
+
+
+def run_with_client(
+    command: str,
+    options: argparse.Namespace,
+    work: Callable[[Client, argparse.Namespace], int | None],
+) -> int:
+    """The work with a client; whatever goes wrong is one line on the error stream."""
+    return guarded(command, lambda: _with_client(options, work))
+
+
+def _with_client(
+    options: argparse.Namespace, work: Callable[[Client, argparse.Namespace], int | None]
+) -> int:
+    from kraftlog.client.client import Client
+
+    controllers = getattr(options, "bootstrap_controller", None)
+    if controllers and options.bootstrap_server:
+        raise UsageError("--bootstrap-server and --bootstrap-controller: give one of the two")
+    properties = client_properties(options.command_config, ())
+    timeout_s = float(properties.get("default.api.timeout.ms", "30000")) / 1000
+    client = Client(
+        controllers or options.bootstrap_server or DEFAULT_SERVER,
+        timeout_s=timeout_s,
+        client_id=properties.get("client.id", "kraftlog"),
+        controllers=bool(controllers),
+    )
+    with client:
+        return work(client, options) or 0
+
+
+def guarded(command: str, work: Callable[[], int]) -> int:
+    """The exit code of some work: 0 done, 1 failed, 2 asked for wrongly."""
+    from kraftlog.errors import KraftlogError
+
+    try:
+        return work()
+    except UsageError as error:
+        print(f"kraftlog {command}: {error}; see --help", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return 0
+    except (KraftlogError, OSError, ValueError) as error:
+        print(f"kraftlog {command}: {error}", file=sys.stderr)
+        return 1
+
+
+def _forget_output() -> None:
+    """Who read our output has gone (`| head`): say no more, not even at the end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
+    """The properties of a file and those given as KEY=VALUE, which count more."""
+    from kraftlog.config.properties import parse
+    from kraftlog.errors import ConfigError
+
+    found: dict[str, str] = {}
+    if path is not None:
+        with open(path, encoding="utf-8") as file:
+            found.update(parse(file.read()))
+    found.update(pairs(given))
+    protocol = found.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise ConfigError(f"security.protocol={protocol}: this client speaks PLAINTEXT alone")
+    return found
+
+
+def pairs(given: Iterable[str]) -> dict[str, str]:
+    """KEY=VALUE, several times."""
+    found = {}
+    for text in given:
+        key, sign, value = text.partition("=")
+        if not sign or not key:
+            raise UsageError(f"{text!r} is not KEY=VALUE")
+        found[key.strip()] = value
+    return found
+
+
+def matching(names: Iterable[str], pattern: str | None) -> list[str]:
+    """The names that a regular expression takes whole, all of them without one."""
+    if pattern is None:
+        return sorted(names)
+    import re
+
+    try:
+        expression = re.compile(pattern.strip().replace(",", "|"))
+    except re.error as error:
+        raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+    return sorted(name for name in names if expression.fullmatch(name))
+
+
+def required(options: argparse.Namespace, *names: str) -> None:
+    for name in names:
+        if getattr(options, name.replace("-", "_")) is None:
+            raise UsageError(f"--{name} is missing")

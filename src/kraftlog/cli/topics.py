@@ -1,0 +1,269 @@
+"""`kraftlog topics`: the flags of `kafka-topics`."""
+
+from __future__ import annotations
+
+import sys
+
+from kraftlog.cli.show import numbers, print_json, print_table
+from kraftlog.cli.talking import (
+    UsageError,
+    matching,
+    new_parser,
+    pairs,
+    required,
+    run_with_client,
+)
+from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from kraftlog.types import uuid_from_text, uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kraftlog.client.client import Client
+    from kraftlog.client.configs import Setting
+    from kraftlog.client.model import Partition, Topic
+
+_UNNAMED_SOURCES = {"DEFAULT_CONFIG", "UNKNOWN"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = new_parser(
+        "topics",
+        "List, describe, create, alter and delete topics.",
+        "--create --topic demo --partitions 3 --config retention.ms=3600000",
+        usage="kraftlog topics --list | --describe | --create | --alter | --delete [options]",
+    )
+    actions = parser.add_argument_group("what to do").add_mutually_exclusive_group(required=True)
+    for name in ("list", "describe", "create", "alter", "delete"):
+        actions.add_argument(f"--{name}", dest="action", action="store_const", const=name)
+    parser.add_argument(
+        "--topic", metavar="NAME", help="a name; a regular expression except with --create"
+    )
+    parser.add_argument("--topic-id", metavar="ID", help="the id of a topic to describe")
+    parser.add_argument("--partitions", type=int, metavar="N", help="how many there are to be")
+    parser.add_argument("--replication-factor", type=int, metavar="N", help="copies of each")
+    parser.add_argument(
+        "--replica-assignment",
+        metavar="1:2,2:3",
+        help="the brokers of each partition (with --alter: of each that there is to be)",
+    )
+    parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--if-exists", action="store_true", help="no failure without the topic")
+    parser.add_argument("--if-not-exists", action="store_true", help="no failure with the topic")
+    parser.add_argument("--exclude-internal", action="store_true", help="without Kafka's own")
+    for name, what in _FILTERS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"only {what}")
+    parser.add_argument("--partition-size-limit-per-response", type=int, default=2000, metavar="N")
+    return parser
+
+
+_FILTERS = {
+    "under-replicated-partitions": "partitions without all their replicas in sync",
+    "unavailable-partitions": "partitions without a leader",
+    "under-min-isr-partitions": "partitions below min.insync.replicas",
+    "at-min-isr-partitions": "partitions just at min.insync.replicas",
+    "topics-with-overrides": "topics with settings of their own, without partitions",
+}
+
+
+def run(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    return run_with_client("topics", options, _ACTIONS[options.action])
+
+
+def _list(client: Client, options: argparse.Namespace) -> None:
+    names = [topic.name for topic in _chosen(client, options)]
+    if options.json:
+        print_json(names)
+    else:
+        for name in names:
+            print(name)
+
+
+def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
+    """The topics of --topic and --topic-id; when one was asked for, it must be there."""
+    found = client.topics()
+    if options.topic_id is not None:
+        wanted = uuid_from_text(options.topic_id)
+        found = [topic for topic in found if topic.id == wanted]
+    elif options.topic is not None:
+        names = matching([topic.name for topic in found], options.topic)
+        found = [topic for topic in found if topic.name in names]
+    asked = options.topic_id or options.topic
+    if asked and not found and not options.if_exists and options.action != "list":
+        raise ClientError(f"there is no topic {asked}")
+    if options.exclude_internal:
+        found = [topic for topic in found if not topic.is_internal]
+    return found
+
+
+def _describe(client: Client, options: argparse.Namespace) -> None:
+    names = [topic.name for topic in _chosen(client, options)]
+    described = client.describe_topics(names, options.partition_size_limit_per_response)
+    shown: list[tuple[Topic, list[Partition], dict[str, str | None]]] = []
+    for topic in described:
+        settings = {each.name: each for each in client.describe_configs("topics", topic.name)}
+        partitions = [p for p in topic.partitions if _is_asked_for(p, settings, options)]
+        own = {name: each.value for name, each in sorted(settings.items()) if _is_set(each)}
+        if options.topics_with_overrides:
+            if own:
+                shown.append((topic, [], own))
+        elif partitions or not _is_filtered(options):
+            shown.append((topic, partitions, own))
+    if options.json:
+        print_json([_as_json(*each) for each in shown])
+    else:
+        _print_described(shown, options)
+
+
+def _is_set(setting: Setting) -> bool:
+    return setting.source not in _UNNAMED_SOURCES
+
+
+def _is_filtered(options: argparse.Namespace) -> bool:
+    return any(getattr(options, name.replace("-", "_")) for name in list(_FILTERS)[:4])
+
+
+def _is_asked_for(
+    partition: Partition, settings: dict[str, Setting], options: argparse.Namespace
+) -> bool:
+    least = int(settings["min.insync.replicas"].value or 1)
+    in_sync = len(partition.isr)
+    tests = (
+        (options.under_replicated_partitions, partition.is_under_replicated),
+        (options.unavailable_partitions, partition.leader < 0),
+        (options.under_min_isr_partitions, in_sync < least),
+        (options.at_min_isr_partitions, in_sync == least),
+    )
+    return all(holds for asked, holds in tests if asked)
+
+
+def _print_described(
+    shown: list[tuple[Topic, list[Partition], dict[str, str | None]]], options: argparse.Namespace
+) -> None:
+    for topic, partitions, own in shown:
+        copies = len(topic.partitions[0].replicas) if topic.partitions else 0
+        said = ", ".join(f"{key}={value}" for key, value in own.items())
+        count = len(topic.partitions)
+        print(
+            f"{topic.name}  id {uuid_text(topic.id)}  {count} partition{'s'[: count != 1]}  "
+            f"replication {copies}"
+        )
+        if said:
+            print(f"  {said}")
+        if options.topics_with_overrides:
+            continue
+        print_table(
+            ("  PARTITION", "LEADER", "REPLICAS", "ISR", "ELR", "LAST KNOWN ELR"),
+            [
+                (
+                    f"  {p.index}",
+                    None if p.leader < 0 else p.leader,
+                    numbers(p.replicas),
+                    numbers(p.isr),
+                    numbers(p.elr),
+                    numbers(p.last_known_elr),
+                )
+                for p in partitions
+            ],
+        )
+
+
+def _as_json(
+    topic: Topic, partitions: list[Partition], own: dict[str, str | None]
+) -> dict[str, object]:
+    return {
+        "topic": topic.name,
+        "id": uuid_text(topic.id),
+        "internal": topic.is_internal,
+        "partition_count": len(topic.partitions),
+        "configs": own,
+        "partitions": [
+            {
+                "partition": p.index,
+                "leader": p.leader,
+                "leader_epoch": p.leader_epoch,
+                "replicas": p.replicas,
+                "isr": p.isr,
+                "offline": p.offline,
+                "elr": p.elr,
+                "last_known_elr": p.last_known_elr,
+            }
+            for p in partitions
+        ],
+    }
+
+
+def _create(client: Client, options: argparse.Namespace) -> None:
+    required(options, "topic")
+    assignment = _assignment(options.replica_assignment)
+    if assignment and (options.partitions or options.replication_factor):
+        raise UsageError("--replica-assignment says all; leave --partitions and factor out")
+    try:
+        client.create_topic(
+            options.topic,
+            options.partitions or -1,
+            options.replication_factor or -1,
+            configs=pairs(options.config),
+            assignment=dict(enumerate(assignment)) if assignment else None,
+        )
+    except RefusedError as error:
+        if not (options.if_not_exists and error.code == ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise
+        return
+    if "." in options.topic and "_" in options.topic:
+        print(
+            "kraftlog topics: names of metrics have no room for both . and _: "
+            "topics that differ in these alone look the same there",
+            file=sys.stderr,
+        )
+    _said(options, f"created {options.topic}", created=[options.topic])
+
+
+def _alter(client: Client, options: argparse.Namespace) -> None:
+    required(options, "topic", "partitions")
+    if options.config:
+        raise UsageError("settings of a topic are altered by: kraftlog configs --alter --topic")
+    assignment = _assignment(options.replica_assignment)
+    chosen = _chosen(client, options)
+    for topic in chosen:
+        new = assignment[len(topic.partitions) :] if assignment else None
+        client.create_partitions(topic.name, options.partitions, new)
+    _said(options, *[f"altered {t.name}" for t in chosen], altered=[t.name for t in chosen])
+
+
+def _delete(client: Client, options: argparse.Namespace) -> None:
+    required(options, "topic")
+    chosen = _chosen(client, options)
+    for topic in chosen:
+        client.delete_topic(topic.name)
+    _said(options, *[f"deleted {t.name}" for t in chosen], deleted=[t.name for t in chosen])
+
+
+def _said(options: argparse.Namespace, *lines: str, **data: list[str]) -> None:
+    if options.json:
+        print_json(data)
+    else:
+        for line in lines:
+            print(line)
+
+
+def _assignment(text: str | None) -> list[list[int]]:
+    """The brokers of each partition in `1:2,2:3`."""
+    if text is None:
+        return []
+    try:
+        return [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ValueError:
+        raise UsageError(f"--replica-assignment {text!r}: expected numbers as in 1:2,2:3") from None
+
+
+_ACTIONS = {
+    "list": _list,
+    "describe": _describe,
+    "create": _create,
+    "alter": _alter,
+    "delete": _delete,
+}

@@ -1,0 +1,55 @@
+"""Calling commands as a shell would, without a process each."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+class Shell:
+    """Commands against one cluster; what they print, and what they say on the error stream."""
+
+    def __init__(
+        self,
+        address: str,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
+    ) -> None:
+        self.address = address
+        self.said = ""
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+        self._input = tmp_path / "input"
+
+    def run(self, line: str, *words: str, code: int = 0) -> str:
+        """A command line, words with blanks apart; it must end with this code."""
+        self._capsys.readouterr()
+        ended = main([*line.split(), *words, "--bootstrap-server", self.address])
+        shown = self._capsys.readouterr()
+        self.said = shown.err
+        assert ended == code, shown.out + shown.err
+        return shown.out
+
+    def json(self, line: str, *words: str) -> Any:
+        return json.loads(self.run(line, *words, "--json"))
+
+    def fails(self, line: str, *words: str, code: int = 1) -> str:
+        """What is said, in one line, by a command that fails."""
+        self.run(line, *words, code=code)
+        assert self.said.count("\n") == 1, self.said
+        return self.said
+
+    def feed(self, text: bytes, line: str, *words: str, code: int = 0) -> str:
+        """A command that reads this."""
+        self._input.write_bytes(text)
+        with self._input.open() as file:
+            self._monkeypatch.setattr("sys.stdin", file)
+            return self.run(line, *words, code=code)

@@ -1,0 +1,189 @@
+"""What our commands tell of a Kafka broker is what Kafka's own tools tell of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from tests.client.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.talk import Shell
+    from tests.interop.driver import Driver
+
+    Named = Callable[[str], str]
+
+TOOLS = "org.apache.kafka.tools."
+GROUPS = TOOLS + "consumer.group.ConsumerGroupCommand"
+
+
+class Kafka:
+    """Kafka's tools against the broker."""
+
+    def __init__(self, jvm: Driver, address: str) -> None:
+        self._jvm = jvm
+        self.address = address
+
+    def run(self, tool: str, line: str, *words: str, stdin: bytes = b"") -> str:
+        where = ["--bootstrap-server", self.address]
+        arguments = [*line.split(), *words, *where]
+        if tool.endswith(("QuorumCommand", "FeatureCommand")):  # they want it in front
+            arguments = [*where, *line.split(), *words]
+        return self._jvm.tool(tool, *arguments, stdin=stdin).ok().stdout
+
+
+@pytest.fixture
+def tools(jvm: Driver, kafka: str) -> Kafka:
+    return Kafka(jvm, kafka)
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines() if line.strip()]
+
+
+def test_topics(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+    topic = named("t")
+    kafka_shell.run(f"topics --create --topic {topic} --partitions 3 --config retention.ms=9")
+    theirs = tools.run(TOOLS + "TopicCommand", f"--describe --topic {topic}").splitlines()
+    (ours,) = kafka_shell.json(f"topics --describe --topic {topic}")
+    assert f"TopicId: {ours['id']}" in theirs[0]
+    assert "PartitionCount: 3\t" in theirs[0]
+    told = theirs[0].partition("Configs: ")[2]
+    assert dict([pair.split("=") for pair in told.split(",")]) == ours["configs"]
+    lines = [
+        f"\tTopic: {topic}\tPartition: {p['partition']}\tLeader: {p['leader']}\t"
+        f"Replicas: {p['replicas'][0]}\tIsr: {p['isr'][0]}\tElr: \tLastKnownElr: "
+        for p in ours["partitions"]
+    ]
+    assert theirs[1:] == lines
+    listed = tools.run(TOOLS + "TopicCommand", "--list").split()
+    assert kafka_shell.run("topics --list").split() == sorted(listed)
+
+
+def test_offsets_directories_and_features(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+    topic = named("t")
+    kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
+    kafka_shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
+    for flags in (f"--topic {topic}", f"--topic-partitions {topic}:1 --time earliest"):
+        assert kafka_shell.run(f"offsets {flags}") == tools.run(TOOLS + "GetOffsetShell", flags)
+    flags = f"--describe --topic-list {topic}"
+    theirs = tools.run(TOOLS + "LogDirsCommand", flags).splitlines()[-1]
+    told = json.loads(theirs)
+    told["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda each: each["partition"])
+    assert kafka_shell.json(f"log-dirs {flags}") == told
+    assert "GiB free" in kafka_shell.run(f"log-dirs {flags} --broker-list 1")
+    assert "no broker 9" in kafka_shell.fails("log-dirs --broker-list 9")
+    lines = tools.run(TOOLS + "FeatureCommand", "describe")
+    found = re.findall(r"Feature: (\S+).*Level: (\S+)", lines)
+    shown = rows(kafka_shell.run("features describe"))[1:-1]
+    assert [(row[0], row[3]) for row in shown] == found
+
+
+def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
+    told = tools.run(TOOLS + "ClusterTool", "cluster-id")
+    assert told == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
+    theirs = tools.run(TOOLS + "MetadataQuorumCommand", "describe --status").splitlines()
+    ours = kafka_shell.run("quorum describe --status").splitlines()
+    moving = ("HighWatermark", "MaxFollowerLag")
+    assert [line for line in ours if not line.startswith(moving)] == [
+        line for line in theirs if not line.startswith(moving)
+    ]
+
+
+def test_groups(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+    topic, group = named("t"), named("g")
+    kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
+    kafka_shell.feed(b"1\n2\n3\n4\n", f"produce --topic {topic}")
+    with (
+        Client(tools.address) as client,
+        client.consume(topic, "beginning", group=group, until_end=True) as records,
+    ):
+        assert len(list(records)) == 4
+        records.commit()
+        for flags in ("", "--members", "--state"):
+            theirs = rows(tools.run(GROUPS, f"--describe --group {group} {flags}"))
+            ours = rows(kafka_shell.run(f"groups --describe --group {group} {flags}"))
+            if flags == "--state":  # ours tells the type too
+                del ours[1][4]
+            assert ours[1:] == theirs[1:]
+        assert "is Stable with 1 members" in kafka_shell.fails(
+            f"groups --reset-offsets --group {group} --topic {topic} --to-latest --execute"
+        )
+    known = f"--reset-offsets --group {group} --topic {topic} --to-earliest"
+    for flags in (f"{known} --export --dry-run", f"{known} --dry-run"):
+        theirs = rows(tools.run(GROUPS, flags))
+        ours = rows(kafka_shell.run(f"groups {flags}"))
+        assert sorted(ours[-2:]) == sorted(theirs[-2:])
+    listed = tools.run(GROUPS, "--list").split()
+    assert set(kafka_shell.run("groups --list").split()) == set(listed)
+
+
+def test_settings(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+    topic = named("t")
+    kafka_shell.run(f"topics --create --topic {topic} --config retention.ms=9")
+    kafka_shell.run(f"configs --alter --topic {topic} --add-config cleanup.policy=[compact,delete]")
+    expected = {"retention.ms", "cleanup.policy"}
+    describe = f"configs --describe --topic {topic}"
+    until(lambda: {each["key"] for each in kafka_shell.json(describe)[topic]}, expected)
+    for flags, all_of_them in (
+        (f"--describe --topic {topic}", 2),
+        (f"--describe --topic {topic} --all", 20),
+    ):
+        told = tools.run("kafka.admin.ConfigCommand", flags)
+        theirs = dict(re.findall(r"^  ([^=]+)=(.*) sensitive=", told, re.MULTILINE))
+        settings = kafka_shell.json(f"configs {flags}")[topic]
+        assert len(settings) >= all_of_them
+        assert {each["key"]: str(each["value"] or "") for each in settings} == theirs
+        for each in settings:
+            told_of = "".join([f"{s['source']}:{s['key']}=" for s in each["synonyms"][:1]])
+            assert told_of in told
+
+
+def test_records(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+    """Both producers read the same lines the same way, and both consumers print the same."""
+    lines = b"h1:v1,h2:v2;a=one\nh:;b=NULL\nNULL;c=three=3\nh:NULL;d=\xc3\xa9\n"
+    read_by = ("parse.key=true", "key.separator==", "parse.headers=true", "null.marker=NULL")
+    flags = [
+        word for pair in (*read_by, "headers.delimiter=;") for word in ("--reader-property", pair)
+    ]
+    ours, theirs = named("ours"), named("theirs")
+    for topic in (ours, theirs):
+        kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
+    kafka_shell.feed(lines, f"produce --topic {ours} --compression-codec zstd", *flags)
+    tools.run(TOOLS + "ConsoleProducer", f"--topic {theirs}", *flags, stdin=lines)
+    shown = [
+        word
+        for name in ("key", "headers", "partition", "offset", "timestamp")
+        for word in ("--formatter-property", f"print.{name}=true")
+    ]
+    read = "--from-beginning --max-messages 4 --formatter-property null.literal=~ --topic"
+    found = {}
+    for topic in (ours, theirs):
+        found[topic] = kafka_shell.run(f"consume {read} {topic}", *shown)
+        assert found[topic] == tools.run(
+            TOOLS + "consumer.ConsoleConsumer", f"{read} {topic}", *shown
+        )
+    ours, theirs = (re.sub(r"Time:\d+", "", text) for text in found.values())
+    assert ours == theirs
+
+
+def test_deleted_records(tools: Kafka, kafka_shell: Shell, named: Named, tmp_path: Path) -> None:
+    topic = named("t")
+    kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
+    kafka_shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
+    file = tmp_path / "offsets.json"
+    file.write_text(
+        json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "offset": 2}]})
+    )
+    (row,) = kafka_shell.json(f"delete-records --offset-json-file {file}")
+    assert row == {"topic": topic, "partition": 0, "first_offset": 2}
+    assert tools.run(TOOLS + "GetOffsetShell", f"--topic {topic} --time -2") == f"{topic}:0:2\n"
+    file.write_text('{"partitions": [{"topic": "a"}]}')
+    assert "expected" in kafka_shell.fails(f"delete-records --offset-json-file {file}")

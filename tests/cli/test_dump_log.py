@@ -1,0 +1,168 @@
+"""`kraftlog dump-log` prints what Kafka's own tool prints of the same files."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.logstate.voters import voters_by_id
+from kraftlog.raft.messages import ElectionState
+from kraftlog.runner.repair import Survivor
+from kraftlog.server.files import OsFiles
+from tests.runner.surviving import T0, write_directory
+from tests.runner.test_repair import ME, log_of
+from tests.storage.sample import write_sample
+from tests.storage.test_kafka_directories import ARCHIVE
+
+if TYPE_CHECKING:
+    from tests.interop.driver import Driver
+
+QUORUM_OF_ONE = """\
+process.roles=controller
+node.id=1
+listeners=CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:9093
+log.dirs={data}
+"""
+DUMP = "org.apache.kafka.tools.DumpLogSegments"
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_sample(str(tmp_path_factory.mktemp("sample")))
+
+
+def named(folder: str, ending: str) -> str:
+    paths = [f"{folder}/{name}" for name in sorted(os.listdir(folder)) if name.endswith(ending)]
+    assert paths
+    return ",".join(paths)
+
+
+def dumped(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    capsys.readouterr()
+    assert main(["dump-log", *words]) == code
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("ending", "flags"),
+    [
+        (".log", []),
+        (".log", ["--deep-iteration"]),
+        (".log", ["--print-data-log", "--skip-record-metadata"]),
+        (".index", []),
+        (".index", ["--index-sanity-check"]),
+        (".timeindex", []),
+        (".txnindex", []),
+        (".snapshot", []),
+    ],
+)
+def test_files_of_a_log(
+    jvm: Driver, capsys: pytest.CaptureFixture[str], sample: str, ending: str, flags: list[str]
+) -> None:
+    words = [*flags, "--files", named(sample, ending)]
+    assert dumped(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
+
+
+def test_what_kafka_wrote(jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    with tarfile.open(ARCHIVE) as archive:
+        archive.extractall(tmp_path, filter="data")
+    for name in ("codecs-0", "tx-0"):
+        words = ["--print-data-log", "--files", named(f"{tmp_path}/clean/{name}", ".log")]
+        assert dumped(capsys, *words) == jvm.tool(DUMP, *words).ok().stdout
+
+
+def test_records_of_the_metadata_log(
+    jvm: Driver, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With control records of every kind but the end of a transaction, and those of a snapshot."""
+    data = str(tmp_path / "data")
+    write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
+    survivor = Survivor(OsFiles(), data)
+    survivor.repair(voters_by_id(3, 7), survivor.remains.point, T0)
+    survivor.close()
+    formatted = str(tmp_path / "formatted")
+    config = tmp_path / "server.properties"
+    config.write_text(QUORUM_OF_ONE.format(data=formatted))
+    assert main(["format", "-c", str(config), "--standalone"]) == 0
+    for folder, ending in ((data, ".log"), (formatted, ".checkpoint")):
+        files = named(f"{folder}/__cluster_metadata-0", ending)
+        words = ["--cluster-metadata-decoder", "--files", files]
+        ours = re.sub(r',"clusterId":"[^"]+"}', "}", dumped(capsys, *words))  # Kafka passes it over
+        assert ours == jvm.tool(DUMP, *words).ok().stdout
+
+
+def test_records_of_groups_and_of_a_broker(
+    jvm: Driver, capsys: pytest.CaptureFixture[str], kafka: str, kafka_folder: str, tmp_path: Path
+) -> None:
+    """The logs of the broker that runs, with whatever the other tests have had it write."""
+    from kraftlog import Client
+
+    with Client(kafka) as client:
+        client.create_topic("dumped", partitions=1)
+        client.produce("dumped", "a")
+        with client.consume("dumped", "beginning", group="dumped", until_end=True) as records:
+            assert len(list(records)) == 1
+        client.reset_offsets("gone", {("dumped", 0): 1})
+        client.delete_group("gone")
+    seen = ""
+    for folder, decoder in (
+        ("__consumer_offsets-0", "--offsets-decoder"),
+        ("__consumer_offsets-1", "--offsets-decoder"),
+        ("__cluster_metadata-0", "--cluster-metadata-decoder"),
+    ):
+        file = tmp_path / f"{0:020d}.log"  # a copy: the broker goes on writing
+        file.write_bytes(Path(f"{kafka_folder}/data/{folder}/{file.name}").read_bytes())
+        words = [decoder, "--files", str(file)]
+        ours = dumped(capsys, *words)
+        assert ours == jvm.tool(DUMP, *words).ok().stdout
+        seen += ours
+    for what in ('"topics":["dumped"]', "<DELETE>", '"type":"TOPIC_RECORD"', "KRaftVoters"):
+        assert what in seen
+
+
+def test_json_for_programs(capsys: pytest.CaptureFixture[str], sample: str) -> None:
+    first = named(sample, ".log").split(",")[0]
+    shown = dumped(capsys, "--json", "--print-data-log", "--files", first)
+    batches = [json.loads(line) for line in shown.splitlines()]
+    assert batches[0]["isvalid"] is True
+    assert batches[0]["records"][1]["offset"] == 1
+    assert any(each["isControl"] and each["records"][0]["control"] for each in batches)
+    for ending in (".index", ".snapshot"):
+        lines = dumped(capsys, "--json", "--files", named(sample, ending)).splitlines()
+        assert all(json.loads(line) for line in lines)
+    assert dumped(capsys, "--json", "--files", first).count("records") == 0
+
+
+def test_damage_is_said_and_fails(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    folder = Path(write_sample(str(tmp_path)))
+    segment, index = folder / f"{0:020d}.log", folder / f"{0:020d}.index"
+    times = folder / f"{0:020d}.timeindex"
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    assert "isvalid: false" in dumped(capsys, "--files", str(segment), code=1)
+    segment.write_bytes(whole[:-10])
+    assert "invalid bytes at the end of" in dumped(capsys, "--files", str(segment), code=1)
+    assert "isvalid: true" in dumped(capsys, "--max-bytes", "500", "--files", str(segment))
+    segment.write_bytes(b"")
+    assert dumped(capsys, "--files", str(segment)).count("\n") == 2
+    segment.write_bytes(whole)
+    index.write_bytes(bytes.fromhex("0000000500000000") + index.read_bytes()[8:] + b"\1")
+    shown = dumped(capsys, "--verify-index-only", "--files", str(index), code=1)
+    assert "index offset: 5, log offset: 1" in shown
+    assert "1 bytes behind the last whole entry" in shown
+    times.write_bytes(times.read_bytes()[12:24] + times.read_bytes())
+    assert "behind" in dumped(capsys, "--files", str(times), code=1)
+    assert main(["dump-log", "--files", "meta.properties"]) == 2
+    assert main(["dump-log", "--files", f"{tmp_path}/x.log"]) == 1
+    (folder / "x.log").write_bytes(b"")
+    assert main(["dump-log", "--files", str(folder / "x.log")]) == 1
+    assert "does not begin with an offset" in capsys.readouterr().err

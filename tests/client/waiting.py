@@ -1,0 +1,21 @@
+"""Brokers follow the controller's log: what was ordered is seen a moment later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.client.deadline import Deadline
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+LIMIT_S = 20
+
+
+def until(ask: Callable[[], object], expected: object) -> None:
+    """Ask again until the answer is what it should be; the last one is what a failure shows."""
+    deadline = Deadline(LIMIT_S)
+    while (told := ask()) != expected and not deadline.is_over:
+        deadline.pause(0.01)
+    assert told == expected

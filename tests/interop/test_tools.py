@@ -1,0 +1,136 @@
+"""Kafka's tools, typed by an operator against a node, show what they show of Kafka's own broker.
+
+`facts.txt` is what they show of Apache Kafka; what may differ here is named below, with the reason.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+from difflib import ndiff
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.interop.test_dump_log import dumped
+from tests.interop.tool_session import FACTS, Done, read, session
+from tests.server.node_process import NodeProcess, create_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+APIS = "kafka-broker-api-versions"
+#: APIs that brokers of 4.3 serve and nodes do not: an entry that is served now is an error.
+NOT_SERVED = """
+    SaslHandshake SaslAuthenticate
+    AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
+    DescribeTransactions ListTransactions
+    DescribeAcls CreateAcls DeleteAcls
+    AlterReplicaLogDirs
+    CreateDelegationToken RenewDelegationToken ExpireDelegationToken DescribeDelegationToken
+    DescribeClientQuotas AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials
+    ConsumerGroupHeartbeat ConsumerGroupDescribe
+    ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState
+    ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary
+    DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets
+    StreamsGroupHeartbeat StreamsGroupDescribe
+"""
+#: Lines that may differ, by a pattern, and why. What differs no more is an error.
+DIFFERENCES = {
+    "kafka-features describe": (
+        r"Feature: (group|metadata|share|streams|transaction)\.version ",
+        "what is not built is not offered, and there is one level of metadata",
+    ),
+    "kafka-topics --create --topic wide --replication-factor 2": (
+        r"Unable to replicate the partition",
+        "directories can't be cordoned here, so nothing is said of it",
+    ),
+    (
+        "kafka-configs --entity-type topics --entity-name orders"
+        " --alter --add-config cleanup.policy=shred"
+    ): (r"InvalidConfigurationException: .*shred", "the words: key, value, what was expected"),
+    "kafka-configs --entity-type brokers --entity-name 1 --alter --add-config node.id=7": (
+        r"org.apache.kafka.common.errors.*node\.id",
+        "the words, and the code: a setting that is refused is an invalid one",
+    ),
+}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    """A node without topics; in the end it stops, without a word."""
+    node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        yield node
+        assert node.stop() == 0
+        assert node.said() == ""
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def test_tools_show_what_they_show_of_kafka(jvm: Driver, node: NodeProcess, tmp_path: Path) -> None:
+    with open(FACTS, encoding="utf-8") as file:
+        facts = {done.line: done.shown for done in places(read(file.read()))}
+    ours = {done.line: done.shown for done in places(session(jvm, node.address, str(tmp_path)))}
+    assert list(ours) == list(facts)
+    unserved = set(re.findall(r"(\w+)\(\d+\): UNSUPPORTED", ours.pop(f"{APIS} (1)")))
+    unserved -= set(re.findall(r"(\w+)\(\d+\): UNSUPPORTED", facts[f"{APIS} (1)"]))
+    assert unserved == set(NOT_SERVED.split())
+    wrong = {line: changes(line, facts[line], shown) for line, shown in ours.items()}
+    assert {line: found for line, found in wrong.items() if found} == {}
+
+
+def places(session: list[Done] | Iterator[Done]) -> Iterator[Done]:
+    """Each command with how often it was typed by then, as some are typed again."""
+    typed: dict[str, int] = {}
+    for done in session:
+        typed[done.line] = typed.get(done.line, 0) + 1
+        yield Done(f"{done.line} ({typed[done.line]})", done.shown)
+
+
+def changes(line: str, kafkas: str, ours: str) -> list[str]:
+    """Lines that differ and may not; or that nothing differs that may."""
+    found = [change for change in ndiff(kafkas.split("\n"), ours.split("\n")) if change[0] in "+-"]
+    pattern, _ = DIFFERENCES.get(line.rpartition(" (")[0], (None, ""))
+    if pattern is None:
+        return found
+    return [c for c in found if not re.search(pattern, c)] if found else ["nothing differs"]
+
+
+def test_differences_are_found() -> None:
+    """So that the silence above means something."""
+    may_differ = "kafka-topics --create --topic wide --replication-factor 2 (1)"
+    told, other = "Unable to replicate the partition a", "Unable to replicate the partition b"
+    assert changes("kafka-topics --list (1)", "a\nb", "a\nc") == ["- b", "+ c"]
+    assert changes(may_differ, told, other) == []
+    assert changes(may_differ, told, told) == ["nothing differs"]
+    assert changes(may_differ, told, f"{other}\nx") == ["+ x"]
+
+
+def test_the_metadata_log_of_a_running_node_is_dumped_and_looked_through(
+    jvm: Driver, node: NodeProcess, tmp_path: Path
+) -> None:
+    """Kafka's dump tool on the log and the snapshot themselves, its shell on a copy."""
+    create_topics(node.port, {"orders": 3, "audit": 1})
+    folder = f"{tmp_path}/data/__cluster_metadata-0"
+    [log], [snapshot] = glob.glob(f"{folder}/*.log"), glob.glob(f"{folder}/*.checkpoint")
+    output = dumped(jvm, "--cluster-metadata-decoder", "--files", f"{snapshot},{log}")
+    assert "KRaftVoters" in output
+    assert output.count('"type":"TOPIC_RECORD"') == 2
+    assert output.count('"type":"PARTITION_RECORD"') == 4
+    assert output.count('"type":"REGISTER_BROKER_RECORD"') == 1
+    copied = shutil.copy(log, f"{tmp_path}/{os.path.basename(log)}")
+
+    def shell(*words: str) -> str:
+        tool = "org.apache.kafka.shell.MetadataShell"
+        return jvm.tool(tool, "--snapshot", copied, *words).ok().stdout
+
+    assert shell("ls", "/image/topics/byName").split() == ["audit", "orders"]
+    assert shell("ls", "/image/topics/byName/orders").split() == ["0", "1", "2", "id", "name"]
+    assert "replicas=[1]" in shell("cat", "/image/topics/byName/orders/0")
+    assert "fenced=false" in shell("cat", "/image/cluster/brokers/1")

@@ -1,0 +1,122 @@
+"""Kafka's own command-line tools, one after the other, as an operator types them.
+
+`facts.txt` is what is typed, and what Apache Kafka's broker made the tools show, with what differs
+from run to run (ids, times, addresses, directories) put into words. Addresses are not typed there;
+what stands behind `<` is typed into the tool, with / between lines. To type a new command, write it
+there behind a $, and have all of it shown anew:
+
+    python -m tests.interop.tool_session
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from typing import TYPE_CHECKING, NamedTuple
+
+from tests.interop.driver import Driver
+from tests.interop.kafka_broker import standalone_kafka
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FACTS = os.path.join(os.path.dirname(__file__), "facts.txt")
+CLASSES = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+}
+DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
+
+#: What differs from run to run, and what stands for it.
+WORDS = [
+    (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[TIME]"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", "TIME"),
+    (r"127\.0\.0\.1:\d+", "ADDRESS"),
+    (r"127\.0\.0\.1 \d+", "HOST PORT"),
+    (r"(HighWatermark|LeaderEpoch): +\d+", r"\1: N"),
+    (r"(?m)(?<=Epoch: )\d+$", "N"),
+    (r"(?m)(?<=^1     \t)\S+ *\t\d+ *\t(\d+ *\t)\d+ *\t\d+", r"ID\tN\t\1TIME\tTIME"),
+    (r"(?m)\b[\w-]{22}\b(?=\s|\"|$|,|\))", "ID"),
+    (r'"logDir":"[^"]+"', '"logDir":"DIR"'),
+    (r"\d+(?:\.\d+)? (ms|records/sec|MB/sec|MB\b)", r"N \1"),
+    (r"(?<=TIME, TIME, )[\d., -]+", "FIGURES"),
+]
+
+
+class Done(NamedTuple):
+    """A command, and what it left behind."""
+
+    line: str
+    shown: str
+
+
+def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
+    """Everything in `facts.txt`, typed again, to another broker."""
+    deletions = os.path.join(folder, "deletions.json")
+    with open(deletions, "w", encoding="utf-8") as file:
+        json.dump(DELETIONS, file)
+    with open(FACTS, encoding="utf-8") as file:
+        lines = [done.line for done in read(file.read())]
+    for line in lines:
+        command, _, typed = line.partition(" < ")
+        tool, *words = command.replace("DELETIONS", deletions).split()
+        # One tool wants its own word before the address.
+        front = words[:1] if tool == "kafka-cluster" else []
+        words = [*front, "--bootstrap-server", address, *words[len(front) :]]
+        done = jvm.tool(CLASSES[tool], *words, stdin=typed.replace("/", "\n").encode())
+        yield Done(line, in_words(done.stdout, done.stderr, done.exit_code))
+
+
+def in_words(stdout: str, stderr: str, code: int) -> str:
+    """What a tool showed, without what differs from run to run and without stack traces."""
+    lines = [line.rstrip() for line in (stdout + stderr).splitlines()]
+    lines = [line for line in lines if line and not re.match(r"\s+at |\t\.\.\. \d+ more", line)]
+    text = "\n".join(lines)
+    for pattern, word in WORDS:
+        text = re.sub(pattern, word, text)
+    return text + (f"\nexit {code}" if code else "")
+
+
+def write(sessions: Iterator[Done]) -> str:
+    return "".join(f"$ {done.line}\n{done.shown}\n\n" for done in sessions)
+
+
+def read(text: str) -> list[Done]:
+    """What `write` wrote."""
+    found = []
+    for part in ("\n" + text).split("\n$ ")[1:]:
+        line, _, shown = part.partition("\n")
+        found.append(Done(line, shown.strip("\n")))
+    return found
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        driver = Driver.start(os.path.join(folder, "jvm.txt"))
+        try:
+            with standalone_kafka(folder) as address:
+                text = write(session(driver, address, folder))
+        finally:
+            driver.close()
+    with open(FACTS, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+if __name__ == "__main__":
+    main()
