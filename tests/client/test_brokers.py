@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from kraftlog import Client
-from kraftlog.errors import UnreachableError
+from kraftlog.errors import UnreachableError, UnsupportedApiError
 from tests.cli.talk import Shell
 from tests.client.waiting import until
 from tests.server.node_process import NodeProcess
@@ -15,7 +17,6 @@ from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CONTROLLER_FILE = """\
 process.roles=controller
@@ -121,6 +122,13 @@ def test_a_quorum_grows_and_shrinks_by_our_command(
             return [each["id"] for each in shell.json("quorum describe --status")["CurrentVoters"]]
 
         until(lag, [0])
+        port = re.search(r"127\.0\.0\.1:(\d+)\n", Path(quorum.file(CONTROLLERS[0])).read_text())
+        assert port
+        with Client(f"127.0.0.1:{port[1]}", controllers=True) as controllers:
+            assert controllers.describe_quorum().leader_id == CONTROLLERS[0]
+            assert controllers.describe_cluster().controller_id == CONTROLLERS[0]
+            with pytest.raises(UnsupportedApiError, match="a controller knows no topics"):
+                controllers.produce("demo", "a")
         words = f"quorum add-controller --command-config {quorum.file(added)}"
         assert "would be added" in shell.run(f"{words} --dry-run")
         assert voters() == [CONTROLLERS[0]]
