@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, Server, read_clock, say
 from kraftlog.types import Now
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     host = make_host()
-    made = Server(Lane("test"), max_frame=1 << 20, max_connections=8)
+    made = Server(Lane("test"), Helper(), max_frame=1 << 20, max_connections=8)
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()

@@ -36,6 +36,14 @@ _BROKER = {
     "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
     "listener.security.protocol.map": "Which security protocol each listener speaks: PLAINTEXT.",
     "listeners": "Where the node listens, as NAME://host:port.",
+    "log.cleaner.backoff.ms": "How often a log is looked for that is to be compacted.",
+    "log.cleaner.dedupe.buffer.size": "Memory for the keys of a pass, 200 bytes for each.",
+    "log.cleaner.delete.retention.ms": "As for topics, for those that say nothing of it.",
+    "log.cleaner.enable": "Whether logs are compacted.",
+    "log.cleaner.max.compaction.lag.ms": "As for topics, for those that say nothing of it.",
+    "log.cleaner.min.cleanable.ratio": "As for topics, for those that say nothing of it.",
+    "log.cleaner.min.compaction.lag.ms": "As for topics, for those that say nothing of it.",
+    "log.cleaner.threads": "0: no log is compacted; any other number: one at a time.",
     "log.cleanup.policy": "As for topics, for those that say nothing of it.",
     "log.dir": "Where logs are kept, when log.dirs is not given.",
     "log.dirs": "Where logs are kept: one directory.",
@@ -74,17 +82,27 @@ _BROKER = {
     "socket.request.max.bytes": "How large a request may be.",
     "unclean.leader.election.enable": "As for topics, for those that say nothing of it.",
 }
+#: Keys of ours, of which Kafka knows nothing.
+OWN = {
+    "kraftlog.http.port": (
+        "The port of metrics and health, on the host of the first listener; 0: any, -1: none."
+    ),
+}
 _TOPIC = {
-    "cleanup.policy": "delete: old records go; compact takes records with keys only so far.",
+    "cleanup.policy": "delete: old records go; compact: the latest record of each key stays.",
     "compression.gzip.level": "How hard gzip tries, where the topic packs batches.",
     "compression.lz4.level": "How hard lz4 tries, where the topic packs batches.",
     "compression.type": "How batches are packed; producer: as they come.",
     "compression.zstd.level": "How hard zstd tries, where the topic packs batches.",
+    "delete.retention.ms": "How long tombstones stay, where the policy is to compact.",
     "index.interval.bytes": "So many bytes lie between two entries of an index.",
+    "max.compaction.lag.ms": "How long a record may wait for being compacted.",
     "max.message.bytes": "How large a batch may be.",
     "message.timestamp.after.max.ms": "How far in the future a record's time may lie.",
     "message.timestamp.before.max.ms": "How old a record may be when it comes.",
     "message.timestamp.type": "Whether records have their producer's time or the broker's.",
+    "min.cleanable.dirty.ratio": "Which part of a log must be dirty for it to be compacted.",
+    "min.compaction.lag.ms": "How long a record is safe from being compacted.",
     "min.insync.replicas": "How many in sync are enough to elect by, and for acks of all.",
     "retention.bytes": "How many bytes a log may have, where the policy is to delete.",
     "retention.ms": "How long records are kept, where the policy is to delete.",

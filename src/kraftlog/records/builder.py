@@ -26,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from kraftlog.records.header import BatchHeader
     from kraftlog.records.record import Header, Record
 
 #: No leader has written the batch yet.
@@ -216,6 +217,27 @@ def build_empty_batch(
             0,
         ),
         b"",
+    )
+
+
+def rebuild_batch(
+    header: BatchHeader, records: bytes, record_count: int, max_timestamp: int
+) -> bytes:
+    """A batch with fewer of its records, which are as they were: unpacked, one after the other."""
+    return _assemble(
+        header.base_offset,
+        header.leader_epoch,
+        _CRCED.pack(
+            header.attributes,
+            header.last_offset_delta,
+            header.base_timestamp,
+            max_timestamp,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            record_count,
+        ),
+        compress(header.codec, records) if header.codec else records,
     )
 
 

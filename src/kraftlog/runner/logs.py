@@ -21,13 +21,21 @@ def log_config(config: TopicConfig) -> LogConfig:
     deletes = "delete" in config.cleanup_policy
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        segment_ms=config.segment_ms,
+        # What is active is not compacted, so it may not stay active for longer than that may wait.
+        segment_ms=min(config.segment_ms, config.max_compaction_lag_ms)
+        if config.is_compacted
+        else config.segment_ms,
         segment_index_bytes=config.segment_index_bytes,
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms if deletes else -1,
         retention_bytes=config.retention_bytes if deletes else -1,
         # Nothing is compacted that does not say so, so a hole in such a log is damage.
         contiguous=not config.is_compacted,
+        compacted=config.is_compacted,
+        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
+        delete_retention_ms=config.delete_retention_ms,
     )
 
 

@@ -22,6 +22,7 @@ from kraftlog.effects import (
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
+from kraftlog.runner.compaction import Compactions
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs, log_config
 from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.ports.files import Files
+    from kraftlog.ports.helper import Helper
     from kraftlog.ports.lane import Lane
     from kraftlog.ports.peers import Peers
     from kraftlog.replication.partition import Append
@@ -55,6 +57,7 @@ class Runner:
         files: Files,
         directory: LogDirectory,
         lane: Lane,
+        helper: Helper,
         peers: Peers,
         say: Callable[[str], None],
     ) -> None:
@@ -64,6 +67,7 @@ class Runner:
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, self._tell)
         self._care = Care(files, directory, lane, self._flushes, say, self._tell)
+        self._compactions = Compactions(files, directory, lane, helper, say, self._tell)
         self._node: Node | None = None
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
@@ -99,6 +103,7 @@ class Runner:
         self._go_on_opening(now)
         self._quorum.go_on_reading(now)
         self._care.take(self.node, now)
+        self._compactions.take(self.node, now)
         self._flushes.start(now)
         failure = self.directory.disk.failure
         if failure is not None and not self._said_offline:
@@ -107,12 +112,17 @@ class Runner:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        return self._care.due_ms
+        return min(self._care.due_ms, self._compactions.due_ms)
 
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do even if nobody asks for anything."""
-        return bool(self._openings or self._quorum.reads or self._care.has_work)
+        return bool(
+            self._openings
+            or self._quorum.reads
+            or self._care.has_work
+            or self._compactions.has_work
+        )
 
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""

@@ -18,6 +18,7 @@ from kraftlog.raft.config import RaftConfig
 from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.simulator.files import MemoryFiles
+from kraftlog.storage.cleaning import clean
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
@@ -81,6 +82,19 @@ class InlineLane:
         return had_jobs
 
 
+class InlineHelper:
+    """Rewrites segments in the lane, on the same files."""
+
+    def __init__(self, files: MemoryFiles, lane: InlineLane) -> None:
+        self._files = files
+        self._lane = lane
+
+    def compact(
+        self, task: dict[str, Any], done: Callable[[Any, BaseException | None, Now], None]
+    ) -> None:
+        self._lane.submit(lambda: clean(self._files, task), done)
+
+
 SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -120,7 +134,14 @@ class VirtualHost:
         self._lane = InlineLane()
         self._ids = life << 32
         directory = LogDirectory(self.files, "data")
-        self.runner = Runner(self.files, directory, self._lane, NoPeers(), self.said.append)
+        self.runner = Runner(
+            self.files,
+            directory,
+            self._lane,
+            InlineHelper(self.files, self._lane),
+            NoPeers(),
+            self.said.append,
+        )
         me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
         metadata = open_quorum(directory, VoterSet((me,)), self.said.append)
         config = NodeConfig(

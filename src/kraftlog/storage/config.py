@@ -21,6 +21,12 @@ class LogConfig(Value):
     #: the topic is known never to be compacted: after a crash a hole between segments means that
     #: the end of one was lost. Where that is not known, holes are left alone, as Kafka does.
     contiguous: bool = False
+    #: the latest value of each key is kept, what it has replaced goes
+    compacted: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = (1 << 63) - 1
+    delete_retention_ms: int = _DAY_MS
     #: reserved ahead of a log that is written a lot; 0: never
     allocate_bytes: int = 64 << 20
 

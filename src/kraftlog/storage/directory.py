@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from kraftlog.errors import CorruptLogError, StorageError
 from kraftlog.storage.checkpoints import (
+    CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_STARTS,
     PARTITION_METADATA,
@@ -102,6 +103,8 @@ class LogDirectory:
         self._rows: dict[Name, bytes] = {}
         self._points: dict[Name, int] = {}
         self._starts: dict[Name, int] = {}
+        #: where the clean part of each log ends that is compacted, or was
+        self._cleaned: dict[Name, int] = {}
         self._stored_points: dict[Name, int] = {}
         self._garbage: list[str] = []
         self._generation = 0
@@ -122,6 +125,7 @@ class LogDirectory:
         self._stored_points = dict(self._points)
         self._starts = self._read_offsets(LOG_STARTS, names)
         self.high_watermarks = self._read_offsets(HIGH_WATERMARKS, names)
+        self._cleaned = self._read_offsets(CLEANED_OFFSETS, names)
         for name in names:
             log_name = parse_folder(name)
             if log_name is not None:
@@ -182,6 +186,8 @@ class LogDirectory:
         self, name: Name, config: LogConfig = DEFAULT_CONFIG
     ) -> Generator[int, None, tuple[Log, RecoveryReport]]:
         """Open a log that is there; `kraftlog.storage.recovery.run` does it in one go."""
+        if name in self._cleaned and config.contiguous:
+            config = config.replace(contiguous=False)  # compaction leaves holes
         row = self._rows.get(name)
         log = open_row(self.disk, self.folder(name), config, row) if row is not None else None
         if log is not None:
@@ -204,6 +210,7 @@ class LogDirectory:
         self._rows.pop(name, None)
         self.unopened.discard(name)
         self.logs[name] = log
+        log.clean_offset = min(self._cleaned.get(name, 0), log.recovery_point)
         log.before_truncation = self._lowering(name)
 
     def create(self, name: Name, topic_id: Uuid, config: LogConfig = DEFAULT_CONFIG) -> Log:
@@ -227,7 +234,13 @@ class LogDirectory:
     def delete(self, name: Name) -> None:
         """Remove a log: its folder gets another name now, the files go in a lane."""
         self.disk.check()
-        for known in (self._points, self._starts, self.high_watermarks, self._rows):
+        for known in (
+            self._points,
+            self._starts,
+            self._cleaned,
+            self.high_watermarks,
+            self._rows,
+        ):
             known.pop(name, None)
         topic_id = self.topic_id(name)
         log = self.logs.pop(name, None)
@@ -286,16 +299,22 @@ class LogDirectory:
                 self._starts[name] = log.start_offset
             else:
                 self._starts.pop(name, None)
+            if log.config.compacted or name in self._cleaned:
+                self._cleaned[name] = log.clean_offset
 
     def _contents(self) -> list[tuple[str, bytes]]:
-        return [
+        contents = [
             (self._file(RECOVERY_POINTS), encode_offsets(self._points)),
             (self._file(LOG_STARTS), encode_offsets(self._starts)),
             (self._file(HIGH_WATERMARKS), encode_offsets(self.high_watermarks)),
         ]
+        if self._cleaned:
+            contents.append((self._file(CLEANED_OFFSETS), encode_offsets(self._cleaned)))
+        return contents
 
     def lower_recovery_points(self, offsets: dict[Name, int]) -> None:
         """Before logs are cut: store lower points of many at once, durably, by one write."""
+        self._lower_cleaned(offsets)
         lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
         if not lowered:
             return
@@ -307,6 +326,15 @@ class LogDirectory:
                 del stored[name]
         write_atomically(self.disk.files, self._file(RECOVERY_POINTS), encode_offsets(stored))
         self._stored_points = stored
+
+    def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
+        """What comes where something was cut off has not been compacted."""
+        lowered = {n: o for n, o in offsets.items() if self._cleaned.get(n, 0) > o}
+        if lowered:
+            self._generation += 1
+            self._cleaned.update(lowered)
+            data = encode_offsets(self._cleaned)
+            write_atomically(self.disk.files, self._file(CLEANED_OFFSETS), data)
 
     def _lower(self, name: Name, offset: int) -> None:
         self.lower_recovery_points({name: offset})

@@ -25,6 +25,7 @@ from kraftlog.storage.flush import FlushJob
 from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import Segment, Slice, segment_is_full
+from kraftlog.storage.swaps import to_segment, to_swap
 from kraftlog.storage.tracker import ProducerTracker
 
 TYPE_CHECKING = False
@@ -50,6 +51,7 @@ class Log:
         "_names_changed",
         "_unsynced",
         "before_truncation",
+        "clean_offset",
         "config",
         "disk",
         "end_offset",
@@ -71,6 +73,8 @@ class Log:
         self.end_offset = 0
         #: everything below is durable
         self.recovery_point = 0
+        #: what lies below holds each key once; never above the recovery point
+        self.clean_offset = 0
         self.epochs = EpochCache()
         self.tracker = ProducerTracker(disk, folder)
         #: files that have been renamed and wait to be unlinked, in a lane
@@ -382,9 +386,37 @@ class Log:
         self.garbage.append(segment.remove())
         self._names_changed = True
 
+    @property
+    def cuts(self) -> int:
+        """How often something was cut off the end: what was found out before may no longer hold."""
+        return self._generation
+
+    def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put a segment that compaction has made in the place of those it was made of.
+
+        Its files are there under their `.cleaned` names, durable. Nothing is synced here: a file
+        system shows changes of names in their order, also after a crash.
+        """
+        self.disk.check()
+        files, stem = self.disk.files, new.path("")
+        number = self.segments.index(old[0])
+        assert self.segments[number : number + len(old)] == list(old) != self.segments[number:]
+        try:
+            to_swap(files, stem)
+            for segment in old:
+                self._drop(segment)
+            to_segment(files, stem)
+            new.end_offset = old[-1].end_offset
+            self.segments[number : number + len(old)] = [new]
+            for segment in old[1:]:
+                self.tracker.remove(segment.base_offset)
+        except OSError as error:  # a half is left, which only an opening puts right
+            raise self.disk.fail(f"{self.folder}: replacing compacted segments", error) from error
+
     def _lower_recovery_point(self, offset: int) -> None:
         """What is cut off no longer counts as durable, here and on disk, before it is cut."""
         self._generation += 1
+        self.clean_offset = min(self.clean_offset, offset)
         if offset < self.recovery_point:
             self.before_truncation(offset)
             self.recovery_point = offset

@@ -31,6 +31,7 @@ from kraftlog.storage.segment import (
     TRANSACTION_INDEX,
     Segment,
 )
+from kraftlog.storage.swaps import CLEANED, finish_swap
 from kraftlog.storage.tracker import ProducerTracker
 from kraftlog.storage.transactions import AbortedTransaction
 from kraftlog.value import Value
@@ -46,8 +47,7 @@ if TYPE_CHECKING:
 
 _DIGITS = 20
 _ENDINGS = {LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT}
-_LEFTOVERS = (DELETED, ".cleaned", ".tmp")
-_SWAP = ".swap"
+_LEFTOVERS = (DELETED, CLEANED, ".tmp")
 #: an index that leaves this much of its segment uncovered has lost entries
 _INDEX_GAP = 1 << 20
 
@@ -161,16 +161,12 @@ class _Opener:
     def _look_around(self) -> bool:
         """Sort the files by what they are, remove leftovers; whether there are leader epochs."""
         folder, removed, has_epochs = self.log.folder, [], False
+        self.report.rebuilt += tuple(finish_swap(self.disk.files, folder))
         for name in self.disk.files.list(folder):
             if name.endswith(_LEFTOVERS):
                 self.disk.files.unlink(f"{folder}/{name}")
                 removed.append(name)
                 continue
-            if name.endswith(_SWAP):
-                raise StorageError(
-                    f"{folder}/{name}: a compaction was interrupted while it replaced segments; "
-                    "the broker that began it must finish it"
-                )
             digits, ending = name[:_DIGITS], name[_DIGITS:]
             if ending in _ENDINGS and digits.isdigit():
                 self.endings.setdefault(int(digits), set()).add(ending)

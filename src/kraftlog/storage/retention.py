@@ -25,7 +25,7 @@ def expired_segments(
     surplus = sum([segment.size for segment in segments]) - config.retention_bytes
     count = 0
     for segment in segments:
-        if segment.end_offset > limit or segment.size == 0:
+        if segment.end_offset > limit or (segment.size == 0 and segment is segments[-1]):
             break
         too_big = config.retention_bytes >= 0 and surplus >= segment.size
         if not too_big:

@@ -120,6 +120,11 @@ class ProducerTracker:
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
             self._remove(snapshot)
 
+    def remove(self, offset: int) -> None:
+        """The snapshot of a segment that is no more; the newest of all always stays."""
+        if offset in self.snapshots[:-1]:
+            self._remove(offset)
+
     def clear(self) -> None:
         self.state = ProducerState()
         self.remove_above(NO_OFFSET)

@@ -1,0 +1,195 @@
+"""Compacting a node's logs, one at a time and beside the loop: the dirtiest first.
+
+A helper rewrites the segments; here is decided which, and what was made is put in place, a segment
+a turn, unless the log has been cut or deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import LogFailed
+from kraftlog.errors import StorageError
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.storage.compaction import (
+    KEY_BYTES,
+    candidate,
+    describe_task,
+    made_segment,
+    stable_end,
+)
+from kraftlog.storage.swaps import discard_cleaned
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.helper import Helper
+    from kraftlog.ports.lane import Lane
+    from kraftlog.storage.compaction import Candidate
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
+    from kraftlog.storage.segment import Segment
+    from kraftlog.types import LogName, Now
+
+#: A compaction that took longer is worth a line.
+LONG_MS = 10_000
+#: A log that could not be compacted is left alone for so long.
+REST_MS = 600_000
+
+
+class _Pass:
+    """One compaction, from the choice of a log to its end."""
+
+    def __init__(self, name: LogName, log: Log, found: Candidate, now: Now) -> None:
+        self.name = name
+        self.log = log
+        self.segments: dict[int, Segment] = {s.base_offset: s for s in found.segments}
+        self.cuts = log.cuts
+        self.began_ms = now.monotonic_ms
+        self.clean_to = 0
+        self.groups: list[dict[str, Any]] = []
+        self.read_bytes = 0
+        self.saved_bytes = 0
+
+
+class Compactions:
+    """`due_ms` is when to look for a dirty log again, in monotonic milliseconds."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: LogDirectory,
+        lane: Lane,
+        helper: Helper,
+        say: Callable[[str], None],
+        tell: Callable[[Any, Now], None],
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._lane = lane
+        self._helper = helper
+        self._say = say
+        self._tell = tell
+        self._under_way: _Pass | None = None
+        self._resting_until_ms: dict[LogName, int] = {}
+        self.due_ms = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return self._under_way is not None and bool(self._under_way.groups)
+
+    def take(self, node: Node, now: Now) -> None:
+        """At the end of a turn: go on with what is under way, or begin if it is time."""
+        if self._under_way is not None and self._under_way.groups:
+            self._put_in_place(self._under_way, now)
+        if now.monotonic_ms < self.due_ms:
+            return
+        layers = node.config_layers()
+        # A little more than nothing, or a loop without anything to do would turn all the time.
+        self.due_ms = now.monotonic_ms + max(layers.value("log.cleaner.backoff.ms"), 1)
+        enabled = node.config.settings["log.cleaner.enable"] and layers.value("log.cleaner.threads")
+        if self._under_way is None and enabled and self._directory.disk.failure is None:
+            max_keys = layers.value("log.cleaner.dedupe.buffer.size") // KEY_BYTES
+            self._begin(node, max_keys, now)
+
+    def _begin(self, node: Node, max_keys: int, now: Now) -> None:
+        best: tuple[tuple[bool, float], LogName, Log, Candidate] | None = None
+        try:
+            for name, log in self._directory.logs.items():
+                if not log.config.compacted or name == METADATA_LOG:
+                    continue
+                found = self._candidate(node, name, log, now)
+                if found is not None and (best is None or (found.is_due, found.ratio) > best[0]):
+                    best = (found.is_due, found.ratio), name, log, found
+            if best is None:
+                return
+            _, name, log, found = best
+            task = describe_task(log, found, now.wall_ms, max_keys)
+        except OSError as error:
+            self._say(str(self._directory.disk.failed("looking for a log to compact", error)))
+            return
+        except StorageError as error:
+            self._say(f"looking for a log to compact: {error}")
+            return
+        this = self._under_way = _Pass(name, log, found, now)
+        self._helper.compact(task, lambda result, error, now: self._made(this, result, error, now))
+
+    def _candidate(self, node: Node, name: LogName, log: Log, now: Now) -> Candidate | None:
+        partition = node.by_log.get(name)
+        if partition is None or not partition.is_open:
+            return None
+        if now.monotonic_ms < self._resting_until_ms.get(name, 0):
+            return None
+        return candidate(log, stable_end(log, partition.high_watermark), now.wall_ms)
+
+    def _made(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:
+        """The helper has ended: what it made is put in place in the turns that follow."""
+        if error is not None:
+            self._under_way = None
+            if not isinstance(error, (OSError, StorageError)):
+                raise error
+            if self._is_there(this):
+                self._resting_until_ms[this.name] = now.monotonic_ms + REST_MS
+                self._say(f"{this.log.folder}: could not be compacted: {error}")
+            return
+        this.groups = result["groups"]
+        this.clean_to = result["clean_to"]
+        this.read_bytes = result["read_bytes"]
+        if not this.groups:
+            self._end(this, now)
+
+    def _is_there(self, this: _Pass) -> bool:
+        """Whether the log is still the one that was looked at, to its end."""
+        is_online = self._directory.disk.failure is None
+        is_same = self._directory.logs.get(this.name) is this.log
+        return is_online and is_same and this.log.cuts == this.cuts
+
+    def _put_in_place(self, this: _Pass, now: Now) -> None:
+        result = this.groups.pop(0)
+        log, bases = this.log, result["bases"]
+        try:
+            old = [this.segments[base] for base in bases]
+            if self._is_there(this) and all(segment in log.segments for segment in old):
+                log.replace_segments(old, made_segment(log, result))
+                this.saved_bytes += result["old_size"] - result["size"]
+            elif self._directory.disk.failure is None:  # cut or deleted meanwhile, or too old
+                discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
+        except OSError as error:
+            self._say(str(self._directory.disk.failed(f"{log.folder}: compacting", error)))
+        except StorageError as error:
+            self._say(str(error))
+            self._tell(LogFailed(this.name, str(error)), now)
+        if not this.groups:
+            self._end(this, now)
+
+    def _end(self, this: _Pass, now: Now) -> None:
+        """The new names become durable; only then the log counts as clean so far."""
+        took_ms = now.monotonic_ms - this.began_ms
+        if took_ms >= LONG_MS:
+            self._say(
+                f"{this.log.folder}: {this.read_bytes} bytes compacted in {took_ms / 1000:.0f} s, "
+                f"{this.saved_bytes} fewer"
+            )
+        if not self._is_there(this):
+            self._under_way = None
+            return
+        self._lane.submit(
+            lambda: self._files.sync_directory(this.log.folder),
+            lambda _, error, now: self._synced(this, error, now),
+        )
+
+    def _synced(self, this: _Pass, error: BaseException | None, now: Now) -> None:
+        self._under_way = None
+        if not self._is_there(this):
+            return
+        if isinstance(error, OSError):
+            failure = self._directory.disk.fail(f"{this.log.folder}: syncing", error)
+            self._say(str(failure))
+            self._tell(LogFailed(this.name, str(failure)), now)
+        elif error is not None:
+            raise error
+        else:
+            this.log.clean_offset = this.clean_to

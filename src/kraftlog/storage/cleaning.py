@@ -1,0 +1,419 @@
+"""Rewriting segments so that the latest value of each key is left: files in, new files out.
+
+Made to run in a process of its own, as it computes for long: it takes plain data, touches no file
+but those that it reads and the `.cleaned` ones that it makes, and leaves it to the log to put them
+in place. First the keys of the dirty part are collected, then all segments are rewritten by them.
+What goes, by the rules of Kafka's cleaner:
+
+- A record for whose key a later offset is known; one without a key.
+- A tombstone, once the delete horizon that its batch got in an earlier pass has gone by.
+- All of an aborted transaction; the marker of a transaction of which nothing is left, once its
+  horizon has gone by.
+
+Offsets never change. A batch that loses records keeps its first and last offset, and the last
+batch of each producer stays even when it is empty: its sequence number must be remembered.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from kraftlog.errors import StorageError
+from kraftlog.records.builder import BatchBuilder, build_empty_batch, rebuild_batch
+from kraftlog.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_checked_header
+from kraftlog.records.reader import MAX_RECORDS_SIZE, check_crc, decode_records, records_payload
+from kraftlog.records.split import split_records
+from kraftlog.storage.batches import read_marker
+from kraftlog.storage.config import MAX_POSITION
+from kraftlog.storage.disk import Disk, write_all, write_whole
+from kraftlog.storage.scan import Scan, scan_file
+from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+from kraftlog.storage.swaps import CLEANED, discard_cleaned
+from kraftlog.storage.transactions import AbortedTransaction, encode_aborted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.ports.files import Files
+    from kraftlog.types import Buffer
+
+_CHUNK = 1 << 20
+_DIGEST_SIZE = 16
+ABORT = 0
+
+
+def clean(files: Files, task: dict[str, Any]) -> dict[str, Any]:
+    """Do what `compaction.describe_task` says; what has become of each group of segments."""
+    made: list[str] = []
+    try:
+        return _Cleaning(files, task).run(made)
+    except BaseException:
+        for stem in made:
+            discard_cleaned(files, stem)
+        raise
+
+
+class _Cleaning:
+    """One pass over one log."""
+
+    def __init__(self, files: Files, task: dict[str, Any]) -> None:
+        self.files = files
+        self.task = task
+        self.folder: str = task["folder"]
+        self.aborted = [AbortedTransaction(*entry) for entry in task["aborted"]]
+        self.keys = LatestOffsets(task["max_keys"])
+        self.read_bytes = 0
+
+    def run(self, made: list[str]) -> dict[str, Any]:
+        groups = self.task["groups"]
+        clean_to = self._collect_keys([segment for group in groups for segment in group])
+        cleaner = Cleaner(
+            self.keys,
+            Transactions(self.aborted),
+            {pid: (epoch, last) for pid, epoch, last in self.task["producers"]},
+            self.task["now_ms"],
+            self.task["delete_retention_ms"],
+        )
+        results = []
+        for group in groups:
+            if group[0][0] >= clean_to:
+                break
+            stem = self._stem(group[0][0])
+            made.append(stem)
+            result = self._rewrite(stem, group, cleaner)
+            if result is not None:
+                results.append(result)
+        return {"groups": results, "clean_to": clean_to, "read_bytes": self.read_bytes}
+
+    def _stem(self, base: int) -> str:
+        return f"{self.folder}/{base:020d}"
+
+    def _collect_keys(self, segments: list[list[int]]) -> int:
+        """Fill the map from the dirty part, as far as there is room; where the clean part ends."""
+        dirty_from, limit = self.task["dirty_from"], self.task["limit"]
+        transactions = Transactions(self.aborted)
+        ends = [base for base, _ in segments[1:]] + [limit]
+        for (base, size), end in zip(segments, ends, strict=True):
+            if end <= dirty_from:
+                continue
+            for header, data in read_batches(self.files, self._stem(base) + LOG, size):
+                if header.last_offset < dirty_from:
+                    continue
+                if header.is_control:
+                    transactions.ends_nothing(header, data)
+                elif not transactions.is_aborted(header):
+                    if not self.keys.has_room(header.record_count):
+                        return self.keys.end
+                    self.keys.add(header, data, dirty_from)
+                self.keys.end = header.last_offset + 1
+        self.keys.end = limit
+        return int(limit)
+
+    def _rewrite(
+        self, stem: str, group: list[list[int]], cleaner: Cleaner
+    ) -> dict[str, Any] | None:
+        """Make one segment of a group, durable but not in place; None if nothing would change."""
+        output = _Output(self.files, stem, self.task["index_interval_bytes"])
+        cleaner.transactions.kept = []
+        size, changed = 0, len(group) > 1
+        try:
+            for base, segment_size in group:
+                for header, data in read_batches(self.files, self._stem(base) + LOG, segment_size):
+                    kept = cleaner.cleaned(header, data)
+                    changed |= kept is not data
+                    if kept is not None:
+                        output.write(kept)
+                size += segment_size
+            self.read_bytes += size
+            if not changed:
+                discard_cleaned(self.files, stem)
+                return None
+            return {
+                "bases": [base for base, _ in group],
+                "old_size": size,
+                **output.finish(cleaner.transactions.kept),
+                "aborted": [
+                    [kept.producer_id, kept.first_offset, kept.last_offset, kept.stable_offset]
+                    for kept in cleaner.transactions.kept
+                ],
+            }
+        finally:
+            output.close()
+
+
+def read_batches(files: Files, path: str, size: int) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Header and bytes of every batch of a segment; what is damaged stops it all."""
+    fd = files.open(path, write=False)
+    try:
+        position, wanted = 0, _CHUNK
+        while position < size:
+            asked = min(wanted, size - position)
+            chunk = memoryview(files.pread(fd, asked, position))
+            here, wanted = 0, _CHUNK
+            while len(chunk) - here >= HEADER_SIZE:
+                batch_size = int.from_bytes(chunk[here + 8 : here + 12], "big") + LENGTH_OVERHEAD
+                if batch_size > len(chunk) - here:
+                    wanted = max(wanted, batch_size)
+                    break
+                header = read_checked_header(chunk, here)
+                check_crc(chunk, header, here)
+                yield header, chunk[here : here + batch_size]
+                here += batch_size
+            if len(chunk) < asked or (not here and position + wanted > size):
+                raise StorageError(f"{path}: no whole record batch at position {position}")
+            position += here
+    finally:
+        files.close(fd)
+
+
+class LatestOffsets:
+    """Where each key was last seen, below `end`."""
+
+    def __init__(self, max_keys: int) -> None:
+        self.max_keys = max_keys
+        self.offsets: dict[bytes, int] = {}
+        self.end = 0
+
+    def has_room(self, count: int) -> bool:
+        """Whether so many more keys may come; one batch always may, or nothing would move on."""
+        return not self.offsets or len(self.offsets) + count <= self.max_keys
+
+    def add(self, header: BatchHeader, data: Buffer, first: int) -> None:
+        offsets, base = self.offsets, header.base_offset
+        for _, _, key, _, delta, _ in split_records(_payload(header, data), header.record_count):
+            if key is not None and base + delta >= first:
+                offsets[_short(key)] = base + delta
+
+
+def _short(key: bytes) -> bytes:
+    """The key, or a digest that takes less room; short ones and digests never look alike."""
+    return key if len(key) < _DIGEST_SIZE else blake2b(key, digest_size=_DIGEST_SIZE).digest()
+
+
+def _payload(header: BatchHeader, data: Buffer) -> bytes:
+    return records_payload(data, header, max_size=max(MAX_RECORDS_SIZE, header.size))
+
+
+class Transactions:
+    """Follows the transactions in a log from its front: which are aborted, which have nothing left.
+
+    `kept` are the aborted ones of which some batch stays, empty: readers must be told of them.
+    """
+
+    def __init__(self, aborted: list[AbortedTransaction]) -> None:
+        self.kept: list[AbortedTransaction] = []
+        self._to_come = sorted(aborted, key=lambda entry: -entry.first_offset)
+        self._aborting: dict[int, AbortedTransaction] = {}
+        self._seen_aborting: set[int] = set()
+        self._seen_committing: set[int] = set()
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether a batch is part of an aborted transaction."""
+        self._go_to(header.last_offset)
+        if not header.is_transactional:
+            return False
+        if header.producer_id in self._aborting:
+            self._seen_aborting.add(header.producer_id)
+            return True
+        self._seen_committing.add(header.producer_id)
+        return False
+
+    def ends_nothing(self, header: BatchHeader, data: Buffer) -> bool:
+        """Whether a control batch is the marker of a transaction of which nothing is left."""
+        self._go_to(header.last_offset)
+        if not header.record_count:
+            return True
+        marker = read_marker(data, 0)
+        if marker is None:
+            return False
+        producer_id = header.producer_id
+        if marker.kind == ABORT:
+            entry = self._aborting.pop(producer_id, None)
+            if entry is None or producer_id not in self._seen_aborting:
+                return True
+            self._seen_aborting.discard(producer_id)
+            self.kept.append(entry)
+            return False
+        seen = producer_id in self._seen_committing
+        self._seen_committing.discard(producer_id)
+        return not seen
+
+    def _go_to(self, offset: int) -> None:
+        while self._to_come and self._to_come[-1].first_offset <= offset:
+            entry = self._to_come.pop()
+            self._aborting.setdefault(entry.producer_id, entry)
+
+
+class Cleaner:
+    """Decides what of a batch stays. `producers`: epoch and last data offset of each, -1: none."""
+
+    def __init__(
+        self,
+        keys: LatestOffsets,
+        transactions: Transactions,
+        producers: dict[int, tuple[int, int]],
+        now_ms: int,
+        delete_retention_ms: int,
+    ) -> None:
+        self.keys = keys
+        self.transactions = transactions
+        self.producers = producers
+        self.now_ms = now_ms
+        self.delete_retention_ms = delete_retention_ms
+
+    def cleaned(self, header: BatchHeader, data: Buffer) -> Buffer | None:
+        """The batch as it is to be written, the same bytes if nothing changes; None if it goes."""
+        if header.is_control:
+            return self._cleaned_marker(header, data)
+        if self.transactions.is_aborted(header):
+            return self._emptied(header)
+        if header.base_offset >= self.keys.end:
+            return data
+        return self._cleaned_records(header, data)
+
+    def _cleaned_marker(self, header: BatchHeader, data: Buffer) -> Buffer | None:
+        if not self.transactions.ends_nothing(header, data):
+            return data
+        horizon = header.delete_horizon_ms
+        if not header.record_count or (horizon is not None and horizon <= self.now_ms):
+            return self._emptied(header)
+        return self._with_horizon(header, data, None) if horizon is None else data
+
+    def _cleaned_records(self, header: BatchHeader, data: Buffer) -> Buffer | None:
+        horizon = header.delete_horizon_ms
+        tombstones_stay = horizon is None or self.now_ms < horizon
+        latest, end, base = self.keys.offsets, self.keys.end, header.base_offset
+        payload = _payload(header, data)
+        kept: list[bytes] = []
+        deltas: set[int] = set()
+        newest, has_tombstone = -1, False
+        for start, stop, key, has_value, delta, time in split_records(payload, header.record_count):
+            if base + delta < end:
+                if key is None or latest.get(_short(key), -1) > base + delta:
+                    continue
+                if not (has_value or tombstones_stay):
+                    continue
+            has_tombstone |= not has_value
+            kept.append(payload[start:stop])
+            deltas.add(delta)
+            newest = max(newest, time)
+        if not kept:
+            return self._emptied(header)
+        if has_tombstone and horizon is None:
+            return self._with_horizon(header, data, deltas)
+        if len(kept) == header.record_count:
+            return data
+        newest = header.max_timestamp if header.has_log_append_time else newest
+        if not header.has_log_append_time:
+            newest += header.base_timestamp
+        return rebuild_batch(header, b"".join(kept), len(kept), newest)
+
+    def _with_horizon(self, header: BatchHeader, data: Buffer, deltas: set[int] | None) -> bytes:
+        """The records with these offset deltas (None: all), and from when tombstones may go."""
+        builder = BatchBuilder(
+            base_offset=header.base_offset,
+            leader_epoch=header.leader_epoch,
+            codec=header.codec,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            is_transactional=header.is_transactional,
+            is_control=header.is_control,
+            append_time_ms=header.max_timestamp if header.has_log_append_time else None,
+            delete_horizon_ms=self.now_ms + self.delete_retention_ms,
+        )
+        for record in decode_records(header, _payload(header, data)):
+            if deltas is None or record.offset - header.base_offset in deltas:
+                builder.append(
+                    record.timestamp_ms,
+                    record.key,
+                    record.value,
+                    record.headers,
+                    offset=record.offset,
+                )
+        return builder.build(last_offset=header.last_offset)
+
+    def _emptied(self, header: BatchHeader) -> bytes | None:
+        """Nothing, or an empty batch where the producer's last sequence or epoch stands."""
+        if not self._is_last_of_producer(header):
+            return None
+        return build_empty_batch(
+            header.base_offset,
+            header.last_offset,
+            leader_epoch=header.leader_epoch,
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            timestamp_ms=header.max_timestamp,
+            is_transactional=header.is_transactional,
+            is_control=header.is_control,
+            has_log_append_time=header.has_log_append_time,
+        )
+
+    def _is_last_of_producer(self, header: BatchHeader) -> bool:
+        known = self.producers.get(header.producer_id)
+        if known is None:
+            return False
+        epoch, last_offset = known
+        if last_offset >= 0:
+            return header.last_offset == last_offset
+        return header.is_control and header.producer_epoch == epoch
+
+
+class _Output:
+    """A new segment under names that end in `.cleaned`."""
+
+    def __init__(self, files: Files, stem: str, interval_bytes: int) -> None:
+        self._files = files
+        self._stem = stem
+        self._base = int(stem[-20:])
+        self._interval_bytes = interval_bytes
+        self._waiting: list[Buffer] = []
+        self._waiting_bytes = 0
+        self._size = 0
+        discard_cleaned(files, stem)
+        self._fd = files.open(stem + LOG + CLEANED, create=True)
+
+    def write(self, batch: Buffer) -> None:
+        self._waiting.append(batch)
+        self._waiting_bytes += len(batch)
+        if self._waiting_bytes >= _CHUNK:
+            self._write_out()
+
+    def _write_out(self) -> None:
+        self._size += write_all(
+            self._files, self._fd, self._waiting, self._size, self._waiting_bytes
+        )
+        if self._size > MAX_POSITION:
+            raise StorageError(f"{self._stem}: compaction would make a segment too large")
+        self._waiting, self._waiting_bytes = [], 0
+
+    def finish(self, aborted: list[AbortedTransaction]) -> dict[str, int]:
+        """Write the indexes, make all of it durable; what the log has to know."""
+        files, stem = self._files, self._stem
+        if self._waiting:
+            self._write_out()
+        files.sync(self._fd)
+        scan = Scan(self._base, self._interval_bytes, with_crc=False)
+        handle = Disk(files).handle(stem + LOG + CLEANED)
+        for _ in scan_file(Disk(files), handle, self._size, scan):
+            pass
+        handle.release()
+        if scan.position != self._size:
+            raise StorageError(f"{stem}: what compaction has made is no log: {scan.problem}")
+        scan.times.append(scan.max_timestamp, scan.max_timestamp_offset - self._base)
+        write_whole(files, stem + INDEX + CLEANED, bytes(scan.offsets.load()))
+        write_whole(files, stem + TIME_INDEX + CLEANED, bytes(scan.times.load()))
+        if aborted:
+            write_whole(files, stem + TRANSACTION_INDEX + CLEANED, encode_aborted(aborted))
+        return {
+            "size": self._size,
+            "first_timestamp": scan.first_timestamp,
+            "max_timestamp": scan.max_timestamp,
+            "max_timestamp_offset": scan.max_timestamp_offset,
+        }
+
+    def close(self) -> None:
+        self._files.close(self._fd)

@@ -1,0 +1,144 @@
+"""Which part of a log is to be compacted, and when: pure decisions over its segments.
+
+The front of a log, up to the cleaner's offset, is clean: each key is in there once. What follows,
+up to the first segment that must be left alone, is dirty. The active segment is never touched, nor
+what a transaction may yet abort, what is not replicated or not durable, and what is too young.
+"""
+
+from __future__ import annotations
+
+from kraftlog.records.header import HEADER_SIZE, read_header
+from kraftlog.storage.config import MAX_RELATIVE_OFFSET
+from kraftlog.storage.segment import Segment
+from kraftlog.storage.transactions import AbortedTransaction
+from kraftlog.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.log import Log
+
+#: What an entry of a dict of keys takes, roughly, in bytes.
+KEY_BYTES = 200
+
+
+class Candidate(Value):
+    """A log that is worth compacting; the larger `ratio`, the more."""
+
+    segments: tuple[Segment, ...]
+    dirty_from: int
+    limit: int
+    ratio: float
+    #: Records have waited for as long as they may.
+    is_due: bool
+
+
+def stable_end(log: Log, high_watermark: int) -> int:
+    """Below this offset all is replicated, and every transaction is decided."""
+    producers = log.producers
+    producers.high_watermark_moved(high_watermark)
+    undecided = producers.first_unstable()
+    return high_watermark if undecided < 0 else min(high_watermark, undecided)
+
+
+def candidate(log: Log, stable: int, now_ms: int) -> Candidate | None:
+    """What of a log could be compacted; None if nothing is worth it."""
+    config = log.config
+    segments = _settled_segments(log, min(stable, log.recovery_point), now_ms)
+    if not config.compacted or not segments:
+        return None
+    dirty_from = max(log.clean_offset, segments[0].base_offset)
+    limit = log.segments[len(segments)].base_offset
+    dirty = [segment for segment in segments if segment.end_offset > dirty_from]
+    dirty_bytes = sum([segment.size for segment in dirty])
+    if not dirty_bytes or dirty_from >= limit:
+        return None
+    ratio = dirty_bytes / sum([segment.size for segment in segments])
+    is_due = now_ms - _first_timestamp(log, dirty) > config.max_compaction_lag_ms
+    if ratio <= config.min_cleanable_dirty_ratio and not is_due:
+        return None
+    return Candidate(tuple(segments), dirty_from, limit, ratio, is_due)
+
+
+def _settled_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
+    """Those from the front that are below the limit and old enough, never the active one."""
+    settled = []
+    youngest = now_ms - log.config.min_compaction_lag_ms
+    for segment, following in zip(log.segments, log.segments[1:], strict=False):
+        if following.base_offset > limit:
+            break
+        if log.config.min_compaction_lag_ms > 0 and segment.max_timestamp > youngest:
+            break
+        settled.append(segment)
+    return settled
+
+
+def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
+    """When the oldest of these records came, as far as their batches say."""
+    segment = next(segment for segment in dirty if segment.size)
+    if segment.first_timestamp < 0:  # opened after a crash: nobody has looked yet
+        head = log.disk.files.pread(segment.log.use(), HEADER_SIZE, 0)
+        segment.first_timestamp = read_header(head).max_timestamp
+    return segment.first_timestamp
+
+
+def grouped(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
+    """Neighbours that fit into one segment together become one."""
+    groups: list[list[Segment]] = []
+    size = index = times = 0
+    for segment in segments:
+        size += segment.size
+        index += 8 * len(segment.offsets)
+        times += 12 * len(segment.times)
+        if (
+            not groups
+            or size > config.segment_bytes
+            or max(index, times) > config.segment_index_bytes
+            or segment.end_offset - groups[-1][0].base_offset > MAX_RELATIVE_OFFSET
+        ):
+            groups.append([])
+            size, index, times = segment.size, 8 * len(segment.offsets), 12 * len(segment.times)
+        groups[-1].append(segment)
+    return groups
+
+
+def describe_task(log: Log, found: Candidate, now_ms: int, max_keys: int) -> dict[str, Any]:
+    """All that the rewriting must know, as plain data: it happens in another process."""
+    config, producers = log.config, log.producers
+    first = found.segments[0].base_offset
+    return {
+        "folder": log.folder,
+        "groups": [
+            [[segment.base_offset, segment.size] for segment in group]
+            for group in grouped(found.segments, config)
+        ],
+        "dirty_from": found.dirty_from,
+        "limit": found.limit,
+        "now_ms": now_ms,
+        "delete_retention_ms": config.delete_retention_ms,
+        "index_interval_bytes": config.index_interval_bytes,
+        "max_keys": max_keys,
+        "aborted": [
+            [entry.producer_id, entry.first_offset, entry.last_offset, entry.stable_offset]
+            for entry in log.aborted_transactions(first, found.limit)
+        ],
+        "producers": [
+            [entry.producer_id, entry.epoch, entry.last_offset]
+            for entry in producers.entries.values()
+        ],
+    }
+
+
+def made_segment(log: Log, result: dict[str, Any]) -> Segment:
+    """The segment that the rewriting reports, whose files are not in place yet."""
+    segment = Segment(log.disk, log.folder, result["bases"][0])
+    segment.size = result["size"]
+    segment.first_timestamp = result["first_timestamp"]
+    segment.max_timestamp = result["max_timestamp"]
+    segment.max_timestamp_offset = result["max_timestamp_offset"]
+    segment.has_index_files = True
+    segment.aborted = [AbortedTransaction(*entry) for entry in result["aborted"]]
+    return segment

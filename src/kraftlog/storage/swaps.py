@@ -1,0 +1,90 @@
+"""Replacing segments so that a crash at any instant loses nothing: Kafka's protocol.
+
+New files are complete and durable under names that end in `.cleaned`. Then, in this order: they
+are renamed to `.swap`, the log file of each last; the old segments are removed; the new files get
+their own names. While a `.cleaned` is left the old files count, from then on the new ones.
+"""
+
+from __future__ import annotations
+
+from kraftlog.records.walk import walk_file
+from kraftlog.storage.disk import unlink_if_there
+from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, TRANSACTION_INDEX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kraftlog.ports.files import Files
+
+CLEANED, SWAP = ".cleaned", ".swap"
+_ENDINGS = (LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX)
+_DIGITS = 20
+
+
+def to_swap(files: Files, stem: str) -> None:
+    """From now on the new files count."""
+    for ending in reversed(_ENDINGS):
+        _rename(files, stem + ending + CLEANED, stem + ending + SWAP)
+
+
+def to_segment(files: Files, stem: str) -> None:
+    """The old ones are gone: the new files get their own names."""
+    for ending in _ENDINGS:
+        _rename(files, stem + ending + SWAP, stem + ending)
+
+
+def _rename(files: Files, old: str, new: str) -> None:
+    if files.exists(old):  # there is a transaction index only if something was aborted
+        files.rename(old, new)
+
+
+def discard_cleaned(files: Files, stem: str) -> None:
+    """What was made is not wanted after all."""
+    for ending in _ENDINGS:
+        unlink_if_there(files, stem + ending + CLEANED)
+
+
+def finish_swap(files: Files, folder: str) -> list[str]:
+    """At the opening of a log: end what a crash has interrupted; the names of what was changed."""
+    names = files.list(folder)
+    swaps = [name for name in names if name.endswith(SWAP)]
+    if not swaps:
+        return []
+    unfinished = [_base(name) for name in names if name.endswith(CLEANED)]
+    if unfinished:
+        # Before any .cleaned is removed, which says that these do not count.
+        for name in [name for name in swaps if _base(name) >= min(unfinished)]:
+            files.unlink(f"{folder}/{name}")
+        swaps = [name for name in swaps if _base(name) < min(unfinished)]
+    for name in swaps:
+        if name.endswith(LOG + SWAP):
+            _remove_replaced(files, folder, names, name)
+    for base in sorted({_base(name) for name in swaps}):
+        to_segment(files, f"{folder}/{base:020d}")
+    files.sync_directory(folder)
+    return swaps
+
+
+def _remove_replaced(files: Files, folder: str, names: list[str], swap: str) -> None:
+    """The old segments whose place a new one takes, log files first: an index alone is nothing."""
+    first, end = _base(swap), _end_of(files, f"{folder}/{swap}")
+    for name in sorted(names, key=lambda name: (_base(name), not name.endswith(LOG))):
+        if name[_DIGITS:] in _ENDINGS and first <= _base(name) < max(end, first + 1):
+            files.unlink(f"{folder}/{name}")
+
+
+def _base(name: str) -> int:
+    digits = name[:_DIGITS]
+    return int(digits) if digits.isdecimal() else -1
+
+
+def _end_of(files: Files, path: str) -> int:
+    end = -1
+    fd = files.open(path, write=False)
+    try:
+        for _, fields in walk_file(
+            lambda size, position: files.pread(fd, size, position), 0, files.size(fd)
+        ):
+            end = fields[0] + fields[6] + 1
+    finally:
+        files.close(fd)
+    return end

@@ -1,0 +1,146 @@
+"""A node compacts its logs by their topics' settings, a pass at a time, beside everything else."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kraftlog.config.keys import BROKER, TOPIC
+from kraftlog.errors import ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.runner import care, compaction
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.types import Now
+from tests.node.talk import configured_host, set_config
+from tests.node.test_producers import Writer
+from tests.storage.compacting import latest, records_of
+
+NAME = ("demo", 0)
+BACKOFF_MS = 15_000
+FOLDER = "data/demo-0"
+COMPACT = {"cleanup_policy": "compact", "internal_segment_bytes": 300}
+
+
+def keyed(number: int, timestamp: int = 0) -> bytes:
+    builder = BatchBuilder()
+    builder.append(timestamp, b"key-%d" % (number % 2), b"%d" % number * 20)
+    return builder.build()
+
+
+def written(host: VirtualHost, count: int = 20) -> VirtualHost:
+    for number in range(count):
+        assert Writer(host).write(keyed(number))[0] == ErrorCode.NONE
+    return host
+
+
+def records(host: VirtualHost) -> int:
+    return len(records_of(host.runner.directory.logs[NAME]))
+
+
+def looked_after(host: VirtualHost) -> VirtualHost:
+    """Long enough for sealed segments to be durable, and then to be compacted."""
+    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(BACKOFF_MS)
+    host.settle()
+    return host
+
+
+def test_the_latest_of_each_key_is_left_and_the_offset_stored() -> None:
+    host = written(configured_host(**COMPACT))
+    log = host.runner.directory.logs[NAME]
+    before, active = latest(records_of(log)), log.segments[-1].base_offset
+    looked_after(host)
+    assert records(host) <= 4
+    assert latest(records_of(log)) == before
+    assert log.clean_offset == active
+    host.pass_time(care.INTERVAL_MS)
+    stored = host.files.bytes_of("data/cleaner-offset-checkpoint").decode()
+    assert f"demo 0 {active}\n" in stored
+    assert not host.said, "it was soon done"
+
+
+def test_a_topic_that_only_deletes_is_left_alone_until_its_policy_changes() -> None:
+    host = looked_after(written(configured_host(internal_segment_bytes=300)))
+    assert records(host) == 20
+    set_config(host, TOPIC, "demo", "cleanup.policy", "compact")
+    host.pass_time(BACKOFF_MS)
+    host.settle()
+    assert records(host) <= 4
+
+
+def test_a_cleaner_that_is_told_not_to_leaves_all_logs_alone() -> None:
+    host = written(configured_host(**COMPACT))
+    set_config(host, BROKER, "", "log.cleaner.threads", 0)
+    assert records(looked_after(host)) == 20
+
+
+def test_the_dirtiest_log_is_first_and_each_has_its_turn() -> None:
+    host = written(configured_host(**COMPACT))
+    looked_after(host)
+    size = host.runner.directory.logs[NAME].size_bytes
+    written(host, 40)
+    looked_after(host)
+    assert host.runner.directory.logs[NAME].size_bytes <= 2 * size
+
+
+@pytest.mark.parametrize("when", ["deleted", "cut"])
+def test_what_was_made_of_a_log_that_is_no_more_is_thrown_away(when: str) -> None:
+    host = written(configured_host(**COMPACT))
+    host.pass_time(care.INTERVAL_MS)
+    host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
+    host.one_turn()
+    directory = host.runner.directory
+    log = directory.logs[NAME]
+    if when == "cut":
+        log.truncate_to(19)
+    else:
+        directory.delete(NAME)
+    host.deliver()
+    assert host.runner.has_work == (when == "cut")
+    while host.runner.has_work:
+        host.runner._compactions.take(host.node, host.now)
+    assert not host.said
+    if when == "cut":
+        assert not [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]
+        assert len(records_of(log)) == 19
+    assert log.clean_offset == 0
+
+
+def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
+    host = written(configured_host(**COMPACT))
+    host.files.faults.append(Fault("sync", errno.ENOSPC, "log.cleaned"))
+    looked_after(host)
+    assert len(host.said) == 1
+    assert "could not be compacted" in host.said[0]
+    assert records(host) == 20
+    assert host.runner.directory.disk.failure is None
+    looked_after(host)
+    assert records(host) == 20, "not at once"
+    host.pass_time(compaction.REST_MS)
+    host.settle()
+    assert records(host) <= 4
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"), [("rename", ".log.cleaned"), ("sync_directory", FOLDER)]
+)
+def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
+    operation: str, path: str
+) -> None:
+    host = written(configured_host(**COMPACT))
+    host.pass_time(care.INTERVAL_MS)
+    host.settle()
+    host.files.faults.append(Fault(operation, errno.EIO, path))
+    host.pass_time(BACKOFF_MS)
+    host.settle()
+    assert host.runner.directory.disk.failure is not None
+    assert host.said
+
+
+def test_a_pass_that_took_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "LONG_MS", 0)
+    host = looked_after(written(configured_host(**COMPACT)))
+    assert len(host.said) == 1
+    assert "bytes compacted in 0 s" in host.said[0]

@@ -1,0 +1,52 @@
+"""What computes for long is done by another process, whose failures are told in one line."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.server.files import OsFiles
+from kraftlog.server.helper import Helper
+from kraftlog.server.loop import read_clock
+from kraftlog.storage.compaction import candidate, describe_task
+from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.recovery import open_log, run
+from tests.storage.compacting import COMPACTED
+from tests.storage.making import T0
+from tests.storage.test_compaction import end_segment, keyed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def asked(helper: Helper, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    answers: list[tuple[Any, BaseException | None]] = []
+    helper.compact(task, lambda result, error, _: answers.append((result, error)))
+    while not answers:
+        assert select.select([helper.ready_fd], [], [], 60)[0]
+        helper.deliver(read_clock())
+    return answers[0]
+
+
+def test_segments_are_rewritten_or_the_reason_is_told(tmp_path: Path) -> None:
+    files = OsFiles()
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = run(open_log(Disk(files, HandleCache(files, 50)), str(folder), COMPACTED))[0]
+    for number in range(20):
+        keyed(log, (1, number))
+    end_segment(log)
+    found = candidate(log, log.end_offset, T0)
+    assert found is not None
+    task = describe_task(log, found, T0, 100)
+    helper = Helper()
+    result, error = asked(helper, task)
+    assert error is None
+    assert result["clean_to"] == 20
+    assert (folder / "00000000000000000000.log.cleaned").exists()
+    result, error = asked(helper, {**task, "folder": str(tmp_path / "elsewhere")})
+    assert result is None
+    assert isinstance(error, ChildProcessError)
+    assert "No such file" in str(error)
+    helper.close()
+    log.release()

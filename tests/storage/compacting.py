@@ -1,0 +1,67 @@
+"""Compaction in one go, and what a log says of its keys."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kraftlog.records.header import read_header
+from kraftlog.records.reader import read_records
+from kraftlog.storage.cleaning import clean
+from kraftlog.storage.compaction import candidate, describe_task, made_segment, stable_end
+from tests.storage.making import SMALL, T0, read_all
+
+if TYPE_CHECKING:
+    from kraftlog.storage.log import Log
+
+HORIZON_MS = 1000
+COMPACTED = SMALL.replace(
+    contiguous=False,
+    compacted=True,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=HORIZON_MS,
+)
+
+
+def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
+    """One pass, as a node does it; whether there was anything to do."""
+    found = candidate(log, stable_end(log, log.end_offset), now_ms)
+    if found is None:
+        return False
+    task = json.loads(json.dumps(describe_task(log, found, now_ms, max_keys)))
+    result = clean(log.disk.files, task)
+    old = {segment.base_offset: segment for segment in found.segments}
+    for group in result["groups"]:
+        log.replace_segments([old[base] for base in group["bases"]], made_segment(log, group))
+    log.disk.files.sync_directory(log.folder)
+    log.clean_offset = result["clean_to"]
+    return True
+
+
+Records = list[tuple[int, bytes | None, bytes | None]]
+
+
+def records_of(log: Log) -> Records:
+    """Offset, key and value of all that a reader of committed records sees."""
+    aborted = log.aborted_transactions(0, log.end_offset)
+    found = []
+    for batch in read_all(log):
+        header = read_header(batch)
+        is_aborted = header.is_transactional and any(
+            entry.producer_id == header.producer_id
+            and entry.first_offset <= header.base_offset < entry.last_offset
+            for entry in aborted
+        )
+        if not header.is_control and not is_aborted:
+            found += [(record.offset, record.key, record.value) for record in read_records(batch)]
+    return found
+
+
+def latest(records: Records) -> dict[bytes | None, tuple[int, bytes]]:
+    """What a reader of all of it ends with; a tombstone is as good as nothing."""
+    found: dict[bytes | None, tuple[int, bytes]] = {}
+    for offset, key, value in records:
+        found.pop(key, None)
+        if value is not None:
+            found[key] = offset, value
+    return found
