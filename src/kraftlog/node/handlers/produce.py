@@ -71,12 +71,16 @@ def _produce(
     partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
     if isinstance(partition, int):
         return _refused(part.index, partition)
+    counts = partition.counts
+    counts.produces += 1
     code = partition.refusal(-1)
     if code:
+        counts.failed_produces += 1
         return _refused(part.index, code)
     if acks not in _ACKS:
         return _refused(part.index, ErrorCode.INVALID_REQUIRED_ACKS)
     if acks == ACKS_ALL and partition.lacks_replicas:
+        counts.failed_produces += 1
         return _refused(part.index, ErrorCode.NOT_ENOUGH_REPLICAS)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
@@ -96,6 +100,7 @@ def _produce(
         if rules.has_log_append_time or terms.must_repack(header.codec):
             batch, header = _as_the_topic_wants(batch, header, terms, now)
     except CorruptBatchError as error:
+        counts.failed_produces += 1
         return _refused(part.index, error.code, error.what)
     base = partition.append(header, batch, node.turn)
     told = PartitionProduceResponse(
