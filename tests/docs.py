@@ -14,11 +14,14 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.effective import EFFECTIVE, OWN
+from kraftlog.config.keys import BROKER, OWN_KEYS
 from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
 from kraftlog.node.api_table import SERVED
-from kraftlog.wire.apis import APIS, BOTH, BROKER, CONTROLLER
+from kraftlog.node.telling import metrics, of_broker, of_controller
+from kraftlog.server import pages
+from kraftlog.wire import apis
 from tests.checklist import checklist_table
 from tests.citations import documented, is_test, linked
 from tests.interop.everyday.clients import clients_table
@@ -77,8 +80,9 @@ def settings_table(_: dict[str, str]) -> str:
     """Every key that does something, of each kind of resource."""
     lines = ["| key | type | default | accepted | what it does |", "|---|---|---|---|---|"]
     for kind, keys in EFFECTIVE.items():
-        for name, what in sorted(keys.items()):
-            key = KEY_TABLES[kind].find(name)
+        ours = OWN if kind == BROKER else {}
+        for name, what in sorted({**keys, **ours}.items()):
+            key = OWN_KEYS.find(name) if name in ours else KEY_TABLES[kind].find(name)
             assert key, f"{name} is no key"
             default = "none" if key.default is None else f"`{key.default}`" if key.default else ""
             cells = (f"`{name}`", key.type, default, expected(key).replace("|", "\\|"), what)
@@ -88,14 +92,26 @@ def settings_table(_: dict[str, str]) -> str:
 
 def apis_table(_: dict[str, str]) -> str:
     """Every API that is served: in which versions, on whose listener, by which file."""
-    kinds = {BROKER: "brokers", CONTROLLER: "controllers", BOTH: "both"}
+    kinds = {apis.BROKER: "brokers", apis.CONTROLLER: "controllers", apis.BOTH: "both"}
     lines = ["| API | key | versions told | listener | handler |", "|---|---|---|---|---|"]
     for served in sorted(SERVED.values(), key=lambda served: served.key):
-        api, file = APIS[served.key], f"{served.handler}.py"
+        api, file = apis.APIS[served.key], f"{served.handler}.py"
         where = f"[{file}](../src/kraftlog/node/handlers/{file})"
         versions = f"{served.first}-{served.last}" if served.first < served.last else served.last
         cells = (api.name, api.key, versions, kinds[api.listeners], where)
         lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def metrics_table(_: dict[str, str]) -> str:
+    """Every family, with where it is found."""
+    lines = ["| metric | kind | on | what it tells |", "|---|---|---|---|"]
+    for where, families in (
+        ("every node", (*metrics.OF_EVERY_NODE, *pages.OF_THE_HOST)),
+        ("controllers", of_controller.FAMILIES),
+        ("brokers", of_broker.FAMILIES),
+    ):
+        lines += [f"| `{it.name}` | {it.kind} | {where} | {it.what} |" for it in families]
     return "\n".join(lines)
 
 
@@ -104,6 +120,7 @@ TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "rules": rules_table,
     "checklist": checklist_table,
     "settings": settings_table,
+    "metrics": metrics_table,
     "clients": clients_table,
 }
 

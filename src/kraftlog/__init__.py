@@ -1,6 +1,8 @@
 """kraftlog: Kafka without ZooKeeper and without a JVM."""
 
-__version__ = "0.1.0"
+from kraftlog.version import VERSION
+
+__version__ = VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -224,6 +224,18 @@ def test_settings(shell: Shell, named: Named, tmp_path: Path) -> None:
     assert shell.json("configs --describe --entity-type client-metrics") == {}
     assert "INVALID_CONFIG" in shell.fails(f"configs --alter --topic {topic} --add-config a.b=c")
     assert "name one entity" in shell.fails("configs --describe", code=2)
+    shell.run("configs --describe --broker-defaults")
+    assert "defaults of brokers" in shell.fails(
+        "configs --describe --entity-type topics --entity-default", code=2
+    )
+    assert shell.json(f"configs --alter --topic {topic} --delete-config retention.bytes") == {
+        "entity_type": "topics",
+        "entity_name": topic,
+        "changed": {"retention.bytes": None},
+    }
+    assert "needs --entity-name" in shell.fails(
+        "configs --alter --entity-type topics --add-config a=b", code=2
+    )
     assert "quotas" in shell.fails("configs --describe --entity-type users", code=2)
     assert "KEY=VALUE" in shell.fails(f"configs --alter --topic {topic} --add-config x", code=2)
     assert "needs --add-config" in shell.fails(f"configs --alter --topic {topic}", code=2)
@@ -276,6 +288,18 @@ def test_the_cluster(shell: Shell) -> None:
     assert shell.run("features upgrade --feature eligible.leader.replicas.version=1 --dry-run") == (
         "eligible.leader.replicas.version would go to 1\n"
     )
+    level = shell.json("features describe --node-id 1")["features"]
+    assert [each["level"] for each in level if each["feature"] == "kraft.version"] in ([0], [1])
+    assert "metadata.version" in shell.run("features upgrade --metadata 4.3 --dry-run")
+    assert shell.json(
+        "features downgrade --feature eligible.leader.replicas.version=1 --dry-run"
+    ) == {
+        "levels": {"eligible.leader.replicas.version": 1},
+        "dry_run": True,
+    }
+    assert len(shell.json("cluster cluster-id")["cluster_id"]) == 22
+    assert shell.json("cluster list-endpoints")[0]["type"] == "broker"
+    assert "Produce" in shell.run("api-versions")
     assert "give --feature" in shell.fails("features upgrade", code=2)
     apis = {row["api"]: row for row in shell.json("api-versions --broker 1")}
     assert (apis["Fetch"]["to"], apis["Fetch"]["used"]) == (18, 12)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer
 
+import kraftlog
 from kraftlog import Client
-from kraftlog.client import configs, membership, reader, versions
+from kraftlog.client import configs, consumer, membership, reader, versions
 from kraftlog.client.partitioner import partition_of
 from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.wire.apis import ApiKey
@@ -268,6 +269,58 @@ def test_any_message_may_be_sent(client: Client) -> None:
     assert not answer.error_code
 
 
+def test_what_makes_no_sense_is_refused(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1)
+    with pytest.raises(ValueError, match="acks '2'"):
+        client.producer(acks="2")
+    with pytest.raises(ValueError, match="compression 'rar'"):
+        client.producer(compression="rar")
+    with pytest.raises(ValueError, match="start 'middle'"):
+        client.consume(topic, "middle")
+    with pytest.raises(ValueError, match="isolation 'none'"):
+        client.consume(topic, isolation="none")
+    with pytest.raises(ValueError, match="give one of the two"):
+        client.consume(topic, group="g", partitions=[0])
+    with pytest.raises(RefusedError, match="the topic has 1 partitions"):
+        client.produce(topic, "a", partition=7)
+    with pytest.raises(UnreachableError, match="broker 99 is not in the cluster"):
+        client.cluster.open_connection(99, client.cluster.deadline())
+    assert client.describe_topics([]) == []
+    with pytest.raises(AttributeError):
+        kraftlog.Nothing  # noqa: B018 - naming it is the test
+
+
+def test_a_refused_batch_is_not_sent_again(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(topic, partitions=1, configs={"max.message.bytes": "1000"})
+    producer = client.producer()
+    producer.send(topic, b"x" * 5000)
+    with pytest.raises(RefusedError, match="MESSAGE_TOO_LARGE"):
+        producer.flush()
+    producer.send(topic, b"small")
+    producer.flush()
+    assert values(client, topic) == [b"small"]
+
+
+def test_commits_while_it_runs(
+    client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consumer, "AUTO_COMMIT_S", 0)
+    topic, group = named("t"), named("g")
+    client.create_topic(topic, partitions=1)
+    with client.producer() as producer:
+        for n in range(3):
+            producer.send(topic, str(n))
+    with client.consume(topic, "beginning", group=group) as records:
+        next(records)
+        next(records)
+        next(records)
+        assert client.committed(group)[topic, 0].offset == 2
+        records.commit()
+        assert client.committed(group)[topic, 0].offset == 3
+
+
 def test_nobody_there_is_said_at_once() -> None:
     said = r"no broker answers: 127\.0\.0\.1:1: Connection refused"
     with Client("127.0.0.1:1") as client, pytest.raises(UnreachableError, match=said):
@@ -391,16 +444,16 @@ def test_a_new_kind_of_group_is_described(kafka: str, named: Named) -> None:
     settings = {"bootstrap.servers": kafka, "group.id": group, "group.protocol": "consumer"}
     with Client(kafka) as client:
         client.create_topic(topic, partitions=2)
-        consumer = Consumer(settings)
+        member = Consumer(settings)
         try:
-            consumer.subscribe([topic])
-            while len(consumer.assignment()) != 2:
-                consumer.poll(0.2)
+            member.subscribe([topic])
+            while len(member.assignment()) != 2:
+                member.poll(0.2)
             found = client.describe_group(group)
             assert (found.type, found.state, found.assignor) == ("consumer", "Stable", "uniform")
             assert sorted(found.members[0].assignment) == [(topic, 0), (topic, 1)]
         finally:
-            consumer.close()
+            member.close()
 
 
 def test_a_partition_that_never_answers_is_given_up(

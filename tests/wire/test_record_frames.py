@@ -8,7 +8,8 @@ import pytest
 
 from kraftlog.errors import ProtocolError
 from kraftlog.wire import record_frames
-from kraftlog.wire.codec import encode
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.explain import read_slowly
 from kraftlog.wire.messages import (
     consumer_group_records,
     control_records,
@@ -17,6 +18,10 @@ from kraftlog.wire.messages import (
     share_group_records,
     streams_group_records,
     transaction_records,
+)
+from kraftlog.wire.messages.consumer_group_records import (
+    ClassicMemberMetadata,
+    ConsumerGroupMemberMetadataValue,
 )
 from kraftlog.wire.messages.consumer_protocol import (
     ConsumerProtocolAssignment,
@@ -209,3 +214,27 @@ def test_the_version_in_a_control_record_is_the_one_it_is_written_in() -> None:
 def test_broken_control_records(key: bytes, value: bytes, complaint: str) -> None:
     with pytest.raises(ProtocolError, match=complaint):
         decode_control(key, value)
+
+
+def test_a_struct_in_a_tag_is_null_by_zero() -> None:
+    """The bytes are those of Kafka 4.3.1; what is missing is an empty struct, and no null."""
+    member = ConsumerGroupMemberMetadataValue(
+        instance_id=None,
+        rack_id=None,
+        client_id="a",
+        client_host="h",
+        subscribed_topic_names=(),
+        subscribed_topic_regex=None,
+        rebalance_timeout_ms=1,
+        server_assignor=None,
+        classic_member_metadata=None,
+    )
+    classic = ClassicMemberMetadata(session_timeout_ms=7, supported_protocols=())
+    empty = classic.replace(session_timeout_ms=0)
+    front = "00000261026801000000000100"
+    for told, tail in ((None, "01000100"), (classic, "01000701000000070100"), (empty, "00")):
+        message = member.replace(classic_member_metadata=told)
+        raw = encode(message, 0)
+        assert raw.hex() == front + tail
+        assert decode(ConsumerGroupMemberMetadataValue, 0, raw) == message
+        assert read_slowly(ConsumerGroupMemberMetadataValue, 0, raw)[0] == message

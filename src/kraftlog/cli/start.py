@@ -34,6 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", metavar="DIR", help="where it keeps its data; default: ./data")
     parser.add_argument("--host", help="where to listen; default: 127.0.0.1")
     parser.add_argument("--port", type=int, help="default: 9092; 0: any free one")
+    parser.add_argument(
+        "--http-port", type=int, metavar="N", help="of /metrics and /health; default: none"
+    )
     parser.add_argument("--node-id", type=int, metavar="N", help="default: 1")
     parser.add_argument(
         "--override",
@@ -72,6 +75,8 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
     from kraftlog.config.reading import read_config
 
     overrides = parse_overrides(options.override)
+    if options.http_port is not None:
+        overrides["kraftlog.http.port"] = str(options.http_port)
     if options.file is None:
         text = STANDALONE.format(
             node_id=1 if options.node_id is None else options.node_id,

@@ -5,6 +5,11 @@ The columns are explained in `keys`. A line that ends in a backslash goes on in 
 
 from __future__ import annotations
 
+#: Ours, which Kafka does not know; internal, so that its tools are not shown what it has not.
+OWN_TABLE = """\
+kraftlog.http.port                                          int -1 0..65535|-1 internal
+"""
+
 TABLE = """\
 add.partitions.to.txn.retry.backoff.max.ms                  int 100 0..
 add.partitions.to.txn.retry.backoff.ms                      int 20 1..

@@ -83,6 +83,12 @@ _BROKER = {
     "socket.request.max.bytes": "How large a request may be.",
     "unclean.leader.election.enable": "As for topics, for those that say nothing of it.",
 }
+#: Keys of ours, of which Kafka knows nothing.
+OWN = {
+    "kraftlog.http.port": (
+        "The port of metrics and health, on the host of the first listener; 0: any, -1: none."
+    ),
+}
 _TOPIC = {
     "cleanup.policy": "delete: old records go; compact: the latest record of each key stays.",
     "compression.gzip.level": "How hard gzip tries, where the topic packs batches.",

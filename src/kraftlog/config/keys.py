@@ -105,6 +105,12 @@ def _broker_table() -> str:
     return TABLE
 
 
+def _own_table() -> str:
+    from kraftlog.config.broker_keys import OWN_TABLE
+
+    return OWN_TABLE
+
+
 def _topic_table() -> str:
     from kraftlog.config.resource_keys import TOPIC_TABLE
 
@@ -124,6 +130,7 @@ def _client_metrics_table() -> str:
 
 
 BROKER_KEYS = KeyTable(_broker_table)
+OWN_KEYS = KeyTable(_own_table)
 TOPIC_KEYS = KeyTable(_topic_table)
 GROUP_KEYS = KeyTable(_group_table)
 CLIENT_METRICS_KEYS = KeyTable(_client_metrics_table)
@@ -142,7 +149,7 @@ LISTENER_PREFIX = "listener.name."
 def find_broker_key(name: str) -> Key | None:
     """A broker's key, by its name or by that of its override for one listener."""
     base = base_name(name)
-    key = BROKER_KEYS.find(base)
+    key = BROKER_KEYS.find(base) or OWN_KEYS.find(base)
     return key if key is None or base == name else key.replace(name=name)
 
 

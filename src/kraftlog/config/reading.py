@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
-from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.effective import EFFECTIVE, OWN
 from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
 from kraftlog.config.properties import parse
 from kraftlog.config.values import parse_value
@@ -62,7 +62,8 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
     """Unknown keys, each with the nearest known one, and one line of those without effect."""
     unknown = [name for name in texts if find_broker_key(name) is None]
     lines = [_about_unknown(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)]
-    idle = [name for name in texts if name not in unknown and name not in EFFECTIVE[BROKER]]
+    working = {*EFFECTIVE[BROKER], *OWN}
+    idle = [name for name in texts if name not in unknown and name not in working]
     if idle:
         lines.append(f"known to Kafka, without effect here: {', '.join(sorted(idle))}")
     return lines

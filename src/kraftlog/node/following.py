@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import ConfigChanged, PartitionChanged, TopicRemoved
+from kraftlog.metadata.image import NO_LEADER
 from kraftlog.replication.partition import Partition
 from kraftlog.value import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def follow(node: Node, change: Any) -> None:
     """Become what the image says this node is."""
     if isinstance(change, PartitionChanged):
+        _count_unclean(node, change)
         if change.after is None:
             assert change.before is not None, "a change is from something or to something"
             _remove(node, change.before)
@@ -25,8 +27,20 @@ def follow(node: Node, change: Any) -> None:
             _be(node, change.after)
     elif isinstance(change, ConfigChanged):
         node.topic_configs.note(change)
-    elif isinstance(change, TopicRemoved) and node.coordinating is not None:
-        node.coordinating.topic_deleted(change.topic.name, change.topic.id, node.now)
+    elif isinstance(change, TopicRemoved):
+        node.counts.forget_topic(change.topic.name)
+        if node.coordinating is not None:
+            node.coordinating.topic_deleted(change.topic.name, change.topic.id, node.now)
+
+
+def _count_unclean(node: Node, change: PartitionChanged) -> None:
+    """The active controller's count of leaders that were not in sync."""
+    before, after = change.before, change.after
+    if before is None or after is None or node.governing is None or not node.governing.is_active:
+        return
+    if NO_LEADER != after.leader != before.leader:
+        is_clean = after.leader in before.isr or after.leader in before.elr
+        node.counts.unclean_elections += not is_clean
 
 
 def _be(node: Node, image: PartitionImage) -> None:
@@ -38,6 +52,7 @@ def _be(node: Node, image: PartitionImage) -> None:
         topic = node.image.topics[image.topic_id].name
         log = topic, image.index
         partition = Partition(topic, image.topic_id, image.index, log)
+        partition.counts = node.counts.of_topic(topic)
         node.partitions[image.key] = node.by_log[log] = partition
         settings = node.topic_configs.of(topic)
         partition.terms = settings.terms

@@ -28,6 +28,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
@@ -71,6 +72,7 @@ class Node:
         self.logs = logs
         #: When the turn began that is under way.
         self.now = now
+        self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
@@ -201,6 +203,7 @@ class Node:
     def leads(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed all there was before: it governs now."""
         if self.governing is not None:
+            self.counts.activations += 1
             self.governing.begin(epoch, now)
         if self.membership is not None:
             self.membership.soon()
@@ -335,6 +338,7 @@ class Node:
                 handler(api.key)(self, slot, None, now)
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
+        self.counts.count_request(head.api_key, head.version)
         request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
 

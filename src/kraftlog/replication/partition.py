@@ -15,6 +15,7 @@ from collections import deque
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp
+from kraftlog.replication.counts import TopicCounts
 from kraftlog.replication.terms import DEFAULT_TERMS
 from kraftlog.value import TYPE_CHECKING
 
@@ -48,6 +49,7 @@ class Partition:
 
     __slots__ = (
         "acks",
+        "counts",
         "deletions",
         "end",
         "fetches",
@@ -96,6 +98,8 @@ class Partition:
         #: What the topic's settings ask of writes; replaced when they change.
         self.terms: Terms = DEFAULT_TERMS
         self.replica_count = self.in_sync = 1
+        #: Shared with the topic's other partitions.
+        self.counts = TopicCounts()
         #: Who waits for a write: (offset needed, slot, what the slot is told), oldest first.
         self.acks: deque[tuple[int, Any, Any]] = deque()
         #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
@@ -186,9 +190,12 @@ class Partition:
 
     def written(self, end: int) -> list[tuple[int, Any, Any]]:
         """The host has written up to `end`; gives those whose wait is over."""
+        counts = self.counts
+        counts.messages_in += end - self.written_end
         self.written_end = self.high_watermark = end
         unwritten = self.unwritten
         while unwritten and unwritten[0].headers[-1].next_offset <= end:
+            counts.bytes_in += sum(map(len, unwritten[0].buffers))
             del unwritten[0]
         return self._released(end)
 

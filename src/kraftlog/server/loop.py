@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
     from kraftlog.server.helper import Helper
+    from kraftlog.server.http import Http
     from kraftlog.server.lane import Lane
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
@@ -64,6 +65,8 @@ class Server:
         self.connections: dict[int, Connection] = {}
         #: Listening sockets, and whom each is for (BROKER, CONTROLLER or both).
         self.listeners: dict[int, tuple[socket.socket, int]] = {}
+        #: The port of each listener, by its name.
+        self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._tell)
         #: When newcomers are looked at again; None while they are.
         self.full_until_ms: int | None = None
@@ -73,6 +76,9 @@ class Server:
         self._said_refusal = int(ErrorCode.NONE)
         #: Sockets that were ready when the arena was full: first in the next turn.
         self.delayed: list[int] = []
+        self.http: Http | None = None
+        #: Connections that were taken since the start.
+        self.accepted = 0
         self.epoll.register(lane.ready_fd, EPOLLIN)
         self.epoll.register(helper.ready_fd, EPOLLIN)
 
@@ -170,6 +176,8 @@ class Server:
             self._welcome()
         self.node.poll(now)
         self.peers.expire(now)
+        if self.http is not None:
+            self.http.go_on(now)
         self.runner.finish_turn(now)
         self.arena.used = 0
         self.peers.send(now)
@@ -179,13 +187,15 @@ class Server:
         if self.delayed:
             delayed, self.delayed = self.delayed, []
             return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
-        if self.runner.has_work or self.node.has_work:
+        http = self.http
+        if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
             return self.epoll.poll(0)
         wishes = (
             self.node.deadline(),
             self.runner.deadline(),
             self.peers.deadline(),
             self.full_until_ms,
+            None if http is None else http.deadline(),
         )
         deadline = min([at for at in wishes if at is not None])
         return self.epoll.poll(max(deadline - read_clock().monotonic_ms, 0) / 1000)
@@ -202,6 +212,8 @@ class Server:
             self.lane.deliver(now)
         elif fd == self.helper.ready_fd:
             self.helper.deliver(now)
+        elif self.http is not None:
+            self.http.event(fd, event, now)
 
     def _accept(self, listener: socket.socket, serves: int, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
@@ -222,6 +234,7 @@ class Server:
             connection.listener = serves
             connection.events = EPOLLIN
             self.connections[connection.fd] = connection
+            self.accepted += 1
             self.epoll.register(connection.fd, EPOLLIN)
 
     def _turn_away(self, why: str, now: Now) -> None:
@@ -294,6 +307,8 @@ class Server:
         for listener, _ in self.listeners.values():
             listener.close()
         self.peers.close()
+        if self.http is not None:
+            self.http.close()
         for connection in list(self.connections.values()):
             self._drop(connection)
         self.helper.close()

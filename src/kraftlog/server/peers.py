@@ -61,6 +61,8 @@ class Peers:
         self._lines: dict[tuple[str, int], Line] = {}
         self._by_fd: dict[int, Line] = {}
         self._correlation = 0
+        #: For whoever watches: what has gone over all lines since the start.
+        self.requests = self.responses = self.bytes_in = self.bytes_out = 0
         #: What was asked in this turn: sent, and deadlines counted, when the turn ends.
         self._new: list[Ask] = []
 
@@ -136,7 +138,10 @@ class Peers:
         pieces = request_frame(
             APIS[ask.api_key], ask.version, self._correlation, CLIENT_ID, ask.request
         )
-        line.out += b"".join(pieces)
+        data = b"".join(pieces)
+        line.out += data
+        self.requests += 1
+        self.bytes_out += len(data)
 
     def _connect(self, line: Line, now: Now) -> None:
         host, port = line.address
@@ -192,6 +197,7 @@ class Peers:
             self._lost(line, now)
             return
         line.received += data
+        self.bytes_in += len(data)
         while len(line.received) >= _LENGTH_AND_CORRELATION.size:
             size, correlation = _LENGTH_AND_CORRELATION.unpack_from(line.received)
             if not 4 <= size <= MAX_FRAME:
@@ -205,6 +211,7 @@ class Peers:
             if answered is None:
                 self._lost(line, now, probe=False)
                 return
+            self.responses += 1
             self._tell(answered, now)
 
     @staticmethod

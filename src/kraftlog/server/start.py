@@ -83,6 +83,7 @@ def serve(
     node = Node(config, runner.logs, metadata, read_clock())
     runner.carry(node)
     server.carry(node, runner)
+    _serve_http(server, settings)
     server.run(on_ready=lambda: ready(_ready_line(server)))
 
 
@@ -116,7 +117,6 @@ def _directory(settings: BrokerConfig) -> str:
 
 def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
     """Open all listeners; what others are told of those for clients and brokers."""
-    ports = {}
     for listener in settings.listeners:
         if listener.protocol != "PLAINTEXT":
             raise ConfigError(
@@ -124,15 +124,28 @@ def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
             )
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
-        ports[listener.name] = server.listen(listener.host, listener.port, serves)
+        server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
     return [
         BrokerAddress(
             name=listener.name,
             host=listener.host or gethostname(),
-            port=listener.port or ports[listener.name],
+            port=listener.port or server.ports[listener.name],
         )
         for listener in settings.advertised_listeners
     ]
+
+
+def _serve_http(server: Server, settings: BrokerConfig) -> None:
+    """Metrics and health, from now on: what is not ready yet can be asked why."""
+    port: int = settings["kraftlog.http.port"]
+    if port < 0:
+        return
+    from kraftlog.server.http import Http
+    from kraftlog.server.pages import Pages
+
+    host = settings.listeners[0].host
+    server.http = Http(server.epoll, host, port, Pages(server).answer)
+    say(f"kraftlog: http on {host or '0.0.0.0'}:{server.http.port}")  # noqa: S104 - it is said, not listened on
 
 
 def _voters(settings: BrokerConfig) -> VoterSet:

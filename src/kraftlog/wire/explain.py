@@ -113,7 +113,8 @@ class Cursor:
         if field.kind in FIXED:
             return self.fixed(FIXED[field.kind][0], path)
         if field.struct is not None:
-            if field.nullable_in(self.form.version) and self.fixed("b", path) < 0:
+            is_tagged = int(field.tag >= 0)
+            if field.nullable_in(self.form.version) and self.fixed("b", path) < is_tagged:
                 return None
             return self.struct(field.struct, path)
         count = self.length(field, "h" if field.kind == "string" else "i", path)

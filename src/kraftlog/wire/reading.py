@@ -144,7 +144,7 @@ class ReaderWriter:
             return
         self.waiting.append(("b", name))
         self.flush()
-        with out.block(f"if {name} < 0:"):
+        with out.block(f"if {name} < {int(field.tag >= 0)}:"):
             out.line(f"{target} = None")
         with out.block("else:"):
             self.struct(field.struct, name)

@@ -158,7 +158,8 @@ class WriterWriter:
             return
         self.flush()
         name = self.held(value)
-        self.null(field, name, path, b"\xff")
+        # In a tag Kafka marks null by 0, elsewhere by -1.
+        self.null(field, name, path, b"\xff" if field.tag < 0 else b"\0")
         out.depth += 1
         self.waiting.append(("b", "1"))
         self.struct(field.struct, name, path)

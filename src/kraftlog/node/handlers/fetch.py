@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import Slice
+    from kraftlog.replication.counts import TopicCounts
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -66,6 +67,7 @@ class Fetch:
         "done",
         "epoch",
         "failed",
+        "found",
         "partitions",
         "request",
         "response",
@@ -84,6 +86,8 @@ class Fetch:
         self.failed = False
         self.size = 0
         self.partitions: list[Partition] = []
+        #: For whom how many bytes are to be counted, should they be sent.
+        self.found: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
 
     def look(self, node: Node) -> None:
@@ -91,6 +95,7 @@ class Fetch:
         self.size = 0
         self.failed = False
         self.partitions = []
+        self.found = []
         session = self.session
         topics: Sequence[FetchTopic | SessionTopic]
         topics = self.request.topics if session is None else list(session.topics.values())
@@ -125,7 +130,11 @@ class Fetch:
             if isinstance(partition, int)
             else partition.refusal(part.current_leader_epoch)
         )
-        if code or isinstance(partition, int):
+        if isinstance(partition, int):
+            return self._refused(part.partition, code)
+        partition.counts.fetches += 1
+        if code:
+            partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
         if not partition.start <= part.fetch_offset <= partition.end:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -135,9 +144,11 @@ class Fetch:
             try:
                 found = self._locate(node, partition, part)
             except StorageError:
+                partition.counts.failed_fetches += 1
                 return self._refused(part.partition, ErrorCode.KAFKA_STORAGE_ERROR)
         if found is not None:
             self.size += len(found)
+            self.found.append((partition.counts, len(found)))
         elif self.session is not None:
             known = self.session.find(topic.topic, topic.topic_id, part.partition)
             if (
@@ -219,6 +230,9 @@ class Fetch:
         if session is not None:
             response.session_id = NO_SESSION if response.error_code else session.id
             session.told(response.responses)
+        if not response.error_code:
+            for counts, size in self.found:
+                counts.bytes_out += size
         self.slot.answer(self.response)
 
     def cancel(self) -> None:

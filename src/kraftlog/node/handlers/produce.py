@@ -72,8 +72,11 @@ def _produce(
     partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
     if isinstance(partition, int):
         return _refused(part.index, partition)
+    counts = partition.counts
+    counts.produces += 1
     code = _refusal(partition, acks)
     if code:
+        counts.failed_produces += 1
         return _refused(part.index, code)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
@@ -93,6 +96,7 @@ def _produce(
         if rules.has_log_append_time or terms.must_repack(header.codec):
             batch, header = _as_the_topic_wants(batch, header, terms, now)
     except CorruptBatchError as error:
+        counts.failed_produces += 1
         return _refused(part.index, error.code, error.what)
     base = partition.append(header, batch, node.turn)
     told = PartitionProduceResponse(

@@ -24,6 +24,7 @@ from kraftlog.node.quorum.batches import (
 )
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.quorum.times import QuorumTimes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
@@ -78,6 +79,7 @@ class QuorumDriver:
     ) -> None:
         self.core = core
         self.applied = applied
+        self.times = QuorumTimes()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
@@ -232,6 +234,8 @@ class QuorumDriver:
         batch.payload = None  # the core has no use for it
         self._tail.append((batch.base_offset, batch.last_offset, data))
         self._emit(effects.AppendBatch(METADATA_LOG, data))
+        end = batch.last_offset + 1
+        self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
         while self._tail and self._tail[-1][1] >= effect.offset:
@@ -250,7 +254,11 @@ class QuorumDriver:
     def _stop(self, effect: raft.Stop, _: Now) -> None:
         self._emit(effects.Stop(effect.why))
 
-    def _leader_changed(self, effect: raft.LeaderChanged, _: Now) -> None:
+    def _leader_changed(self, effect: raft.LeaderChanged, now: Now) -> None:
+        if effect.leader_id >= 0:
+            self.times.know_leader(now.monotonic_ms, leads=effect.leader_id == self.core.me.id)
+        elif self.core.election.voted == self.core.me:
+            self.times.stand(now.monotonic_ms)
         self._machine.led_by(effect.leader_id, effect.epoch)
 
     # What is said --------------------------------------------------------------------------------
@@ -360,7 +368,8 @@ class QuorumDriver:
 
     # What is committed ---------------------------------------------------------------------------
 
-    def _apply_committed(self, _: raft.Committed, now: Now) -> None:
+    def _apply_committed(self, effect: raft.Committed, now: Now) -> None:
+        self.times.commit(effect.offset, now.monotonic_ms)
         self._apply(now)
 
     def _apply(self, now: Now) -> None:

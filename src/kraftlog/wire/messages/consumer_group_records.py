@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.schema import Message, array, binary, int8, int32, int64, string, struct, uuid
+from kraftlog.wire.schema import (
+    EMPTY,
+    Message,
+    array,
+    binary,
+    int8,
+    int32,
+    int64,
+    string,
+    struct,
+    uuid,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +66,7 @@ class ConsumerGroupMemberMetadataValue(Message, versions=(0, 0), flexible=0):
     rebalance_timeout_ms: int = int32(default=-1)
     server_assignor: str | None = string(nullable=True)
     classic_member_metadata: ClassicMemberMetadata | None = struct(
-        ClassicMemberMetadata, nullable=True, tag=0, default=None
+        ClassicMemberMetadata, nullable=True, tag=0, default=EMPTY
     )
 
 

@@ -1,0 +1,52 @@
+"""What a node counts while it serves: nothing but integers, looked at when somebody asks."""
+
+from __future__ import annotations
+
+from kraftlog.replication.counts import TopicCounts
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_VERSIONS = 8  # bits
+
+
+class Counts:
+    """`requests` by `key << 8 | version`: one small number instead of a pair for each request."""
+
+    def __init__(self) -> None:
+        self.requests: dict[int, int] = {}
+        self.topics: dict[str, TopicCounts] = {}
+        #: What topics had counted that are gone: sums over all topics only grow.
+        self._gone = TopicCounts()
+        #: How often a replica was elected that was not known to hold everything committed.
+        self.unclean_elections = 0
+        #: How often this node became the active controller.
+        self.activations = 0
+
+    def count_request(self, key: int, version: int) -> None:
+        what = key << _VERSIONS | version
+        self.requests[what] = self.requests.get(what, 0) + 1
+
+    def of_topic(self, topic: str) -> TopicCounts:
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = TopicCounts()
+        return found
+
+    def forget_topic(self, topic: str) -> None:
+        counts = self.topics.pop(topic, None)
+        if counts is not None:
+            self._gone.add(counts)
+
+    def of_all_topics(self) -> TopicCounts:
+        total = TopicCounts()
+        total.add(self._gone)
+        for counts in self.topics.values():
+            total.add(counts)
+        return total
+
+    def by_api(self) -> Iterator[tuple[int, int, int]]:
+        """API key, version, how many requests of it."""
+        for what, count in list(self.requests.items()):
+            yield what >> _VERSIONS, what & ((1 << _VERSIONS) - 1), count

@@ -1,0 +1,98 @@
+"""How long the quorum's work takes, over the last half to whole minute, as Kafka reckons it."""
+
+from __future__ import annotations
+
+from collections import deque
+
+SPAN_MS = 30_000
+NAN = float("nan")
+
+
+class Window:
+    """Amounts of this span of time and of the one before."""
+
+    __slots__ = ("_before", "_began_ms", "_most", "_most_before", "_now")
+
+    def __init__(self) -> None:
+        self._began_ms = 0
+        #: How many amounts, and their sum.
+        self._now = self._before = (0, 0)
+        self._most = self._most_before = 0
+
+    def add(self, amount: int, now_ms: int) -> None:
+        self._move_on(now_ms)
+        count, total = self._now
+        self._now = count + 1, total + amount
+        self._most = max(self._most, amount)
+
+    def _move_on(self, now_ms: int) -> None:
+        past = now_ms - self._began_ms
+        if past < SPAN_MS:
+            return
+        if past < 2 * SPAN_MS:
+            self._before, self._most_before = self._now, self._most
+        else:
+            self._before, self._most_before = (0, 0), 0
+        self._now, self._most = (0, 0), 0
+        self._began_ms = now_ms - past % SPAN_MS
+
+    def average(self, now_ms: int) -> float:
+        """NaN where there was nothing, as with Kafka."""
+        self._move_on(now_ms)
+        count = self._now[0] + self._before[0]
+        return (self._now[1] + self._before[1]) / count if count else NAN
+
+    def most(self, now_ms: int) -> float:
+        self._move_on(now_ms)
+        count = self._now[0] + self._before[0]
+        return max(self._most, self._most_before) if count else NAN
+
+    def per_second(self, now_ms: int) -> float:
+        """Over a span at least, as Kafka does."""
+        self._move_on(now_ms)
+        elapsed_ms = now_ms - self._began_ms + (SPAN_MS if self._before[0] else 0)
+        return (self._now[1] + self._before[1]) * 1000 / max(elapsed_ms, SPAN_MS)
+
+
+class QuorumTimes:
+    """The driver says what happens; `moved_ms` is when the high watermark last did."""
+
+    def __init__(self) -> None:
+        #: From append to commit, and from standing to a known leader, in milliseconds.
+        self.commits = Window()
+        self.elections = Window()
+        #: Records that were appended as the leader, and that came from it.
+        self.appended = Window()
+        self.fetched = Window()
+        self.moved_ms = -1
+        #: What this node has appended as the leader and is not committed: (end, when).
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._standing_since_ms = -1
+
+    def append(self, count: int, end: int, now_ms: int, *, leads: bool) -> None:
+        if leads:
+            self.appended.add(count, now_ms)
+            self._waiting.append((end, now_ms))
+        else:
+            self.fetched.add(count, now_ms)
+
+    def commit(self, high_watermark: int, now_ms: int) -> None:
+        self.moved_ms = now_ms
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= high_watermark:
+            self.commits.add(now_ms - waiting.popleft()[1], now_ms)
+
+    def stand(self, now_ms: int) -> None:
+        if self._standing_since_ms < 0:
+            self._standing_since_ms = now_ms
+
+    def know_leader(self, now_ms: int, *, leads: bool) -> None:
+        if not leads:
+            self._waiting.clear()
+        if self._standing_since_ms >= 0:
+            self.elections.add(now_ms - self._standing_since_ms, now_ms)
+            self._standing_since_ms = -1
+
+    def waiting_ms(self, now_ms: int) -> int:
+        """For how long the oldest record of this leader waits to be committed."""
+        return now_ms - self._waiting[0][1] if self._waiting else 0

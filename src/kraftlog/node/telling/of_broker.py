@@ -1,0 +1,239 @@
+"""Metrics of a broker: its partitions and their logs, what clients ask of it, its groups."""
+
+from __future__ import annotations
+
+from kraftlog.groups.states import State
+from kraftlog.node.telling.family import COUNTER, GAUGE, Family, single
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.telling.family import Samples
+    from kraftlog.replication.counts import TopicCounts
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+
+# Kafka's numbers for the states of a broker.
+STARTING, RECOVERY, RUNNING, LEAVING = 1, 2, 3, 6
+
+
+def broker_state(node: Node) -> int:
+    membership = node.membership
+    assert membership is not None, "a broker's metrics are told of brokers"
+    if membership.wants_to_leave:
+        return LEAVING
+    if membership.is_fenced:
+        return STARTING if membership.epoch < 0 else RECOVERY
+    return RUNNING
+
+
+# Partitions --------------------------------------------------------------------------------------
+
+
+def _is_under_replicated(partition: Partition) -> bool:
+    return partition.leads and partition.in_sync < partition.replica_count
+
+
+def _is_under_min_isr(partition: Partition) -> bool:
+    return partition.leads and partition.in_sync < partition.terms.min_insync_replicas
+
+
+def _is_at_min_isr(partition: Partition) -> bool:
+    return partition.leads and partition.in_sync == partition.terms.min_insync_replicas
+
+
+def _partitions(name: str, what: str, is_meant: Callable[[Partition], bool]) -> Family:
+    """How many partitions that are here are of a kind."""
+    return single(
+        "kafka_server_replicamanager_" + name,
+        GAUGE,
+        what,
+        lambda node, _: sum(1 for p in node.partitions.values() if is_meant(p)),
+    )
+
+
+def _labels(partition: Partition) -> tuple[tuple[str, str], ...]:
+    return ("topic", partition.topic), ("partition", str(partition.index))
+
+
+def _each(
+    name: str, what: str, value: Callable[[Node, Partition], float], *, if_leading: bool = False
+) -> Family:
+    """A sample of every partition that is here, or of those that this broker leads."""
+
+    def tell(node: Node, _: Now) -> Samples:
+        for partition in list(node.partitions.values()):  # it is told in slices
+            if partition.leads or not if_leading:
+                yield _labels(partition), value(node, partition)
+
+    return Family(name, GAUGE, what, tell)
+
+
+PARTITIONS = (
+    _partitions("partitioncount", "Partitions that are kept here.", lambda _: True),
+    _partitions("leadercount", "Those of them that this broker leads.", lambda p: p.leads),
+    _partitions("offlinereplicacount", "Those whose log is not open.", lambda p: not p.is_open),
+    _partitions(
+        "underreplicatedpartitions",
+        "Led here, with fewer replicas in sync than there are.",
+        _is_under_replicated,
+    ),
+    _partitions(
+        "underminisrpartitioncount",
+        "Led here, with fewer replicas in sync than min.insync.replicas.",
+        _is_under_min_isr,
+    ),
+    _partitions(
+        "atminisrpartitioncount",
+        "Led here, with just as many replicas in sync as min.insync.replicas.",
+        _is_at_min_isr,
+    ),
+    _each(
+        "kafka_cluster_partition_replicascount",
+        "Replicas of a partition that is led here.",
+        lambda _, p: p.replica_count,
+        if_leading=True,
+    ),
+    _each(
+        "kafka_cluster_partition_insyncreplicascount",
+        "Those of them that are in sync.",
+        lambda _, p: p.in_sync,
+        if_leading=True,
+    ),
+    _each(
+        "kafka_cluster_partition_underreplicated",
+        "1: fewer are in sync than there are.",
+        lambda _, p: int(_is_under_replicated(p)),
+        if_leading=True,
+    ),
+    _each(
+        "kafka_cluster_partition_underminisr",
+        "1: fewer are in sync than min.insync.replicas.",
+        lambda _, p: int(_is_under_min_isr(p)),
+        if_leading=True,
+    ),
+    _each(
+        "kafka_cluster_partition_atminisr",
+        "1: just as many are in sync as min.insync.replicas.",
+        lambda _, p: int(_is_at_min_isr(p)),
+        if_leading=True,
+    ),
+    _each("kafka_log_log_logstartoffset", "Where a log begins.", lambda _, p: p.start),
+    _each("kafka_log_log_logendoffset", "Where it ends.", lambda _, p: p.written_end),
+    _each(
+        "kafka_log_log_size",
+        "How many bytes of the disk it takes.",
+        lambda node, p: node.logs.size_bytes(p.log),
+    ),
+)
+
+
+# The disk ----------------------------------------------------------------------------------------
+
+LOGS = (
+    single(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        GAUGE,
+        "1: the log directory has failed.",
+        lambda node, _: int(node.logs.is_offline),
+    ),
+    Family(
+        "kafka_log_logmanager_logdirectoryoffline",
+        GAUGE,
+        "The same, for the directory by its name.",
+        lambda node, _: [((("logDirectory", node.logs.folder),), int(node.logs.is_offline))],
+    ),
+)
+
+
+# Traffic -----------------------------------------------------------------------------------------
+
+
+def _traffic(name: str, what: str, value: Callable[[TopicCounts], float]) -> Family:
+    """Of all topics, without a label, and of each."""
+
+    def tell(node: Node, _: Now) -> Samples:
+        yield (), value(node.counts.of_all_topics())
+        for topic, counts in list(node.counts.topics.items()):
+            yield (("topic", topic),), value(counts)
+
+    return Family(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, what, tell)
+
+
+def _requests(node: Node, _: Now) -> Samples:
+    for key, version, count in node.counts.by_api():
+        yield (("request", APIS[key].name), ("version", str(version))), count
+
+
+TRAFFIC = (
+    _traffic("messagesin", "Records (offsets) that producers have added.", lambda c: c.messages_in),
+    _traffic("bytesin", "Bytes of the batches with them.", lambda c: c.bytes_in),
+    _traffic("bytesout", "Bytes of batches that were given out.", lambda c: c.bytes_out),
+    _traffic("totalproducerequests", "Partitions named by Produce.", lambda c: c.produces),
+    _traffic("failedproducerequests", "Those refused among them.", lambda c: c.failed_produces),
+    _traffic(
+        "totalfetchrequests",
+        "Partitions looked at for Fetch; again when one that waited is answered.",
+        lambda c: c.fetches,
+    ),
+    _traffic("failedfetchrequests", "Those refused among them.", lambda c: c.failed_fetches),
+)
+
+#: What controllers have as well.
+REQUESTS = (
+    Family(
+        "kafka_network_requestmetrics_requests_total",
+        COUNTER,
+        "Requests by kind and version, good or bad.",
+        _requests,
+    ),
+)
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def _group_states(node: Node) -> Iterator[str]:
+    if node.coordinating is not None:
+        for shard in node.coordinating.shards():
+            for group in shard.groups.values():
+                yield group.state
+
+
+def _groups(name: str, what: str, state: str | None) -> Family:
+    return single(
+        "kafka_coordinator_group_groupmetadatamanager_" + name,
+        GAUGE,
+        what,
+        lambda node, _: sum(1 for found in _group_states(node) if state in {None, found}),
+    )
+
+
+GROUPS = (
+    _groups("numgroups", "Groups that this broker coordinates.", None),
+    _groups("numgroupsempty", "Those without members.", State.EMPTY),
+    _groups("numgroupspreparingrebalance", "Those that gather members.", State.PREPARING),
+    _groups("numgroupscompletingrebalance", "Those that wait to be assigned.", State.COMPLETING),
+    _groups("numgroupsstable", "Those in which everybody has a share.", State.STABLE),
+    _groups("numgroupsdead", "Those whose end is being written.", State.DEAD),
+)
+
+
+MEMBERSHIP = (
+    single(
+        "kafka_server_kafkaserver_brokerstate",
+        GAUGE,
+        "1 starts, 2 is fenced while it catches up, 3 runs, 6 leaves.",
+        lambda node, _: broker_state(node),
+    ),
+    single(
+        "kafka_server_brokermetadatametrics_last_applied_record_offset",
+        GAUGE,
+        "The last metadata record that this broker has applied.",
+        lambda node, _: node.quorum.applied - 1,
+    ),
+)
+FAMILIES = (*MEMBERSHIP, *PARTITIONS, *LOGS, *TRAFFIC, *GROUPS)

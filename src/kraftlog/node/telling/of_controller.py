@@ -1,0 +1,81 @@
+"""Metrics of a controller. As with Kafka, every controller has them, and the active one counts."""
+
+from __future__ import annotations
+
+from kraftlog.node.telling.family import COUNTER, GAUGE, single
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.controller.state import State
+    from kraftlog.node.node import Node
+    from kraftlog.node.telling.family import Family
+    from kraftlog.types import Now
+
+PREFIX = "kafka_controller_kafkacontroller_"
+
+
+def _state(name: str, what: str, value: Callable[[State], float]) -> Family:
+    return single(
+        PREFIX + name, GAUGE, what, lambda node, _: value(node.governing.controller.state)
+    )
+
+
+def _is_active(node: Node, _: Now) -> float:
+    return int(node.governing is not None and node.governing.is_active)
+
+
+def _fenced(state: State) -> float:
+    return sum(1 for broker in list(state.brokers.values()) if broker.fenced)
+
+
+FAMILIES = (
+    single(PREFIX + "activecontrollercount", GAUGE, "1: this is the active one.", _is_active),
+    single(
+        PREFIX + "newactivecontrollerscount",
+        COUNTER,
+        "How often this node became the active controller since it started.",
+        lambda node, _: node.counts.activations,
+    ),
+    _state(
+        "activebrokercount", "Unfenced brokers.", lambda state: len(state.brokers) - _fenced(state)
+    ),
+    _state("fencedbrokercount", "Registered brokers that are fenced.", _fenced),
+    _state("globaltopiccount", "Topics of the cluster.", lambda state: len(state.topics)),
+    _state("globalpartitioncount", "Their partitions.", lambda state: len(state.partitions)),
+    _state(
+        "offlinepartitionscount",
+        "Partitions without a leader.",
+        lambda state: len(state.index.leaderless),
+    ),
+    _state(
+        "preferredreplicaimbalancecount",
+        "Partitions that another than their first replica leads.",
+        lambda state: len(state.index.imbalanced),
+    ),
+    single(
+        PREFIX + "metadataerrorcount",
+        GAUGE,
+        "Always 0: a node that meets a record it can't apply ends.",
+        lambda _, __: 0,
+    ),
+    single(
+        PREFIX + "lastappliedrecordoffset",
+        GAUGE,
+        "The last metadata record that was applied here.",
+        lambda node, _: node.quorum.applied - 1,
+    ),
+    single(
+        PREFIX + "lastcommittedrecordoffset",
+        GAUGE,
+        "The last metadata record that is known to be committed.",
+        lambda node, _: node.quorum.core.log.high_watermark - 1,
+    ),
+    single(
+        "kafka_controller_controllerstats_uncleanleaderelections_total",
+        COUNTER,
+        "Elections, by this controller, of replicas that were not in sync.",
+        lambda node, _: node.counts.unclean_elections,
+    ),
+)

@@ -1,0 +1,124 @@
+"""Metrics of the metadata quorum: Kafka's group raft-metrics (Q35)."""
+
+from __future__ import annotations
+
+from kraftlog.node.telling.family import GAUGE, UNTYPED, Family, single
+from kraftlog.raft import quorum
+from kraftlog.raft.describe import describe
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.quorum.times import QuorumTimes, Window
+    from kraftlog.node.telling.family import Samples
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.types import Now
+
+PREFIX = "kafka_server_raftmetrics_"
+UNKNOWN = -1
+#: What Kafka calls a state, where its word is another.
+KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
+
+
+def high_watermark(core: RaftCore) -> int:
+    """What this replica knows to be committed; -1 where it knows of nothing."""
+    return core.log.high_watermark or UNKNOWN
+
+
+def _state(node: Node, _: Now) -> Samples:
+    name = node.quorum.core.role.name
+    return [((("current_state", KAFKA_STATES.get(name, name)),), 1)]
+
+
+def _vote(node: Node, _: Now) -> float:
+    voted = node.quorum.core.election.voted
+    return UNKNOWN if voted is None else voted.id
+
+
+def _unknown_voters(node: Node, _: Now) -> float:
+    core = node.quorum.core
+    return sum(1 for v in core.log.voter_set.voters if v.key.id != core.me.id and not v.endpoints)
+
+
+def _observers(node: Node, now: Now) -> float:
+    """Those that fetch from this leader; NaN from anybody else, as only a leader knows."""
+    told = describe(node.quorum.core, now)
+    return float("nan") if told is None else len(told.observers)
+
+
+def _uncommitted_change(node: Node, _: Now) -> float:
+    log = node.quorum.core.log
+    return int(log.voters.latest_offset >= log.high_watermark)
+
+
+def _core(name: str, what: str, value: Callable[[RaftCore], float]) -> Family:
+    return single(PREFIX + name, GAUGE, what, lambda node, _: value(node.quorum.core))
+
+
+def _latency(name: str, long: str, window: Callable[[QuorumTimes], Window]) -> tuple[Family, ...]:
+    """Two families: the average and the most."""
+    return (
+        single(
+            f"{PREFIX}{name}_latency_avg",
+            GAUGE,
+            f"Milliseconds {long}, on average over the last minute; NaN: there was none.",
+            lambda node, now: window(node.quorum.times).average(now.monotonic_ms),
+        ),
+        single(
+            f"{PREFIX}{name}_latency_max",
+            GAUGE,
+            f"Milliseconds {long}, at most in the last minute; NaN: there was none.",
+            lambda node, now: window(node.quorum.times).most(now.monotonic_ms),
+        ),
+    )
+
+
+FAMILIES = (
+    Family(PREFIX + "current_state", UNTYPED, "1 for the state that the replica is in.", _state),
+    single(
+        PREFIX + "current_leader",
+        GAUGE,
+        "Who leads the quorum; -1: unknown.",
+        lambda node, _: node.quorum.leader_id,
+    ),
+    _core("current_epoch", "The epoch of the quorum.", lambda core: core.election.epoch),
+    single(PREFIX + "current_vote", GAUGE, "Whom it voted for in this epoch; -1: nobody.", _vote),
+    _core("high_watermark", "Up to where the log is known to be committed.", high_watermark),
+    _core("log_end_offset", "Where the metadata log ends.", lambda core: core.log.end),
+    _core("log_end_epoch", "The epoch of its last record.", lambda core: core.log.last_epoch),
+    _core("number_of_voters", "Voters.", lambda core: len(core.log.voter_set.voters)),
+    single(
+        PREFIX + "number_of_observers",
+        GAUGE,
+        "Observers that fetch from this leader; NaN: another leads.",
+        _observers,
+    ),
+    single(
+        PREFIX + "uncommitted_voter_change",
+        GAUGE,
+        "1 while a change of the voters is not committed.",
+        _uncommitted_change,
+    ),
+    single(
+        PREFIX + "number_unknown_voter_connections",
+        GAUGE,
+        "Voters of which no address is known.",
+        _unknown_voters,
+    ),
+    *_latency("commit", "from an append by this leader to its commit", lambda it: it.commits),
+    *_latency("election", "from standing for election to a known leader", lambda it: it.elections),
+    single(
+        PREFIX + "append_records_rate",
+        GAUGE,
+        "Records a second appended as the leader, over the last minute.",
+        lambda node, now: node.quorum.times.appended.per_second(now.monotonic_ms),
+    ),
+    single(
+        PREFIX + "fetch_records_rate",
+        GAUGE,
+        "Records a second fetched from the leader, over the last minute.",
+        lambda node, now: node.quorum.times.fetched.per_second(now.monotonic_ms),
+    ),
+)

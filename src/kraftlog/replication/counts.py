@@ -1,0 +1,31 @@
+"""What has gone through the partitions of a topic on this broker, in plain integers."""
+
+from __future__ import annotations
+
+
+class TopicCounts:
+    """Only grows. All partitions of a topic that are here share one."""
+
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "messages_in",
+        "produces",
+    )
+
+    def __init__(self) -> None:
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        #: Requests, one for each partition that they name, and those among them that failed.
+        self.produces = 0
+        self.failed_produces = 0
+        self.fetches = 0
+        self.failed_fetches = 0
+
+    def add(self, other: TopicCounts) -> None:
+        for name in self.__slots__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))

@@ -1,0 +1,269 @@
+"""A small HTTP/1.1 server on the node's own loop: GET and HEAD of pages that are made in slices.
+
+It is for machines that watch a node, not for the world: few connections, short requests without a
+body, one answer at a time, and nobody who is slow is waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from itertools import islice
+
+from kraftlog.server.loop import say
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.types import Now
+
+EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
+MAX_CONNECTIONS = 16
+#: A longer head of a request is refused.
+MAX_HEAD = 8 << 10
+#: A request must be there, and its answer taken, within this time; a pause may last as long.
+PATIENCE_MS = 10_000
+#: So much of a page is made in one turn: about a millisecond's work.
+PIECES_A_TURN = 500
+SEND_SIZE = 256 << 10
+
+REASONS = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    500: "Internal Server Error",
+    431: "Request Header Fields Too Large",
+    503: "Service Unavailable",
+    505: "HTTP Version Not Supported",
+}
+_ALLOW = "Allow: GET, HEAD\r\n"
+
+
+class Request(Value):
+    method: str
+    path: str
+    keeps_alive: bool
+
+
+class Answer(Value):
+    """`pieces` are taken over several turns; what they tell may be of different moments."""
+
+    status: int
+    pieces: Iterator[str]
+    content_type: str = "text/plain; charset=utf-8"
+
+
+def parse(head: bytes) -> Request | int:
+    """The request that a head (without the empty line) makes; else the status of its refusal."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
+    if len(words) != 3 or not words[1].startswith("/") or not words[2].startswith("HTTP/"):
+        return 400
+    method, target, version = words
+    if version not in {"HTTP/1.0", "HTTP/1.1"}:
+        return 505
+    fields: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon or not name or name != name.strip():
+            return 400
+        fields[name.lower()] = value.strip()
+    is_new = version == "HTTP/1.1"
+    if (is_new and "host" not in fields) or _has_body(fields):
+        return 400
+    if method not in {"GET", "HEAD"}:
+        return 405
+    wish = fields.get("connection", "").lower()
+    return Request(method, target.partition("?")[0], wish != "close" if is_new else False)
+
+
+def _has_body(fields: dict[str, str]) -> bool:
+    return "transfer-encoding" in fields or fields.get("content-length", "0") != "0"
+
+
+class _Connection:
+    """Reads a request, then sends its answer, then reads the next one."""
+
+    def __init__(self, sock: socket.socket, until_ms: int) -> None:
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.received = b""
+        self.request: Request | None = None
+        #: The page while it is made, and what of the answer is left to be sent.
+        self.answer: Answer | None = None
+        self.pieces: list[str] = []
+        self.out = memoryview(b"")
+        self.closes = False
+        self.until_ms = until_ms
+
+    @property
+    def waits_for_request(self) -> bool:
+        return self.answer is None and not self.out
+
+
+class Http:
+    """`answer(path, now)` gives the page, or None where there is none."""
+
+    def __init__(
+        self,
+        epoll: select.epoll,
+        host: str,
+        port: int,
+        answer: Callable[[str, Now], Answer | None],
+    ) -> None:
+        self._epoll = epoll
+        self._answer = answer
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._connections: dict[int, _Connection] = {}
+        epoll.register(self._listener.fileno(), EPOLLIN)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a page is being made."""
+        return any(each.answer is not None for each in self._connections.values())
+
+    def deadline(self) -> int | None:
+        return min([each.until_ms for each in self._connections.values()], default=None)
+
+    def close(self) -> None:
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._listener.close()
+
+    def event(self, fd: int, event: int, now: Now) -> None:
+        if fd == self._listener.fileno():
+            self._accept(now)
+            return
+        connection = self._connections.get(fd)
+        if connection is None:
+            return
+        try:
+            if event & EPOLLOUT:
+                self._send(connection, now)
+            elif connection.waits_for_request:
+                self._receive(connection, now)
+            else:
+                self._drop(connection)  # it broke: nothing else is waited for now
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(connection)
+
+    def go_on(self, now: Now) -> None:
+        """Once a turn: the pages under way, and those who took too long."""
+        for connection in list(self._connections.values()):
+            if connection.until_ms <= now.monotonic_ms:
+                self._drop(connection)
+            elif connection.answer is not None:
+                try:
+                    self._make(connection, now)
+                except OSError:
+                    self._drop(connection)
+
+    # Connections ---------------------------------------------------------------------------------
+
+    def _accept(self, now: Now) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            return  # it is gone again, or there is no descriptor for it
+        if len(self._connections) >= MAX_CONNECTIONS:
+            sock.close()
+            return
+        sock.setblocking(False)
+        connection = _Connection(sock, now.monotonic_ms + PATIENCE_MS)
+        self._connections[connection.fd] = connection
+        self._epoll.register(connection.fd, EPOLLIN)
+
+    def _drop(self, connection: _Connection) -> None:
+        del self._connections[connection.fd]
+        with contextlib.suppress(OSError):
+            self._epoll.unregister(connection.fd)
+        connection.sock.close()
+
+    # Requests ------------------------------------------------------------------------------------
+
+    def _receive(self, connection: _Connection, now: Now) -> None:
+        data = connection.sock.recv(MAX_HEAD)
+        if not data:
+            self._drop(connection)
+            return
+        connection.received += data
+        self._look(connection, now)
+
+    def _look(self, connection: _Connection, now: Now) -> None:
+        """Take the next request, if all of it is there."""
+        head, end, rest = connection.received.lstrip(b"\r\n").partition(b"\r\n\r\n")
+        if len(head) > MAX_HEAD:
+            self._begin(connection, 431, now)
+        elif end:
+            connection.received = rest
+            self._begin(connection, parse(head), now)
+
+    def _begin(self, connection: _Connection, request: Request | int, now: Now) -> None:
+        answer: Answer | None
+        if isinstance(request, int):
+            connection.request = None
+            connection.closes = True
+            answer = _refusal(request)
+        else:
+            connection.request = request
+            connection.closes = not request.keeps_alive
+            answer = self._answer(request.path, now) or _refusal(404)
+        connection.answer = answer
+        connection.pieces = []
+        connection.until_ms = now.monotonic_ms + PATIENCE_MS
+        self._epoll.modify(connection.fd, 0)
+
+    # Answers -------------------------------------------------------------------------------------
+
+    def _make(self, connection: _Connection, now: Now) -> None:
+        """The next slice of the page; when that was the last, it is sent."""
+        answer, request = connection.answer, connection.request
+        assert answer is not None, "it is being made"
+        try:
+            slice_ = list(islice(answer.pieces, PIECES_A_TURN))
+        except Exception as error:  # a mistake in a page must not end the node
+            say(f"a page could not be made: {error!r}")
+            connection.closes = True
+            connection.answer, connection.pieces = _refusal(500), []
+            return
+        connection.pieces += slice_
+        if len(slice_) == PIECES_A_TURN:
+            return
+        body = "".join(connection.pieces).encode()
+        head = (
+            f"HTTP/1.1 {answer.status} {REASONS[answer.status]}\r\n"
+            f"Content-Type: {answer.content_type}\r\n"
+            f"Content-Length: {len(body)}\r\n"
+            f"{_ALLOW if answer.status == 405 else ''}"
+            f"Connection: {'close' if connection.closes else 'keep-alive'}\r\n\r\n"
+        ).encode()
+        is_head = request is not None and request.method == "HEAD"
+        connection.answer, connection.pieces = None, []
+        connection.out = memoryview(head if is_head else head + body)
+        with contextlib.suppress(BlockingIOError):
+            self._send(connection, now)
+
+    def _send(self, connection: _Connection, now: Now) -> None:
+        """As much as the socket takes; then the next request, or the end."""
+        self._epoll.modify(connection.fd, EPOLLOUT)
+        while connection.out:
+            sent = connection.sock.send(connection.out[:SEND_SIZE])
+            connection.out = connection.out[sent:]
+        if connection.closes:
+            self._drop(connection)
+            return
+        connection.until_ms = now.monotonic_ms + PATIENCE_MS
+        self._epoll.modify(connection.fd, EPOLLIN)
+        self._look(connection, now)
+
+
+def _refusal(status: int) -> Answer:
+    return Answer(status, iter([f"{status} {REASONS[status]}\n"]))

@@ -1,0 +1,248 @@
+"""The pages that a node shows over HTTP: its metrics, in Prometheus' text format, and its health.
+
+What only the host knows is added here: the process, the sockets, how busy the loop is.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from math import isnan
+
+from kraftlog.node.telling.family import COUNTER, GAUGE, Family, single
+from kraftlog.node.telling.metrics import families_of
+from kraftlog.server.http import Answer
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.node.telling.family import Labels, Samples
+    from kraftlog.server.loop import Server
+    from kraftlog.types import Now
+
+#: The version that every Prometheus reads.
+METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+
+
+# The process -------------------------------------------------------------------------------------
+
+
+def _statm(field: int) -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[field]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _started_s() -> float:
+    """By the clock of the kernel, since boot, and the time of boot."""
+    with open("/proc/self/stat") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    with open("/proc/stat") as file:
+        booted = next(line for line in file if line.startswith("btime"))
+    return int(booted.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _max_files() -> int:
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _disk_bytes(name: str) -> float:
+    """What the process has moved from or to the disk; NaN where the kernel does not say."""
+    try:
+        with open("/proc/self/io") as file:
+            found = [line for line in file if line.startswith(f"{name}:")]
+    except OSError:
+        return float("nan")
+    return int(found[0].split()[1])
+
+
+PROCESS = (
+    single(
+        "process_cpu_seconds_total",
+        COUNTER,
+        "Processor time of the process.",
+        lambda _, __: time.process_time(),
+    ),
+    single("process_resident_memory_bytes", GAUGE, "Memory in use.", lambda _, __: _statm(1)),
+    single("process_virtual_memory_bytes", GAUGE, "Address space in use.", lambda _, __: _statm(0)),
+    single(
+        "process_open_fds",
+        GAUGE,
+        "Open descriptors.",
+        lambda _, __: len(os.listdir("/proc/self/fd")) - 1,  # without the one that lists them
+    ),
+    single("process_max_fds", GAUGE, "How many there may be.", lambda _, __: _max_files()),
+    single("process_start_time_seconds", GAUGE, "When it started.", lambda _, __: _started_s()),
+    single(
+        "kafka_server_kafkaserver_linux_disk_read_bytes",
+        GAUGE,
+        "Bytes that the process has had read from the disk.",
+        lambda _, __: _disk_bytes("read_bytes"),
+    ),
+    single(
+        "kafka_server_kafkaserver_linux_disk_write_bytes",
+        GAUGE,
+        "Bytes that the process has had written to the disk.",
+        lambda _, __: _disk_bytes("write_bytes"),
+    ),
+)
+
+
+# The sockets -------------------------------------------------------------------------------------
+
+
+def _connections(server: Server, _: Now) -> Samples:
+    names = {server.ports[name]: name for name in server.ports}
+    counts = dict.fromkeys(names, 0)
+    for connection in server.connections.values():
+        counts[connection.sock.getsockname()[1]] += 1
+    for port, count in counts.items():
+        yield (("listener", names[port]), ("networkProcessor", "0")), count
+
+
+SOCKETS = (
+    Family(
+        "kafka_server_socket_server_metrics_connection_count",
+        GAUGE,
+        "Connections, by the listener that they came to.",
+        _connections,
+    ),
+    single(
+        "kafka_server_socket_server_metrics_connection_creation_total",
+        COUNTER,
+        "Connections that were taken since the start.",
+        lambda server, _: server.accepted,
+    ),
+    single(
+        "kafka_server_socket_server_metrics_connection_close_total",
+        COUNTER,
+        "Those among them that have ended.",
+        lambda server, _: server.accepted - len(server.connections),
+    ),
+    single(
+        "kafka_server_raftchannelmetrics_request_total",
+        COUNTER,
+        "Requests to other nodes: of the quorum, and what brokers ask the controller.",
+        lambda server, _: server.peers.requests,
+    ),
+    single(
+        "kafka_server_raftchannelmetrics_response_total",
+        COUNTER,
+        "Answers to them.",
+        lambda server, _: server.peers.responses,
+    ),
+    single(
+        "kafka_server_raftchannelmetrics_outgoing_byte_total",
+        COUNTER,
+        "Bytes of such requests.",
+        lambda server, _: server.peers.bytes_out,
+    ),
+    single(
+        "kafka_server_raftchannelmetrics_incoming_byte_total",
+        COUNTER,
+        "Bytes of the answers.",
+        lambda server, _: server.peers.bytes_in,
+    ),
+)
+
+
+# The loop ----------------------------------------------------------------------------------------
+
+
+class Idleness:
+    """The share of time in which the loop waited, between two times of asking.
+
+    It has one thread, whose processor time says how long it was busy: nothing is measured for it
+    while it works. Asked again within a second it tells what it told before.
+    """
+
+    def __init__(self) -> None:
+        self._asked_ms = -1
+        self._busy_s = 0.0
+        self.share = 1.0
+
+    def look(self, now_ms: int) -> float:
+        elapsed_ms = now_ms - self._asked_ms
+        if self._asked_ms >= 0 and elapsed_ms < 1000:
+            return self.share
+        busy_s = time.thread_time()
+        if self._asked_ms >= 0:
+            self.share = max(1 - (busy_s - self._busy_s) * 1000 / elapsed_ms, 0.0)
+        self._asked_ms, self._busy_s = now_ms, busy_s
+        return self.share
+
+
+#: Kafka has pools of threads where a node here has one loop, which does the work of all.
+IDLE_NAMES = (
+    "kafka_server_raftmetrics_poll_idle_ratio_avg",
+    "kafka_network_socketserver_networkprocessoravgidle_percent",
+    "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+)
+IDLE_MEANING = "The share of time, 0 to 1, in which the node's one loop had nothing to do."
+
+
+def _idle(idleness: Idleness) -> tuple[Family, ...]:
+    return tuple([_idle_family(name, idleness) for name in IDLE_NAMES])
+
+
+def _idle_family(name: str, idleness: Idleness) -> Family:
+    return single(name, GAUGE, IDLE_MEANING, lambda _, now: idleness.look(now.monotonic_ms))
+
+
+OF_THE_HOST = (*SOCKETS, *PROCESS, *_idle(Idleness()))
+
+
+# The pages ---------------------------------------------------------------------------------------
+
+
+class Pages:
+    """Everything is looked up when it is asked for."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def answer(self, path: str, now: Now) -> Answer | None:
+        if path == "/metrics":
+            return Answer(200, self._metrics(now), METRICS_TYPE)
+        if path == "/health/live":
+            return _json(200, {"live": True})
+        if path == "/health/ready":
+            from kraftlog.node.telling.health import readiness
+
+            told = readiness(self._server.node, now)
+            return _json(200 if told["ready"] else 503, told)
+        return None
+
+    def _metrics(self, now: Now) -> Iterator[str]:
+        node = self._server.node
+        for family in families_of(node):
+            yield from exposition(family, node, now)
+        for family in OF_THE_HOST:
+            yield from exposition(family, self._server, now)
+
+
+def exposition(family: Family, whom: Any, now: Now) -> Iterator[str]:
+    """A family in Prometheus' text format, a line at a time."""
+    yield f"# HELP {family.name} {family.what}\n# TYPE {family.name} {family.kind}\n"
+    for labels, value in family.tell(whom, now):
+        yield f"{family.name}{_labels(labels)} {_number(value)}\n"
+
+
+def _labels(labels: Labels) -> str:
+    inner = ",".join([f'{name}="{value.translate(_ESCAPED)}"' for name, value in labels])
+    return f"{{{inner}}}" if inner else ""
+
+
+def _number(value: float) -> str:
+    return "NaN" if isnan(value) else repr(value)
+
+
+def _json(status: int, told: dict[str, Any]) -> Answer:
+    import json
+
+    text = json.dumps(told, indent=2) + "\n"
+    return Answer(status, iter([text]), "application/json")

@@ -1,0 +1,41 @@
+"""Lines of standard input, and what one of them says."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from kraftlog.cli.produce import READER, LineReader, lines
+from kraftlog.cli.talking import UsageError, matching, pairs
+
+
+def test_lines_come_whole_and_quiet_is_told() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"a\r\nb")
+    found = lines(reading, 0)
+    assert [next(found), next(found)] == [b"a", None]
+    os.write(writing, b"c\nd")
+    os.close(writing)
+    assert list(found) == [b"bc", b"d"]
+    os.close(reading)
+
+
+def test_what_is_not_there_may_be_forgiven() -> None:
+    words = {"parse.key": "true", "parse.headers": "true", "ignore.error": "true"}
+    reader = LineReader(READER | words)
+    assert reader.read(b"one", 1) == (None, b"one", ())
+    assert reader.read(b"h,i:2\tk\tv", 1) == (b"k", b"v", [("h", None), ("i", b"2")])
+    strict = LineReader(READER | words | {"ignore.error": "false"})
+    with pytest.raises(ValueError, match="line 7: header b'h' has no value"):
+        strict.read(b"h\tk\tv", 7)
+    with pytest.raises(UsageError, match=r"key\.separator is empty"):
+        LineReader(READER | {"parse.key": "true", "key.separator": ""})
+
+
+def test_words_that_do_not_fit() -> None:
+    with pytest.raises(UsageError, match="'a' is not KEY=VALUE"):
+        pairs(["a"])
+    with pytest.raises(UsageError, match="no regular expression"):
+        matching([], "[")
+    assert matching(["ab", "b", "c"], "a.,b") == ["ab", "b"]

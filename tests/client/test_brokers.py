@@ -1,0 +1,143 @@
+"""Several brokers, brokers that go and come back, and a quorum that grows by our own command."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.errors import UnreachableError, UnsupportedApiError
+from tests.cli.talk import Shell
+from tests.client.waiting import until
+from tests.server.node_process import NodeProcess
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CONTROLLER_FILE = """\
+process.roles=controller
+node.id=1
+listeners=CONTROLLER://127.0.0.1:{quorum}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{quorum}
+log.dirs={data}
+"""
+BROKER_FILE = """\
+process.roles=broker
+node.id={node_id}
+listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{quorum}
+offsets.topic.replication.factor=1
+log.dirs={data}
+"""
+
+
+@pytest.fixture(scope="module")
+def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A controller and the brokers 2 and 3; the address of 2."""
+    folder = tmp_path_factory.mktemp("two")
+    quorum, *ports = free_ports(3)
+    started: list[NodeProcess] = []
+    try:
+        for node_id, port in zip((1, 2, 3), (quorum, *ports), strict=True):
+            text = CONTROLLER_FILE if node_id == 1 else BROKER_FILE
+            file, data = folder / f"{node_id}.properties", folder / f"data-{node_id}"
+            file.write_text(text.format(node_id=node_id, port=port, quorum=quorum, data=data))
+            format_node(str(file))
+            errors = str(folder / f"errors-{node_id}.txt")
+            started.append(NodeProcess(None, str(file), errors=errors, topics={}))
+        yield started[1].address
+    finally:
+        for node in started:
+            node.make_sure_it_is_gone()
+
+
+def test_every_broker_is_asked_for_what_it_leads(two_brokers: str) -> None:
+    with Client(two_brokers, timeout_s=20) as client:
+        until(lambda: [broker.id for broker in client.describe_cluster().brokers], [2, 3])
+        client.create_topic("spread", assignment={0: [2], 1: [3], 2: [2], 3: [3]})
+        with client.producer() as producer:
+            for n in range(40):
+                producer.send("spread", str(n), partition=n % 4)
+        ends = {index: found.offset for index, found in client.offsets("spread").items()}
+        assert ends == dict.fromkeys(range(4), 10)
+        with client.consume("spread", "beginning", group="g", until_end=True) as records:
+            assert sorted(int(record.value or b"") for record in records) == list(range(40))
+        assert [each.id for each in client.groups()] == ["g"]
+        lying = {
+            broker: {part.partition_index for topic in each.topics for part in topic.partitions}
+            for broker, (each,) in client.log_dirs().items()
+        }
+        assert lying[2] >= {0, 2}
+        assert lying[3] >= {1, 3}
+        assert client.delete_records({("spread", n): n for n in range(4)})["spread", 3] == 3
+        assert client.describe_configs("brokers", "3")
+
+
+def test_a_broker_that_comes_back_is_found_again(tmp_path: Path) -> None:
+    """Writing and reading go on over a kill, as soon as it is there again."""
+    port = str(free_ports(1)[0])
+    data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
+    first = NodeProcess(data, "--port", port, errors=errors)
+    second = None
+    try:
+        with Client(first.address, timeout_s=20) as client:
+            client.produce("demo", "before")
+            with client.consume("demo", "beginning") as records:
+                assert next(records).value == b"before"
+                first.kill()
+                second = NodeProcess(data, "--port", port, errors=errors)
+                client.produce("demo", "after")
+                assert next(records).value == b"after"
+            assert second.stop() == 0
+            client.cluster.timeout_s = 0.3
+            with pytest.raises(UnreachableError):
+                client.produce("demo", "nobody")
+    finally:
+        first.make_sure_it_is_gone()
+        if second is not None:
+            second.make_sure_it_is_gone()
+
+
+def test_a_quorum_grows_and_shrinks_by_our_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R12: with the flags of Kafka's tool."""
+    quorum = Quorum(tmp_path, dynamic=True)
+    try:
+        quorum.start(*CONTROLLERS[:2], BROKER)
+        shell = Shell(quorum.address, capsys, monkeypatch, tmp_path)
+        added = CONTROLLERS[1]
+
+        def lag() -> object:
+            rows = shell.json("quorum describe --replication")
+            return [row["lag"] for row in rows if row["node"] == added]
+
+        def voters() -> list[int]:
+            return [each["id"] for each in shell.json("quorum describe --status")["CurrentVoters"]]
+
+        until(lag, [0])
+        port = re.search(r"127\.0\.0\.1:(\d+)\n", Path(quorum.file(CONTROLLERS[0])).read_text())
+        assert port
+        with Client(f"127.0.0.1:{port[1]}", controllers=True) as controllers:
+            assert controllers.describe_quorum().leader_id == CONTROLLERS[0]
+            assert controllers.describe_cluster().controller_id == CONTROLLERS[0]
+            with pytest.raises(UnsupportedApiError, match="a controller knows no topics"):
+                controllers.produce("demo", "a")
+        words = f"quorum add-controller --command-config {quorum.file(added)}"
+        assert "would be added" in shell.run(f"{words} --dry-run")
+        assert voters() == [CONTROLLERS[0]]
+        assert shell.run(words).startswith(f"controller {added} with directory ")
+        until(lambda: sorted(voters()), list(CONTROLLERS[:2]))
+        told = shell.json("quorum describe --status")["CurrentVoters"]
+        (directory,) = [each["directoryId"] for each in told if each["id"] == added]
+        remove = f"quorum remove-controller -i {added} --controller-directory-id={directory}"
+        assert shell.json(remove)["id"] == added
+        until(voters, [CONTROLLERS[0]])
+    finally:
+        quorum.end()

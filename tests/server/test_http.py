@@ -1,0 +1,211 @@
+"""Metrics and health of real nodes, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.node.telling import metrics, of_broker, of_controller
+from kraftlog.server.pages import OF_THE_HOST
+from kraftlog.wire.apis import ApiKey
+from tests.server.node_process import READY_WITHIN_S, NodeProcess
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.raw import RawClient, fetch, produce
+from tests.server.web import Metrics, ask, web_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FAMILIES = (
+    *metrics.OF_EVERY_NODE,
+    *of_controller.FAMILIES,
+    *of_broker.FAMILIES,
+    *OF_THE_HOST,
+)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[NodeProcess]:
+    started = NodeProcess(
+        str(tmp_path / "data"), "--http-port", "0", errors=str(tmp_path / "errors.txt")
+    )
+    try:
+        yield started
+    finally:
+        started.make_sure_it_is_gone()
+
+
+def test_q35_every_documented_metric_is_there_and_is_what_it_says(node: NodeProcess) -> None:
+    """Samples of all of them are read by Prometheus' own parser."""
+    with RawClient(node.port) as client:
+        client.round_trip()
+        page = Metrics(web_port(node))
+    kinds = {"untyped": "unknown"}
+    for family in FAMILIES:
+        # That parser calls a counter by its name without `_total`.
+        name = family.name.removesuffix("_total") if family.kind == "counter" else family.name
+        found = page.families.pop(name)
+        assert found.type == kinds.get(family.kind, family.kind)
+        assert found.documentation == family.what
+        assert found.samples, family.name
+    assert page.families == {}
+
+
+def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
+    port = web_port(node)
+    with RawClient(node.port) as client:
+        client.send(produce(1, b"a", b"bc"))
+        assert client.answer_to_produce() == (1, 0, 0)
+        client.send(fetch(2))
+        assert client.message(ApiKey.FETCH).responses
+        page = Metrics(port)
+        connections = page.value(
+            "kafka_server_socket_server_metrics_connection_count",
+            listener="PLAINTEXT",
+            networkProcessor="0",
+        )
+    assert connections == 1
+    size = page.value("kafka_log_log_size", topic="demo", partition="0")
+    assert size > 0
+    topic = "kafka_server_brokertopicmetrics_"
+    for labels in ({}, {"topic": "demo"}):
+        told = {
+            name: page.value(f"{topic}{name}_total", **labels)
+            for name in ("messagesin", "bytesin", "bytesout", "totalproducerequests")
+        }
+        assert told == {
+            "messagesin": 2,
+            "bytesin": size,
+            "bytesout": size,
+            "totalproducerequests": 1,
+        }
+        assert page.value(f"{topic}failedproducerequests_total", **labels) == 0
+    assert page.value("kafka_log_log_logendoffset", topic="demo", partition="0") == 2
+    assert page.value("kafka_server_replicamanager_leadercount") == 1
+    assert page.value("kafka_controller_kafkacontroller_activecontrollercount") == 1
+    assert page.value("kafka_controller_kafkacontroller_globaltopiccount") == 1
+    assert page.value("kafka_server_raftmetrics_current_state", current_state="leader") == 1
+    assert page.value("kafka_server_raftmetrics_high_watermark") == page.value(
+        "kafka_server_raftmetrics_log_end_offset"
+    )
+    produced = [
+        sample
+        for sample in page.families["kafka_network_requestmetrics_requests"].samples
+        if sample.labels["request"] == "Produce"
+    ]
+    assert [sample.value for sample in produced] == [1]
+
+
+def test_a_node_that_is_well_is_ready(node: NodeProcess) -> None:
+    port = web_port(node)
+    answer, text = ask(port, "/health/ready")
+    told = json.loads(text)
+    assert (answer.status, told["ready"], told["reasons"]) == (200, True, [])
+    assert told["quorum"]["state"] == "leader"
+    assert told["quorum"]["high_watermark"] == told["quorum"]["log_end_offset"] > 0
+    assert told["broker"]["state"] == "running"
+    answer, text = ask(port, "/health/live?verbose=1")
+    assert (answer.status, json.loads(text)) == (200, {"live": True})
+
+
+def test_what_is_asked_wrongly_is_refused(node: NodeProcess) -> None:
+    port = web_port(node)
+    assert ask(port, "/nothing")[0].status == 404
+    assert ask(port, "/metrics", "POST")[0].headers["Allow"] == "GET, HEAD"
+    answer, text = ask(port, "/metrics", "HEAD")
+    assert (answer.status, text) == (200, "")
+    assert int(answer.headers["Content-Length"]) > 1000
+    with socket.create_connection(("127.0.0.1", port), timeout=READY_WITHIN_S) as client:
+        client.sendall(b"\x00\x00\x00\x10 this is no HTTP\r\n\r\n")
+        assert client.makefile("rb").read().startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert ask(port, "/health/live")[0].status == 200
+
+
+def test_a_node_listens_for_http_only_where_it_is_told_to(tmp_path: Path) -> None:
+    started = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        assert "http" not in started.said()
+    finally:
+        started.make_sure_it_is_gone()
+
+
+def start_with_http(quorum: Quorum, node_id: int) -> int:
+    """The port of its pages."""
+    errors = str(quorum.folder / f"errors-{node_id}.txt")
+    quorum.nodes[node_id] = started = NodeProcess(
+        None, quorum.file(node_id), "--http-port", "0", errors=errors, topics={}
+    )
+    return web_port(started)
+
+
+def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
+    """It is alive, and not ready until a second one of three is there; nor once that has gone.
+
+    A broker goes on serving meanwhile, and is ready.
+    """
+    quorum = Quorum(tmp_path)
+    first, second, _ = CONTROLLERS
+    try:
+        port = start_with_http(quorum, first)
+        assert ask(port, "/health/live")[0].status == 200
+        answer, text = ask(port, "/health/ready")
+        told = json.loads(text)
+        assert (answer.status, told["ready"]) == (503, False)
+        assert told["reasons"] == ["the quorum has no leader that this node hears"]
+        assert (told["quorum"]["leader_id"], told["quorum"]["high_watermark"]) == (-1, -1)
+        quorum.start(second)
+        wait_for_status(port, 200)
+        broker_port = start_with_http(quorum, BROKER)
+        quorum.kill(second)
+        wait_for_status(port, 503)
+        assert Metrics(port).value("kafka_controller_kafkacontroller_activecontrollercount") == 0
+        answer, text = ask(broker_port, "/health/ready")
+        told = json.loads(text)
+        assert (answer.status, told["broker"]["state"]) == (200, "running")
+        assert "kafka_server_brokermetadatametrics" in Metrics(broker_port).text
+    finally:
+        quorum.end()
+
+
+def wait_for_status(port: int, status: int) -> None:
+    """Ask until the node says so; a test that waits for ever is ended by whoever runs it."""
+    while ask(port, "/health/ready")[0].status != status:
+        pass
+
+
+#: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka ask of a node itself,
+#: but for the JVM's.
+ON_DASHBOARDS = """
+kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount
+kafka_cluster_partition_underminisr kafka_controller_controllerstats_uncleanleaderelections_total
+kafka_controller_kafkacontroller_activecontrollercount
+kafka_controller_kafkacontroller_offlinepartitionscount kafka_log_log_size
+kafka_network_socketserver_networkprocessoravgidle_percent
+kafka_server_brokertopicmetrics_bytesin_total kafka_server_brokertopicmetrics_bytesout_total
+kafka_server_brokertopicmetrics_failedfetchrequests_total
+kafka_server_brokertopicmetrics_failedproducerequests_total
+kafka_server_brokertopicmetrics_messagesin_total
+kafka_server_brokertopicmetrics_totalfetchrequests_total
+kafka_server_brokertopicmetrics_totalproducerequests_total
+kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent
+kafka_server_kafkaserver_linux_disk_read_bytes kafka_server_kafkaserver_linux_disk_write_bytes
+kafka_server_raftchannelmetrics_incoming_byte_total
+kafka_server_raftchannelmetrics_outgoing_byte_total kafka_server_raftchannelmetrics_request_total
+kafka_server_raftchannelmetrics_response_total kafka_server_raftmetrics_append_records_rate
+kafka_server_raftmetrics_commit_latency_avg kafka_server_raftmetrics_current_epoch
+kafka_server_raftmetrics_current_leader kafka_server_raftmetrics_current_state
+kafka_server_raftmetrics_current_vote kafka_server_raftmetrics_fetch_records_rate
+kafka_server_raftmetrics_high_watermark kafka_server_raftmetrics_log_end_offset
+kafka_server_replicamanager_leadercount kafka_server_replicamanager_partitioncount
+kafka_server_replicamanager_underreplicatedpartitions
+kafka_server_socket_server_metrics_connection_count process_open_fds
+"""
+
+
+def test_public_dashboards_find_what_they_ask_for() -> None:
+    told = {family.name for family in FAMILIES}
+    assert set(ON_DASHBOARDS.split()) - told == set()

@@ -1,0 +1,205 @@
+"""The HTTP server by itself: requests, slices, and those who are slow. Time is given to it."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.server.http import (
+    MAX_CONNECTIONS,
+    MAX_HEAD,
+    PATIENCE_MS,
+    PIECES_A_TURN,
+    Answer,
+    Http,
+    Request,
+    parse,
+)
+from kraftlog.types import Now
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WAIT_S = 30
+LARGE = 4 << 20
+
+
+class Hosted:
+    """A server that turns when it is told to."""
+
+    def __init__(self) -> None:
+        self.epoll = select.epoll()
+        self.http = Http(self.epoll, "127.0.0.1", 0, self.page)
+        self.ms = 0
+
+    def page(self, path: str, _: Now) -> Answer | None:
+        if path == "/large":
+            return Answer(200, iter(["x" * LARGE]))
+        if path == "/sliced":
+            return Answer(200, iter(["line\n"] * (2 * PIECES_A_TURN)))
+        if path == "/broken":
+            return Answer(200, (str(1 // 0) for _ in "x"))
+        return Answer(200, iter([f"this is {path}\n"])) if path != "/none" else None
+
+    def turn(self, *, wait: bool = True) -> None:
+        now = Now(self.ms, self.ms)
+        for fd, event in self.epoll.poll(0 if self.http.has_work or not wait else WAIT_S):
+            self.http.event(fd, event, now)
+        self.http.go_on(now)
+
+    def connect(self) -> socket.socket:
+        client = socket.create_connection(("127.0.0.1", self.http.port), timeout=WAIT_S)
+        self.turn()
+        return client
+
+    def asked(self, client: socket.socket, data: bytes) -> bytes:
+        """The first that comes of these bytes."""
+        client.sendall(data)
+        while not select.select([client], [], [], 0)[0]:
+            self.turn()
+        return client.recv(1 << 16)
+
+    def close(self) -> None:
+        self.http.close()
+        self.epoll.close()
+
+
+@pytest.fixture
+def host() -> Iterator[Hosted]:
+    made = Hosted()
+    yield made
+    made.close()
+
+
+def get(path: str, *fields: str) -> bytes:
+    return "\r\n".join([f"GET {path} HTTP/1.1", "Host: here", *fields, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: a", Request("GET", "/", True)),
+        (b"HEAD /a?b HTTP/1.1\r\nhost:a\r\nConnection: Close", Request("HEAD", "/a", False)),
+        (b"GET / HTTP/1.0", Request("GET", "/", False)),
+        (b"GET / HTTP/1.1", 400),
+        (b"GET / HTTP/2.0\r\nHost: a", 505),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2", 400),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked", 400),
+        (b"GET / HTTP/1.1\r\nHost : a", 400),
+        (b"GET  / HTTP/1.1\r\nHost: a", 400),
+        (b"GET http://a/ HTTP/1.1\r\nHost: a", 400),
+        (b"DELETE / HTTP/1.1\r\nHost: a", 405),
+        (b"", 400),
+    ],
+)
+def test_heads(head: bytes, expected: Request | int) -> None:
+    assert parse(head) == expected
+
+
+@given(st.binary(max_size=200))
+def test_any_head_is_a_request_or_refused(head: bytes) -> None:
+    found = parse(head)
+    assert isinstance(found, Request) or found in {400, 405, 505}
+
+
+def test_one_connection_asks_again_and_all_at_once(host: Hosted) -> None:
+    with host.connect() as client:
+        assert host.asked(client, get("/a")).endswith(b"\r\n\r\nthis is /a\n")
+        told = host.asked(client, get("/b") + get("/c") + get("/none", "Connection: close"))
+        while not told.endswith(b"404 Not Found\n"):
+            told += host.asked(client, b"")
+        words = {b"is /b": 1, b"is /c": 1, b"keep-alive": 2, b"close": 1}
+        assert {word: told.count(word) for word in words} == words
+        assert client.recv(1) == b""
+
+
+def test_a_request_may_come_in_pieces(host: Hosted) -> None:
+    with host.connect() as client:
+        request = get("/a")
+        client.sendall(request[:9])
+        host.turn()
+        assert not host.http.has_work
+        assert host.asked(client, request[9:]).endswith(b"this is /a\n")
+
+
+def test_a_long_page_is_made_over_several_turns(host: Hosted) -> None:
+    with host.connect() as client:
+        client.sendall(get("/sliced"))
+        turns = 0
+        host.turn()
+        while host.http.has_work:
+            host.turn()
+            turns += 1
+        assert turns == 2
+        assert client.recv(1 << 16).count(b"line\n") == 2 * PIECES_A_TURN
+
+
+def test_a_mistake_in_a_page_costs_that_page(
+    host: Hosted, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with host.connect() as client:
+        assert host.asked(client, get("/broken")).startswith(b"HTTP/1.1 500 ")
+        assert "ZeroDivisionError" in capsys.readouterr().err
+
+
+def test_a_head_that_does_not_end_is_refused(host: Hosted) -> None:
+    with host.connect() as client:
+        head = b"GET / HTTP/1.1\r\nX: " + b"a" * MAX_HEAD
+        assert host.asked(client, head).startswith(b"HTTP/1.1 431 ")
+
+
+def test_who_is_slow_is_dropped(host: Hosted) -> None:
+    """Whether with a request or with taking an answer."""
+    with host.connect() as asks_slowly, host.connect() as takes_slowly:
+        asks_slowly.sendall(b"GET / HT")
+        host.turn()
+        takes_slowly.sendall(get("/large"))
+        host.turn()
+        host.ms += PATIENCE_MS - 1
+        host.turn(wait=False)
+        host.turn(wait=False)
+        assert host.http.deadline() == PATIENCE_MS
+        host.ms += 1
+        host.turn(wait=False)
+        assert host.http.deadline() is None
+        assert asks_slowly.recv(1) == b""
+        got = 0
+        with pytest.raises(ConnectionResetError):  # noqa: PT012 - it comes behind what was on its way
+            while data := takes_slowly.recv(1 << 20):
+                got += len(data)
+            raise ConnectionResetError
+        assert got < LARGE
+
+
+def test_a_large_page_arrives_whole(host: Hosted) -> None:
+    with host.connect() as client:
+        client.sendall(get("/large", "Connection: close"))
+        got = 0
+        host.turn()
+        client.setblocking(False)
+        while True:
+            try:
+                data = client.recv(1 << 20)
+            except BlockingIOError:
+                host.turn()
+                continue
+            if not data:
+                break
+            got += len(data)
+        assert got > LARGE
+
+
+def test_there_are_only_so_many_connections(host: Hosted) -> None:
+    clients = [host.connect() for _ in range(MAX_CONNECTIONS)]
+    with host.connect() as one_too_many:
+        assert one_too_many.recv(1) == b""
+    assert host.asked(clients[0], get("/a")).endswith(b"this is /a\n")
+    for client in clients:
+        client.close()
+        host.turn()
+    assert host.http.deadline() is None

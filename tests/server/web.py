@@ -1,0 +1,59 @@
+"""Asks a node over HTTP, by the client that Python brings along."""
+
+from __future__ import annotations
+
+import re
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.server.node_process import READY_WITHIN_S
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse
+
+    from prometheus_client import Metric
+
+    from tests.server.node_process import NodeProcess
+
+
+def web_port(node: NodeProcess) -> int:
+    """What it said before it was ready."""
+    said = re.search(r"^kraftlog: http on \S+:(\d+)$", node.said(), re.MULTILINE)
+    assert said, node.said()
+    return int(said[1])
+
+
+def ask(port: int, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=READY_WITHIN_S)
+    try:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+    finally:
+        connection.close()
+
+
+class Metrics:
+    """One page of metrics, as Prometheus' own client library for Python reads it."""
+
+    def __init__(self, port: int) -> None:
+        answer, self.text = ask(port, "/metrics")
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        self.families: dict[str, Metric] = {}
+        for family in text_string_to_metric_families(self.text):
+            assert family.name not in self.families, f"{family.name} comes twice"
+            self.families[family.name] = family
+
+    def value(self, name: str, **labels: str) -> float:
+        """Of the one sample with this name and these labels."""
+        found = [
+            sample.value
+            for family in self.families.values()
+            for sample in family.samples
+            if sample.name == name and sample.labels == labels
+        ]
+        assert len(found) == 1, (name, labels, found)
+        return found[0]
