@@ -15,7 +15,9 @@ from kraftlog.records.builder import build_batch
 from kraftlog.records.header import stamp
 from kraftlog.records.record import Record
 from kraftlog.server.files import OsFiles
-from kraftlog.storage.batches import Batches
+from kraftlog.storage.batches import Batches, describe
+from kraftlog.storage.cleaning import clean
+from kraftlog.storage.compaction import candidate, describe_task
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.manifest import CLEAN_MARKER, MANIFEST
@@ -104,6 +106,43 @@ def appending() -> Iterator[tuple[str, float, str]]:
             bare = min(bare, best(partial(bare_seconds, batch=batch, count=64), 1))
         yield f"append, turns of 1 MB in batches of {name}", 64 * MB / ours / 1e9, "GB/s"
         yield f"the same against a bare pwritev loop, {name}", bare / ours, "x"
+
+
+def compacting() -> Iterator[tuple[str, float, str]]:
+    """Rewriting a log of 64 MB of which a tenth of the records stays, in this process."""
+    for codec, name in ((0, "plain"), (3, "lz4")):
+
+        def rewrite(folder: str, codec: int = codec) -> float:
+            log = new_log(folder)
+            log.config = log.config.replace(compacted=True, segment_bytes=16 * MB)
+            while log.end_offset < 64 * MB // 280:
+                records = [
+                    Record(
+                        log.end_offset + n,
+                        T0,
+                        b"key-%05d" % ((log.end_offset + n) % 23_000),
+                        bytes(256),
+                    )
+                    for n in range(100)
+                ]
+                data = build_batch(records, leader_epoch=0, codec=codec)
+                log.append([data], describe([data]), T0)
+            log.roll(T0)
+            log.flush()
+            found = candidate(log, log.end_offset, T0)
+            assert found is not None
+            task = describe_task(log, found, T0, 1 << 20)
+            start = time.perf_counter()
+            clean(log.disk.files, task)
+            spent = time.perf_counter() - start
+            log.release()
+            return spent
+
+        yield (
+            f"rewriting a log of 64 MB unpacked in compaction, {name}",
+            64 / best(rewrite, 3),
+            "MB/s",
+        )
 
 
 def small_steps() -> Iterator[tuple[str, float, str]]:
@@ -258,6 +297,7 @@ def cases() -> Iterator[tuple[str, float, str]]:
     """Every figure: name, value, unit."""
     yield from appending()
     yield from small_steps()
+    yield from compacting()
     yield from recovering()
     yield from opening()
 

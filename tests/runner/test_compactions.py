@@ -139,6 +139,17 @@ def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
     assert host.said
 
 
+def test_a_clean_stop_leaves_nothing_half_made() -> None:
+    host = written(configured_host(**COMPACT))
+    host.pass_time(care.INTERVAL_MS)
+    host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
+    host.one_turn()
+    host.deliver()
+    assert [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]
+    host.runner.close()
+    assert not [name for name in host.files.list(FOLDER) if name.endswith(".cleaned")]
+
+
 def test_a_pass_that_took_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "LONG_MS", 0)
     host = looked_after(written(configured_host(**COMPACT)))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.ports.helper import Helper
     from kraftlog.ports.lane import Lane
+    from kraftlog.runner.flushes import Flushes
     from kraftlog.storage.compaction import Candidate
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
@@ -63,6 +64,7 @@ class Compactions:
         directory: LogDirectory,
         lane: Lane,
         helper: Helper,
+        flushes: Flushes,
         say: Callable[[str], None],
         tell: Callable[[Any, Now], None],
     ) -> None:
@@ -70,6 +72,7 @@ class Compactions:
         self._directory = directory
         self._lane = lane
         self._helper = helper
+        self._flushes = flushes
         self._say = say
         self._tell = tell
         self._under_way: _Pass | None = None
@@ -94,6 +97,16 @@ class Compactions:
         if self._under_way is None and enabled and self._directory.disk.failure is None:
             max_keys = layers.value("log.cleaner.dedupe.buffer.size") // KEY_BYTES
             self._begin(node, max_keys, now)
+
+    def close(self) -> None:
+        """The node stops in order: a pass that is under way has not been, the helper is gone."""
+        this = self._under_way
+        if this is not None and self._is_there(this):
+            try:
+                for base in this.segments:
+                    discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
+            except OSError as error:  # they are in nobody's way, and made anew by the next pass
+                self._say(f"{this.log.folder}: removing what was half compacted: {error}")
 
     def _begin(self, node: Node, max_keys: int, now: Now) -> None:
         best: tuple[tuple[bool, float], LogName, Log, Candidate] | None = None
@@ -123,6 +136,9 @@ class Compactions:
             return None
         if now.monotonic_ms < self._resting_until_ms.get(name, 0):
             return None
+        if log.segments and log.recovery_point < log.segments[-1].base_offset:
+            # What is sealed is compacted once it is durable: the next time.
+            self._flushes.ask(name, log.segments[-1].base_offset)
         return candidate(log, stable_end(log, partition.high_watermark), now.wall_ms)
 
     def _made(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:

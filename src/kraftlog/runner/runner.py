@@ -67,7 +67,9 @@ class Runner:
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, self._tell)
         self._care = Care(files, directory, lane, self._flushes, say, self._tell)
-        self._compactions = Compactions(files, directory, lane, helper, say, self._tell)
+        self._compactions = Compactions(
+            files, directory, lane, helper, self._flushes, say, self._tell
+        )
         self._node: Node | None = None
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
@@ -126,6 +128,7 @@ class Runner:
 
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""
+        self._compactions.close()
         self.directory.close()
 
     def abandon(self) -> None:

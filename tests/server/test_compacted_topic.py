@@ -1,0 +1,107 @@
+"""A node compacts a topic while it is written to, is killed in the midst of it, and goes on."""
+
+from __future__ import annotations
+
+import os
+import select
+from typing import TYPE_CHECKING
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIMIT_S = 60
+KEYS = 20
+BATCH = 200
+SETTINGS = ("--override", "log.cleaner.backoff.ms=20")
+TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    "internal.segment.bytes": "20000",
+    "min.cleanable.dirty.ratio": "0.01",
+}
+
+
+class Writer:
+    """Writes values to keys, in turn, and knows the last one of each that was acknowledged."""
+
+    def __init__(self) -> None:
+        self.latest: dict[bytes, int] = {}
+        self.written = 0
+
+    def write(self, address: str, count: int) -> None:
+        producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
+        for _ in range(count // BATCH):
+            for _ in range(BATCH):
+                key = b"key-%d" % (self.written % KEYS)
+                producer.produce("kept", b"%d" % self.written * 10, key)
+                self.latest[key] = self.written
+                self.written += 1
+            assert producer.flush(LIMIT_S) == 0
+
+
+def read(address: str) -> tuple[dict[bytes, bytes], int]:
+    """The last value of each key as a consumer finds it, and how many records it has read."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": address,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition("kept", 0, 0)])
+    found: dict[bytes, bytes] = {}
+    count = 0
+    try:
+        while True:
+            message = consumer.poll(LIMIT_S)
+            assert message is not None
+            if message.error():
+                return found, count
+            found[message.key() or b""] = message.value() or b""
+            count += 1
+    finally:
+        consumer.close()
+
+
+def first_segment_bytes(data: Path) -> int:
+    return os.stat(data / "kept-0" / f"{0:020d}.log").st_size
+
+
+def wait_until_compacted(data: Path) -> None:
+    """The first segment has become a small one."""
+    for _ in range(LIMIT_S * 20):
+        if first_segment_bytes(data) < 10_000:
+            return
+        select.select([], [], [], 0.05)
+    raise AssertionError(f"the first segment still has {first_segment_bytes(data)} bytes")
+
+
+def test_a_compacted_topic_outlives_a_kill_in_the_midst_of_it(tmp_path: Path) -> None:
+    data, writer = tmp_path / "data", Writer()
+    node = None
+    try:
+        for number in range(3):
+            node = NodeProcess(str(data), *SETTINGS, errors=str(tmp_path / "errors.txt"), topics={})
+            if not number:
+                topic = NewTopic("kept", 1, 1, config=TOPIC_SETTINGS)
+                admin = AdminClient({"bootstrap.servers": node.address})
+                admin.create_topics([topic])["kept"].result(LIMIT_S)
+            writer.write(node.address, 3000)
+            if number < 2:
+                node.kill()
+        assert node is not None
+        wait_until_compacted(data)
+        found, count = read(node.address)
+        assert found == {key: b"%d" % value * 10 for key, value in writer.latest.items()}
+        assert count < writer.written
+        assert node.stop() == 0
+        assert (data / "cleaner-offset-checkpoint").read_text().startswith("0\n")
+        assert not [name for name in os.listdir(data / "kept-0") if name.endswith(".cleaned")]
+    finally:
+        if node is not None:
+            node.make_sure_it_is_gone()
