@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 APIS = "kafka-broker-api-versions"
+#: How often a tool is asked that may be too quick for itself.
+ATTEMPTS = 20
 #: APIs that brokers of 4.3 serve and nodes do not: an entry that is served now is an error.
 NOT_SERVED = """
     SaslHandshake SaslAuthenticate
@@ -126,11 +128,22 @@ def test_the_metadata_log_of_a_running_node_is_dumped_and_looked_through(
     assert output.count('"type":"REGISTER_BROKER_RECORD"') == 1
     copied = shutil.copy(log, f"{tmp_path}/{os.path.basename(log)}")
 
-    def shell(*words: str) -> str:
-        tool = "org.apache.kafka.shell.MetadataShell"
-        return jvm.tool(tool, "--snapshot", copied, *words).ok().stdout
+    def shell(*words: str, wanted: str) -> str:
+        """What Kafka's shell shows; it may look before it has read all, so it looks again."""
+        shown = ""
+        for _ in range(ATTEMPTS):
+            tool = "org.apache.kafka.shell.MetadataShell"
+            shown = jvm.tool(tool, "--snapshot", copied, *words).ok().stdout
+            if wanted in shown:
+                break
+        return shown
 
-    assert shell("ls", "/image/topics/byName").split() == ["audit", "orders"]
-    assert shell("ls", "/image/topics/byName/orders").split() == ["0", "1", "2", "id", "name"]
-    assert "replicas=[1]" in shell("cat", "/image/topics/byName/orders/0")
-    assert "fenced=false" in shell("cat", "/image/cluster/brokers/1")
+    topics = "/image/topics/byName"
+    assert shell("ls", topics, wanted="orders").split() == ["audit", "orders"]
+    parts = shell("ls", f"{topics}/orders", wanted="2").split()
+    assert parts == ["0", "1", "2", "id", "name"]
+    for node_in_tree, said in (
+        (f"{topics}/orders/0", "replicas=[1]"),
+        ("/image/cluster/brokers/1", "fenced=false"),
+    ):
+        assert said in shell("cat", node_in_tree, wanted=said)

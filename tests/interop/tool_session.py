@@ -48,6 +48,7 @@ WORDS = [
     (r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\]", "[TIME]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d:\d{3}", "TIME"),
     (r"127\.0\.0\.1:\d+", "ADDRESS"),
+    (r"clientId=[\w-]+", "clientId=CLIENT"),
     (r"127\.0\.0\.1 \d+", "HOST PORT"),
     (r"(HighWatermark|LeaderEpoch): +\d+", r"\1: N"),
     (r"(?m)(?<=Epoch: )\d+$", "N"),

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import aiokafka
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -194,6 +194,19 @@ async def times(address: str) -> Facts:
         }
 
 
+async def deletion(address: str) -> Facts:
+    await create(address, "deleted")
+    await produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
+    partition = TopicPartition("deleted", 0)
+    async with admin(address) as it:
+        told = await it.delete_records({partition: RecordsToDelete(before_offset=5)})
+    async with consumer_of(address) as consumer:
+        consumer.assign([partition])
+        await consumer.seek_to_beginning()
+        [first] = await taken(consumer, 1)
+    return {"begins_at": told[partition], "first": int(first.value)}
+
+
 async def until(consumers: Sequence[Any], fine: Callable[[list[int]], bool]) -> list[int]:
     """Poll them in turn until their numbers of partitions are what is waited for."""
     sizes: list[int] = []
@@ -266,6 +279,6 @@ PIECES = {
     do.__name__: _waited_for(do)
     for do in (
         *(cluster, topics, configs, codecs, idempotent),
-        *(assignment, times, rebalance, resume, groups),
+        *(assignment, times, deletion, rebalance, resume, groups),
     )
 }

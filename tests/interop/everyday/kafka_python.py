@@ -176,6 +176,19 @@ def times(address: str) -> Facts:
         }
 
 
+def deletion(address: str) -> Facts:
+    create(address, "deleted")
+    produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
+    partition = TopicPartition("deleted", 0)
+    with admin(address) as it:
+        told = it.delete_records({partition: 5})[partition]
+    with consumer_of(address) as consumer:
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        [first] = taken(consumer, 1)
+    return {"begins_at": told["low_watermark"], "first": int(first.value)}
+
+
 def until(consumers: Sequence[Any], fine: Callable[[list[int]], bool]) -> list[int]:
     """Poll them in turn until their numbers of partitions are what is waited for."""
     sizes: list[int] = []
@@ -251,6 +264,6 @@ PIECES = {
     do.__name__: do
     for do in (
         *(cluster, topics, configs, codecs, idempotent),
-        *(assignment, times, rebalance, resume, groups),
+        *(assignment, times, deletion, rebalance, resume, groups),
     )
 }

@@ -190,6 +190,19 @@ def times(address: str) -> Facts:
     return seen
 
 
+def deletion(address: str) -> Facts:
+    create(address, "deleted")
+    produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
+    it = admin(address)
+    asked = TopicPartition("deleted", 0, 5)
+    told = it.delete_records([asked])[asked].result(LIMIT_S)
+    consumer = consumer_of(address)
+    consumer.assign([TopicPartition("deleted", 0, confluent_kafka.OFFSET_BEGINNING)])
+    [first] = taken(consumer, 1)
+    consumer.close()
+    return {"begins_at": told.low_watermark, "first": int(first.value() or b"")}
+
+
 def until(consumers: Sequence[Consumer], fine: Callable[[list[int]], bool]) -> list[int]:
     """Poll them in turn until their numbers of partitions are what is waited for."""
     sizes: list[int] = []
@@ -270,6 +283,6 @@ PIECES = {
     do.__name__: do
     for do in (
         *(cluster, topics, configs, codecs, idempotent),
-        *(assignment, times, rebalance, resume, groups),
+        *(assignment, times, deletion, rebalance, resume, groups),
     )
 }

@@ -38,6 +38,8 @@ EXPECTED: dict[str, Facts] = {
     "assignment": {"first": 30, "count": 10},
     # Three records at the times 1000, 2000 and 3000.
     "times": {"earliest": 0, "latest": 3, "at_1500": 1, "at_9000": -1},
+    # The first records of a partition are deleted: where it begins, and what is read first.
+    "deletion": {"begins_at": 5, "first": 5},
     # Partitions of each member: alone, after another came, after that one left.
     "rebalance": {"alone": [4], "together": [2, 2], "alone_again": [4]},
     # A member reads some, commits and leaves; the next goes on behind it.

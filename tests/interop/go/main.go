@@ -246,6 +246,25 @@ func (w worker) times() facts {
 	}
 }
 
+func (w worker) deletion() facts {
+	w.create("deleted", 1)
+	w.produce("deleted", values("%d"), nil)
+	admin, end := w.admin()
+	defer end()
+	var wanted kadm.Offsets
+	wanted.AddOffset("deleted", 0, 5, -1)
+	told, err := admin.DeleteRecords(w.ctx, wanted)
+	must(err)
+	found, _ := told.Lookup("deleted", 0)
+	must(found.Err)
+	start := kgo.NewOffset().AtStart()
+	client := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{"deleted": {0: start}}))
+	defer client.Close()
+	first, err := strconv.Atoi(string(w.taken(client, 1)[0].Value))
+	must(err)
+	return facts{"begins_at": found.LowWatermark, "first": first}
+}
+
 // sharer is a member that knows how many partitions it has.
 func (w worker) sharer() (*kgo.Client, *atomic.Int64) {
 	var size atomic.Int64
@@ -355,7 +374,7 @@ func main() {
 	}{
 		{"cluster", worker.cluster}, {"topics", worker.topics}, {"configs", worker.configs},
 		{"codecs", worker.codecs}, {"idempotent", worker.idempotent}, {"assignment", worker.assignment},
-		{"times", worker.times}, {"rebalance", worker.rebalance}, {"resume", worker.resume},
+		{"times", worker.times}, {"deletion", worker.deletion}, {"rebalance", worker.rebalance}, {"resume", worker.resume},
 		{"groups", worker.groups},
 	}
 	out := json.NewEncoder(os.Stdout)

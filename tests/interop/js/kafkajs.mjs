@@ -140,6 +140,16 @@ const times = (address) => asAdmin(address, async (admin) => {
   return { earliest: Number(ends.low), latest: Number(ends.high), at_1500: await at(1500), at_9000: await at(9000) === Number(ends.high) ? -1 : 0 }
 })
 
+const deletion = (address) => asAdmin(address, async (admin) => {
+  await create(address, 'deleted')
+  await produce(address, 'deleted', numbers(COUNT).map(String))
+  await admin.fetchTopicOffsets('deleted') // what this client has not looked at, it can't delete from
+  await admin.deleteTopicRecords({ topic: 'deleted', partitions: [{ partition: 0, offset: '5' }] })
+  const [ends] = await admin.fetchTopicOffsets('deleted')
+  const [first] = await taken(address, 'deleted', 1, { groupId: 'deleted' })
+  return { begins_at: Number(ends.low), first: Number(first.value) }
+})
+
 async function rebalance (address) {
   await create(address, 'shared', 4)
   const sizes = []
@@ -195,4 +205,4 @@ const groups = (address) => asAdmin(address, async (admin) => {
   return { listed, state, committed, reset_to: moved, removed: !(await names()).includes('administered') }
 })
 
-run({ cluster, topics, configs, codecs, idempotent, assignment, times, rebalance, resume, groups })
+run({ cluster, topics, configs, codecs, idempotent, assignment, times, deletion, rebalance, resume, groups })

@@ -133,6 +133,14 @@ const times = (address) => asAdmin(address, async (admin) => {
   }
 })
 
+const deletion = (address) => asAdmin(address, async (admin) => {
+  await create(address, 'deleted')
+  await produce(address, 'deleted', numbers(COUNT).map(String))
+  const [told] = await admin.deleteRecords({ topics: [{ name: 'deleted', partitions: [{ partition: 0, offset: 5n }] }] })
+  const [first] = await taken(address, 'deleted', 1, { groupId: 'deleted' })
+  return { begins_at: Number(told.partitions[0].lowWatermark), first: Number(first.value) }
+})
+
 async function rebalance (address) {
   await create(address, 'shared', 4)
   const join = async () => {
@@ -186,4 +194,4 @@ const groups = (address) => asAdmin(address, async (admin) => {
   return { listed, state: state[0] + state.slice(1).toLowerCase(), committed, reset_to: moved, removed: !(await has()) }
 })
 
-run({ cluster, topics, configs, codecs, idempotent, assignment, times, rebalance, resume, groups })
+run({ cluster, topics, configs, codecs, idempotent, assignment, times, deletion, rebalance, resume, groups })

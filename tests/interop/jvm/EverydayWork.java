@@ -18,6 +18,7 @@ import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -60,6 +61,7 @@ public final class EverydayWork {
         pieces.put("idempotent", it::idempotent);
         pieces.put("assignment", it::assignment);
         pieces.put("times", it::times);
+        pieces.put("deletion", it::deletion);
         pieces.put("rebalance", it::rebalance);
         pieces.put("resume", it::resume);
         pieces.put("groups", it::groups);
@@ -256,6 +258,19 @@ public final class EverydayWork {
     private static long at(Consumer<String, String> consumer, TopicPartition partition, long time) {
         OffsetAndTimestamp found = consumer.offsetsForTimes(Map.of(partition, time)).get(partition);
         return found == null ? -1 : found.offset();
+    }
+
+    private Map<String, ?> deletion() throws Exception {
+        create("deleted", 1);
+        produce("deleted", values("%d"), List.of());
+        TopicPartition partition = new TopicPartition("deleted", 0);
+        try (Admin admin = admin(); Consumer<String, String> consumer = consumer(null)) {
+            Map<TopicPartition, RecordsToDelete> wanted = Map.of(partition, RecordsToDelete.beforeOffset(5));
+            long begin = admin.deleteRecords(wanted).lowWatermarks().get(partition).get().lowWatermark();
+            consumer.assign(List.of(partition));
+            consumer.seekToBeginning(List.of(partition));
+            return Map.of("begins_at", begin, "first", Integer.parseInt(taken(consumer, 1).get(0).value()));
+        }
     }
 
     private Map<String, ?> rebalance() throws Exception {
