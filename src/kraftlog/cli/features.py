@@ -91,7 +91,7 @@ def _shown(feature: str, level: int) -> str:
 
 
 def _update(client: Client, options: argparse.Namespace) -> None:
-    levels = _levels(options)
+    levels = _levels(client, options)
     kind = _UPGRADE
     if options.command != "upgrade":
         kind = _UNSAFE_DOWNGRADE if options.unsafe else _SAFE_DOWNGRADE
@@ -104,8 +104,8 @@ def _update(client: Client, options: argparse.Namespace) -> None:
         print(f"{name} {does} to {_shown(name, level)}")
 
 
-def _levels(options: argparse.Namespace) -> dict[str, int]:
-    from kraftlog.controller.features import SUPPORTED
+def _levels(client: Client, options: argparse.Namespace) -> dict[str, int]:
+    """What is asked for; of a release only what the cluster has."""
     from kraftlog.metadata.releases import chosen_levels, parse_feature
 
     if options.command == "disable":
@@ -115,7 +115,8 @@ def _levels(options: argparse.Namespace) -> dict[str, int]:
     if release is None and not levels:
         raise UsageError("give --feature or --release-version")
     if release is not None:
-        chosen = chosen_levels(release, {}, SUPPORTED)
+        there = {each.name: (each.least, each.most) for each in client.features().features}
+        chosen = chosen_levels(release, {}, there)
         if options.metadata:
             chosen = {METADATA_VERSION: chosen[METADATA_VERSION]}
         levels = chosen | levels

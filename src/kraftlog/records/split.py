@@ -1,6 +1,7 @@
 """Where each record of a batch begins and ends, and what compaction asks of it, quickly.
 
-Headers are not looked into and values not copied, which makes it some times faster than decoding.
+Headers are not looked into and values not copied, and numbers of one byte, which most are, are read
+in place: that makes it some times faster than decoding.
 """
 
 from __future__ import annotations
@@ -16,23 +17,43 @@ if TYPE_CHECKING:
     Part = tuple[int, int, bytes | None, bool, int, int]
 
 
-def split_records(payload: bytes, count: int) -> Iterator[Part]:
+def split_records(payload: bytes, count: int) -> Iterator[Part]:  # noqa: PLR0912 - calls would double its time
     """The records in the unpacked payload of a batch, which lie in it as `payload[start:end]`."""
     end = 0
     varint = decode_varint
     try:
         for _ in range(count):
             start = end
-            size, cursor = varint(payload, start, max_bits=32)
+            size = payload[start]
+            if size < 0x80:
+                size, cursor = (size >> 1) ^ -(size & 1), start + 1
+            else:
+                size, cursor = varint(payload, start, max_bits=32)
             end = cursor + size
-            time, cursor = varint(payload, cursor + 1, max_bits=64)
-            delta, cursor = varint(payload, cursor, max_bits=32)
-            key_size, cursor = varint(payload, cursor, max_bits=32)
+            time = payload[cursor + 1]
+            if time < 0x80:
+                time, cursor = (time >> 1) ^ -(time & 1), cursor + 2
+            else:
+                time, cursor = varint(payload, cursor + 1, max_bits=64)
+            delta = payload[cursor]
+            if delta < 0x80:
+                delta, cursor = (delta >> 1) ^ -(delta & 1), cursor + 1
+            else:
+                delta, cursor = varint(payload, cursor, max_bits=32)
+            key_size = payload[cursor]
+            if key_size < 0x80:
+                key_size, cursor = (key_size >> 1) ^ -(key_size & 1), cursor + 1
+            else:
+                key_size, cursor = varint(payload, cursor, max_bits=32)
             key = None
             if key_size >= 0:
                 key = payload[cursor : cursor + key_size]
                 cursor += key_size
-            value_size, cursor = varint(payload, cursor, max_bits=32)
+            value_size = payload[cursor]
+            if value_size < 0x80:
+                value_size, cursor = (value_size >> 1) ^ -(value_size & 1), cursor + 1
+            else:
+                value_size, cursor = varint(payload, cursor, max_bits=32)
             if not start < cursor < end <= len(payload) or cursor + value_size >= end:
                 raise ValueError("a length that leads out of it")
             yield start, end, key, value_size >= 0, delta, time
