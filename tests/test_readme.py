@@ -212,3 +212,8 @@ def test_everything_else_is_a_target_of_make() -> None:
         make, target = command.split()[:2]
         assert make == "make", f"{command}: nobody types this in tests/test_readme.py"
         assert target in targets, command
+
+
+def test_the_map_has_every_page_of_the_docs() -> None:
+    pages = [name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md")]
+    assert [name for name in pages if f"(docs/{name})" not in readme()] == []
