@@ -21,6 +21,11 @@ from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
 from kraftlog.types import METADATA_TOPIC_ID, NULL_UUID
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.list_offsets import (
@@ -458,3 +463,22 @@ def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> Non
     assert found_in(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     answer = Talker(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
     assert found_in(answer).error_code == ErrorCode.NONE
+
+
+def test_v7_more_replicas_than_can_be_kept_are_refused() -> None:
+    """No replica is in sync by name alone: brokers do not fetch from each other yet."""
+    talker = Talker(make_host(demo=1))
+    two = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
+    for count, factor, assignments in ((1, 2, ()), (-1, -1, (two,))):
+        topic = CreatableTopic(
+            name="wide",
+            num_partitions=count,
+            replication_factor=factor,
+            assignments=assignments,
+            configs=(),
+        )
+        [told] = talker.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])).topics
+        assert told.error_code in {
+            ErrorCode.INVALID_REPLICATION_FACTOR,
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+        }

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -56,8 +57,11 @@ def create(admin: AdminClient, name: str) -> None:
             raise
 
 
-def topics_of(admin: AdminClient) -> set[str]:
-    return set(admin.list_topics(timeout=LIMIT_S).topics)
+def expect_topics(admin: AdminClient, expected: set[str]) -> None:
+    """The broker has these, once it has heard of all that was acknowledged elsewhere."""
+    deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
+    while (found := set(admin.list_topics(timeout=LIMIT_S).topics)) != expected:
+        assert time.monotonic() < deadline, found ^ expected  # noqa: TID251 - as above
 
 
 def test_no_acknowledged_change_is_lost_when_leaders_are_killed(quorum: Quorum) -> None:
@@ -73,7 +77,7 @@ def test_no_acknowledged_change_is_lost_when_leaders_are_killed(quorum: Quorum) 
         create(admin, f"after-{turn}")
         acknowledged.add(f"after-{turn}")
         quorum.start(victim)
-    assert topics_of(admin) == acknowledged
+    expect_topics(admin, acknowledged)
 
 
 def test_a_controller_that_is_paused_holds_up_nothing(quorum: Quorum) -> None:
@@ -86,7 +90,7 @@ def test_a_controller_that_is_paused_holds_up_nothing(quorum: Quorum) -> None:
             create(admin, f"without-{paused}")
         finally:
             process.send_signal(signal.SIGCONT)
-    assert topics_of(admin) == {"before", *[f"without-{i}" for i in CONTROLLERS]}
+    expect_topics(admin, {"before", *[f"without-{i}" for i in CONTROLLERS]})
 
 
 def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
@@ -95,7 +99,7 @@ def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
     for node_id in (BROKER, *CONTROLLERS):
         assert quorum.nodes.pop(node_id).stop() == 0
     quorum.start(*CONTROLLERS, BROKER)
-    assert topics_of(admin_of(quorum)) == {"kept"}
+    expect_topics(admin_of(quorum), {"kept"})
 
 
 def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path) -> None:
@@ -113,12 +117,12 @@ def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path)
             format_node(quorum.file(lost))
             quorum.start(lost)
         admin = admin_of(quorum)
-        assert topics_of(admin) == names
+        expect_topics(admin, names)
         create(admin, "later")
         for node_id in CONTROLLERS[1:]:
             quorum.kill(node_id)
             quorum.start(node_id)
-        assert topics_of(admin) == {*names, "later"}
+        expect_topics(admin, {*names, "later"})
         folder = f"{quorum.data(CONTROLLERS[0])}/__cluster_metadata-0"
         assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
     finally:
@@ -158,7 +162,7 @@ def test_r12_a_cluster_of_one_controller_grows_to_three(tmp_path: Path, jvm: Dri
             ).ok()
         quorum.kill(CONTROLLERS[0])
         create(admin, "after")
-        assert topics_of(admin) == {"before", "after"}
+        expect_topics(admin, {"before", "after"})
     finally:
         quorum.end()
 

@@ -17,6 +17,8 @@ class ControllerConfig(Value):
     cluster_id: str
     default_partitions: int = 1
     default_replication_factor: int = 1
+    #: How many replicas brokers are able to keep in sync.
+    most_replicas: int = 32767
     #: A broker from which nothing was heard for so long is fenced.
     session_timeout_ms: int = 9000
     delete_topics: bool = True

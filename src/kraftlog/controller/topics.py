@@ -200,8 +200,18 @@ def _refuse_configs(
 def _placement(
     state: State, topic: topics_api.CreatableTopic, context: Context
 ) -> Placement | Refusal:
-    if topic.assignments:
-        return _assigned(state, topic)
+    """Where the replicas go: no more of them than brokers can keep."""
+    found = _assigned(state, topic) if topic.assignments else _placed(state, topic, context)
+    most = context.config.most_replicas
+    if not isinstance(found, Refusal) and any(len(replicas) > most for replicas in found):
+        why = f"Brokers of this version keep {most} replica of a partition, not more."
+        return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
+    return found
+
+
+def _placed(
+    state: State, topic: topics_api.CreatableTopic, context: Context
+) -> Placement | Refusal:
     replicas, partitions = topic.replication_factor, topic.num_partitions
     if replicas < DEFAULT or replicas == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."

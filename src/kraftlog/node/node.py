@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, LogName, Now, Uuid
     from kraftlog.wire.schema import Message
 
+#: Brokers do not fetch from each other yet: more replicas would be in sync by name alone.
+MOST_REPLICAS = 1
 #: So many waiting requests are not worth looking through for those that are done.
 WAITING_UNTIDIED = 1024
 
@@ -122,6 +124,7 @@ class Node:
                 cluster_id=config.cluster_id,
                 default_partitions=settings.num_partitions,
                 default_replication_factor=settings.default_replication_factor,
+                most_replicas=MOST_REPLICAS,
                 session_timeout_ms=settings.broker_session_timeout_ms,
                 delete_topics=settings.delete_topic_enable,
             ),
@@ -243,10 +246,12 @@ class Node:
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
 
-        A broker that is alone has nobody to wait for.
+        A broker that is alone and governs itself has nobody to wait for; to controllers elsewhere
+        it says goodbye, or its next life would have to wait until this one is given up.
         """
         others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
-        if self.membership is not None and any(not broker.fenced for broker in others):
+        is_missed = self.governing is None or any(not broker.fenced for broker in others)
+        if self.membership is not None and is_missed:
             self.membership.leave()
         self.quorum.shut_down(now)
 
