@@ -240,8 +240,16 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether clients may come."""
-        return self.membership is None or not self.membership.is_fenced
+        """Whether clients may come: a broker is let in, and knows it from the log itself.
+
+        Before that its answers would name no broker, and some clients do not ask again for long.
+        """
+        membership = self.membership
+        if membership is None:
+            return True
+        me = self.image.brokers.get(self.config.node_id)
+        known = me is not None and me.epoch == membership.epoch and not me.fenced
+        return known and not membership.is_fenced
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
