@@ -248,8 +248,9 @@ class Node:
         if membership is None:
             return True
         me = self.image.brokers.get(self.config.node_id)
-        known = me is not None and me.epoch == membership.epoch and not me.fenced
-        return known and not membership.is_fenced
+        if me is None or me.fenced or me.epoch != membership.epoch:
+            return False
+        return not membership.is_fenced
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
