@@ -7,7 +7,8 @@ import pytest
 from kraftlog.logstate.voters import VoterSet
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.runner.quorum import METADATA, open_quorum
+from kraftlog.runner.quorum import open_quorum
+from kraftlog.runner.recovered import METADATA
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory

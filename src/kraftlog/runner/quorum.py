@@ -6,15 +6,14 @@ A disk that fails here ends the node: nobody could say what it has promised (see
 from __future__ import annotations
 
 from kraftlog import effects
-from kraftlog.errors import StorageError
+from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.config import RecoveredMetadata
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_in
 from kraftlog.raft.messages import ElectionState
-from kraftlog.runner.recovered import recovered_log
+from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
 from kraftlog.storage import election, recovery
 from kraftlog.storage.batches import describe
-from kraftlog.storage.config import LogConfig
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.format import BOOTSTRAP
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, OffsetAndEpoch
     from kraftlog.wire.schema import Message
 
-#: The metadata log is bounded by snapshots, not by age or size.
-METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1)
-#: How much is read in a step when committed records are replayed from the log.
-READ_BYTES = 1 << 20
-
 
 class NodeStoppedError(StorageError):
     """The node can't go on, and says why."""
@@ -57,27 +51,23 @@ def open_quorum(
         if report.is_noteworthy:
             say(report.line())
     log = directory.logs[METADATA_LOG]
-    snapshots = MetadataSnapshots(files, folder)
-    snapshots.look_around()
-    newest = snapshots.latest
-    if newest is not None and _was_to_be_replaced(log, newest):
+    newest = newest_snapshot(log)
+    if newest is not None and _was_to_be_replaced(log, newest.end):
         # It was fetched, and the log was not put aside for it before the end.
-        log.truncate_fully_and_start_at(newest.offset)
+        log.truncate_fully_and_start_at(newest.end.offset)
     log.flush()
-    content = None if newest is None else snapshots.read(newest)
     stored = election.load(files, folder)
     state = ElectionState()
     if stored is not None:
         state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    seen = recovered_log(log)
+    seen = recovered_log(log, newest)
     if not seen.voters.base.voters:
         seen.voters.base = voters
-    applied = newest.offset if newest is not None else log.start_offset
     return RecoveredMetadata(
         log=seen,
         election=state,
-        snapshot=tuple(records_in(content)) if content is not None else (),
-        applied=applied,
+        snapshot=tuple(records_in(newest.content)) if newest is not None else (),
+        applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=_bootstrap(files, directory.path),
     )
 
@@ -95,12 +85,6 @@ def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
     """The records that formatting has left there."""
     name = f"{path}/{BOOTSTRAP}"
     return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
-
-
-def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:
-    """Whole batches from the one that holds `offset`; none where there are none."""
-    place = log.locate(offset, max_bytes, limit)
-    return b"" if place is None else log.read(place)
 
 
 class QuorumHands:
@@ -122,12 +106,9 @@ class QuorumHands:
         self._flushes = flushes
         self._tell = tell
         self._snapshots = MetadataSnapshots(files, self._folder)
-        #: Reads of committed records, done a chunk a turn.
-        self.reads: list[effects.ReadLog] = []
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
-            effects.ReadLog: self._read_later,
             effects.WriteElection: self._write_election,
             effects.AnswerRecords: self._answer_records,
             effects.AnswerSnapshot: self._answer_snapshot,
@@ -154,17 +135,6 @@ class QuorumHands:
         self._log.truncate_to(effect.offset)
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
-    def _read_later(self, effect: effects.ReadLog, _: Now) -> None:
-        self.reads.append(effect)
-
-    def go_on_reading(self, now: Now) -> None:
-        """One chunk of what has to be replayed."""
-        if self.reads:
-            wanted = self.reads.pop(0)
-            log = self._directory.logs.get(wanted.log)
-            data = b"" if log is None else read_batches(log, wanted.offset, wanted.limit)
-            self._tell(effects.LogRead(wanted.log, wanted.offset, data), now)
-
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
         stored = election.StoredElection(effect.leader_id, effect.epoch, effect.voted)
 
@@ -183,8 +153,6 @@ class QuorumHands:
     # Snapshots -----------------------------------------------------------------------------------
 
     def _answer_snapshot(self, effect: effects.AnswerSnapshot, _: Now) -> None:
-        from kraftlog.errors import ErrorCode
-
         answer = effect.answer
         try:
             size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)

@@ -15,8 +15,10 @@ from kraftlog.effects import (
     LogFailed,
     LogFlushed,
     LogOpened,
+    LogRead,
     MoveLogStart,
     OpenLog,
+    ReadLog,
     Reply,
 )
 from kraftlog.errors import DiskFullError, StorageError
@@ -26,6 +28,7 @@ from kraftlog.runner.compaction import Compactions
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs, log_config
 from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
+from kraftlog.runner.recovered import read_batches
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -76,12 +79,15 @@ class Runner:
         self._without_room: set[LogName] = set()
         #: Logs on their way, opened in slices: what a turn has left of its time goes there.
         self._openings: deque[tuple[OpenLog, Opening]] = deque()
+        #: Reads of what has to be replayed, whichever log's: a chunk a turn.
+        self._reads: deque[ReadLog] = deque()
         #: What the logs are to go by, also those on their way.
         self._configs: dict[LogName, LogConfig] = {}
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
             ConfigureLog: self._configure,
             DeleteLog: self._delete,
+            ReadLog: self._read_later,
             Reply: self._reply,
             **self._quorum.carry_out,
             MoveLogStart: self._move_start,
@@ -103,7 +109,7 @@ class Runner:
             for effect in self.node.take_effects():
                 self._carry_out[type(effect)](effect, now)
         self._go_on_opening(now)
-        self._quorum.go_on_reading(now)
+        self._go_on_reading(now)
         self._care.take(self.node, now)
         self._compactions.take(self.node, now)
         self._flushes.start(now)
@@ -120,10 +126,7 @@ class Runner:
     def has_work(self) -> bool:
         """Whether the next turn has something to do even if nobody asks for anything."""
         return bool(
-            self._openings
-            or self._quorum.reads
-            or self._care.has_work
-            or self._compactions.has_work
+            self._openings or self._reads or self._care.has_work or self._compactions.has_work
         )
 
     def close(self) -> None:
@@ -216,6 +219,16 @@ class Runner:
             except StorageError as error:
                 self._opening_failed(effect, error, now)
             self._openings.popleft()
+
+    def _read_later(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+        self._reads.append(effect)
+
+    def _go_on_reading(self, now: Now) -> None:
+        if self._reads:
+            wanted = self._reads.popleft()
+            log = self.directory.logs.get(wanted.log)
+            data = b"" if log is None else read_batches(log, wanted.offset, wanted.limit)
+            self.node.handle(LogRead(wanted.log, wanted.offset, data), now)
 
     def _opening_failed(self, effect: OpenLog, error: StorageError, now: Now) -> None:
         self._say(str(error))

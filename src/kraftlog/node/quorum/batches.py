@@ -80,10 +80,8 @@ def records_in(data: Buffer) -> Iterator[Message]:
 def snapshot_voters(data: Buffer) -> VoterSet | None:
     """The voters that a snapshot was taken under."""
     found = None
-    view = memoryview(data)
-    for position, fields in walk(view):
-        if fields[5] & CONTROL_BIT:
-            found = voters_in(view[position : position + fields[1] + LENGTH_OVERHEAD]) or found
+    for batch in summaries(data):
+        found = batch.voters or found
     return found
 
 
