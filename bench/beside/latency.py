@@ -13,6 +13,7 @@ from bench.beside.machine import sync_p50_ms
 from bench.beside.peers import TUNED, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, probe
 from bench.beside.rounds import in_turns, warm
+from kraftlog import Client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,8 @@ def latency(plan: Plan, folder: str, result: Result) -> None:
 def prepare(peers: Sequence[Peer]) -> None:
     for peer in peers:
         talk.make_topic(peer.port, TOPIC)
-        load("produce", peer.address, TOPIC, 100, 100)
+        talk.put(peer.port, TOPIC, 100)
+        first_of_group(peer.address, "before")  # the topic of the groups' offsets is made for it
 
 
 def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) -> None:
@@ -91,14 +93,23 @@ def administration(
     """A new group, new topics, small changes of metadata."""
     frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
-        group = f"{section}-{number}"
-        _, seconds = load("first", peer.address, TOPIC, group)
-        result.add(f"{section}.group", peer.name, seconds * 1000)
-        made = creations(peer.port, group, plan.count(30, least=5))
+        name = f"{section}-{number}"
+        _, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
+        result.add(f"{section}.group.librdkafka", peer.name, seconds * 1000)
+        result.add(f"{section}.group", peer.name, first_of_group(peer.address, name))
+        made = creations(peer.port, name, plan.count(30, least=5))
         result.add(f"{section}.create", peer.name, median(made))
         count = plan.count(100, least=20)
         probed = probe(peer.port, frames, error_at, folder, width=1, count=count)
         result.add(f"{section}.commit", peer.name, probed.p50)
+
+
+def first_of_group(address: str, group: str) -> float:
+    """Milliseconds from a client's birth to the first record that a new group of it gets."""
+    start = time.perf_counter()
+    with Client(address) as client, client.consume(TOPIC, "beginning", group=group) as consumer:
+        next(consumer)
+        return (time.perf_counter() - start) * 1000
 
 
 def creations(port: int, prefix: str, count: int) -> list[float]:
@@ -107,6 +118,7 @@ def creations(port: int, prefix: str, count: int) -> list[float]:
     with closing(talk.connect(port)) as connection:
         for number in range(count):
             start = time.perf_counter()
-            talk.create_topic(connection, f"{prefix}-{number}")
+            code = talk.creation_error(connection, f"{prefix}-{number}")
             times.append((time.perf_counter() - start) * 1000)
+            assert code == 0, f"a topic can't be made: error {code}"
     return times

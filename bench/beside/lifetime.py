@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bench.beside.machine import cpu_seconds, rss_mb
 from bench.beside.peers import kafka_node, kraftlog_node, running
 from bench.beside.rounds import in_turns, mixture
-from bench.beside.talk import delete_topic, make_topic, wait_until_ready
+from bench.beside.talk import delete_topic, make_topic, put, wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +29,10 @@ def start(plan: Plan, folder: str, result: Result) -> None:
 
 def starts_and_stops(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
     """From the shell to an answered request, and from SIGTERM to the end of the process."""
-    with running(*peers):
-        pass  # their files are in the page cache, and their byte code is written
+    with running(*peers):  # so their files are in the page cache, and their byte code is written
+        for peer in peers:
+            make_topic(peer.port, "kept")
+            put(peer.port, "kept", 100)
     for peer in in_turns(peers, plan.rounds):
         begin = time.perf_counter()
         with running(peer):

@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from bench.beside.figures import Result
 
-LABELS, SCALE, RIGHT = 440, 440, 80
+LABELS, SCALE, RIGHT = 440, 400, 150
 LINE, HEADING, TOP, BOTTOM = 20, 34, 64, 30
 #: Read on white and on black paper.
 STYLE = """
+.paper { fill: #ffffff; }
 text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 .small { font-size: 12px; fill: #59636e; }
 .heading { font-weight: 600; }
@@ -25,6 +26,7 @@ text { font: 13px system-ui, sans-serif; fill: #1f2328; }
 .goal { stroke: #1f2328; stroke-width: 2.5; }
 .grid { stroke: #d1d9e0; } .even { stroke: #59636e; stroke-width: 1.5; }
 @media (prefers-color-scheme: dark) {
+  .paper { fill: #0d1117; }
   text { fill: #f0f6fc; } .small { fill: #9198a1; }
   .reached { fill: #3fb98a; } .missed { fill: #e0864f; } .free { fill: #656c76; }
   .goal { stroke: #f0f6fc; } .grid { stroke: #3d444d; } .even { stroke: #9198a1; }
@@ -73,6 +75,7 @@ def picture(results: Mapping[str, Result]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
         "<title>kraftlog beside Apache Kafka: how many times better</title>",
         f"<style>{STYLE}</style>",
+        '<rect class="paper" width="100%" height="100%" rx="6"/>',
         *legend(),
         *grid(low, high, height),
     ]
@@ -118,17 +121,17 @@ def grid(low: int, high: int, height: int) -> Iterator[str]:
 
 def drawn(bar: Bar, y: int, low: int, high: int) -> Iterator[str]:
     ends = sorted((place(1, low, high), place(bar.times, low, high)))
+    edge = LABELS + SCALE + RIGHT
     yield text(LABELS - 8, y + 12, bar.what, "", "end")
     yield (
         f'<rect class="{bar.kind}" x="{ends[0]:.1f}" y="{y + 2}" '
         f'width="{max(1.0, ends[1] - ends[0]):.1f}" height="{LINE - 7}"/>'
     )
-    furthest = ends[1]
+    yield text(edge - 82, y + 12, f"{bar.times:.3g}×", "", "end")
     if bar.goal is not None:
         x = place(bar.goal, low, high)
-        furthest = max(furthest, x)
         yield f'<line class="goal" x1="{x:.1f}" y1="{y - 1}" x2="{x:.1f}" y2="{y + LINE - 3}"/>'
-    yield text(furthest + 6, y + 12, f"{bar.times:.3g}×", "small")
+        yield text(edge - 10, y + 12, f"goal {bar.goal:.3g}×", "small", "end")
 
 
 def text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:

@@ -15,6 +15,7 @@ class Plan:
     settle_s: float = 15
     rest_s: float = 30
     load_s: float = 300
+    commit_s: float = 5
     with_ballast: bool = True
 
     @property
@@ -25,4 +26,6 @@ class Plan:
         return max(least, int(full * self.scale))
 
 
-QUICK = Plan(scale=0.05, rounds=2, warm_s=2, settle_s=1, rest_s=2, load_s=4, with_ballast=False)
+QUICK = Plan(
+    scale=0.05, rounds=2, warm_s=2, settle_s=1, rest_s=2, load_s=4, commit_s=1, with_ballast=False
+)

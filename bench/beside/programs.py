@@ -61,13 +61,20 @@ def load(*arguments: object) -> tuple[int, float]:
 
 
 def probe(
-    port: int, frames: bytes, error_at: int, folder: str, *, width: int, count: int
+    port: int,
+    frames: bytes,
+    error_at: int,
+    folder: str,
+    *,
+    width: int,
+    count: int,
+    seconds: float = 60,
 ) -> Probed:
-    """A run of probe.c: `width` connections, `count` requests in all."""
+    """A run of probe.c: `width` connections, `count` requests in all, or what goes in the time."""
     path = os.path.join(folder, "frames")
     with open(path, "wb") as file:
         file.write(frames)
-    numbers = [str(each) for each in (width, count, error_at)]
+    numbers = [str(each) for each in (width, count, seconds, error_at)]
     return parse_probe(output([program("probe"), str(port), path, *numbers]))
 
 
@@ -80,5 +87,6 @@ def output(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
-        raise RuntimeError(f"{os.path.basename(command[0])} failed: {' | '.join(last)}")
+        told = " ".join([os.path.basename(command[0]), *command[1:]])
+        raise RuntimeError(f"{told[:300]} failed: {' | '.join(last)}")
     return done.stdout

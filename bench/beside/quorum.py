@@ -44,6 +44,8 @@ BROKER = 4
 TOPIC = "quorum"
 WIDTH = 256
 ROUNDS = 3
+#: More changes than there will be in the time.
+MOST = 1_000_000
 FAILOVER_WITHIN_S = 60
 PROPERTIES = """\
 process.roles={role}
@@ -138,25 +140,26 @@ def quorum(plan: Plan, folder: str, result: Result) -> None:
 def warm(cluster: Cluster, plan: Plan, folder: str) -> None:
     end = time.perf_counter() + plan.warm_s
     while time.perf_counter() < end:
-        asked(cluster.port, folder, width=16, count=plan.count(1000))
+        for port in (cluster.port, cluster.leader().port):
+            asked(port, folder, width=16, seconds=1)
 
 
 def commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
-    name = cluster.name
-    count = plan.count(200)
-    leader = cluster.leader()
-    for row, port in (("commit", cluster.port), ("direct", leader.port)):
+    """One change after the other, and from many clients at once; asked of a broker, which asks the
+    leading controller, and of that one itself."""
+    ports = (("broker", cluster.port), ("leader", cluster.leader().port))
+    for asked_of, port in ports:
         asked(port, folder, width=1, count=20)
-        times = asked(port, folder, width=1, count=count)
-        result.add(f"quorum.{row}.p50", name, times.p50)
-        result.add(f"quorum.{row}.p99", name, times.p99)
-    many = asked(cluster.port, folder, width=WIDTH, count=plan.count(10_000, least=2 * WIDTH))
-    result.add("quorum.rate", name, many.rate)
+        times = asked(port, folder, width=1, count=plan.count(200))
+        many = asked(port, folder, width=WIDTH, seconds=plan.commit_s)
+        result.add(f"quorum.{asked_of}.p50", cluster.name, times.p50)
+        result.add(f"quorum.{asked_of}.p99", cluster.name, times.p99)
+        result.add(f"quorum.{asked_of}.rate", cluster.name, many.rate)
 
 
-def asked(port: int, folder: str, *, width: int, count: int) -> Probed:
+def asked(port: int, folder: str, *, width: int, count: int = MOST, seconds: float = 60) -> Probed:
     frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
-    return probe(port, frames, error_at, folder, width=width, count=count)
+    return probe(port, frames, error_at, folder, width=width, count=count, seconds=seconds)
 
 
 def leader_killed(cluster: Cluster, number: int) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client.connection import Connection
 from kraftlog.client.deadline import Deadline
-from kraftlog.errors import ErrorCode, UnreachableError
+from kraftlog.errors import UnreachableError
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import encode
@@ -79,27 +79,28 @@ def metadata(connection: Connection, *topics: str) -> MetadataResponse:
     return answer
 
 
-def create_topic(connection: Connection, name: str) -> None:
-    """Answered, as an admin client sees it; see `led` for when it can be written to."""
+def creation_error(connection: Connection, name: str) -> int:
+    """The code of the answer to an admin who wants a topic of one partition."""
     topic = CreatableTopic(
         name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
     )
     answer = connection.call(CreateTopicsRequest(topics=[topic]), deadline())
     assert isinstance(answer, CreateTopicsResponse)
-    assert answer.topics[0].error_code == ErrorCode.NONE, answer
+    return answer.topics[0].error_code
 
 
 def make_topic(port: int, name: str) -> None:
-    """A topic of one partition, and its leader known."""
+    """A topic, and its leader known; a broker that has just started may need a moment for it."""
     with closing(connect(port)) as connection:
-        create_topic(connection, name)
         end = deadline()
+        while creation_error(connection, name) and not end.is_over:
+            time.sleep(TRY_EVERY_S)
         while not end.is_over:
             [topic] = metadata(connection, name).topics
             if topic.error_code == 0 and all(part.error_code == 0 for part in topic.partitions):
                 return
             time.sleep(TRY_EVERY_S)
-    raise TimeoutError(f"{name} has no leader")
+    raise TimeoutError(f"{name} can't be made, or has no leader")
 
 
 def delete_topic(port: int, name: str) -> None:
@@ -144,6 +145,13 @@ def frame(key: int, version: int, request: Message) -> bytes:
 
 #: Versions that both brokers serve.
 PRODUCE_VERSION, ALTER_VERSION = 9, 1
+
+
+def put(port: int, topic: str, count: int) -> None:
+    """A few records."""
+    with closing(connect(port)) as connection:
+        for _ in range(count):
+            connection.call(produce(topic, 100), deadline())
 
 
 def produce_frames(topic: str) -> bytes:

@@ -127,10 +127,10 @@ static void first(const char *broker, const char *name, const char *group, int n
   rd_kafka_topic_partition_list_add(topics, name, RD_KAFKA_PARTITION_UA);
   if (rd_kafka_subscribe(rk, topics)) fail(name, "can't be subscribed to");
   for (;;) {
-    rd_kafka_message_t *message = rd_kafka_consumer_poll(rk, 100);
+    rd_kafka_message_t *message = rd_kafka_consumer_poll(rk, 10);
     if (message && !message->err) break;
     if (message) rd_kafka_message_destroy(message);
-    if (now() - start > 60) fail(name, "no record came");
+    if (now() - start > 60) fail(name, "no record came in a minute");
   }
   printf("1 %.6f\n", now() - start);
   fflush(stdout);

@@ -1,10 +1,11 @@
 /* Asks a broker over plain sockets, one request at a time on each, and notes how long each took.
  *
- *   probe PORT FRAMES CONNECTIONS COUNT ERROR_AT
+ *   probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT
  *
  * FRAMES is a file of requests as they go over the wire, one behind the other; they are sent in
- * turn. ERROR_AT is where, behind its length, an answer has its error code, which must be 0.
- * Prints the seconds that all took, then the microseconds of each.
+ * turn: COUNT of them, or as many as are sent within SECONDS. ERROR_AT is where, behind its
+ * length, an answer has its error code, which must be 0. Prints the seconds that all took, then
+ * the microseconds of each.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -96,9 +97,10 @@ static int took_more(struct connection *it, size_t error_at) {
 }
 
 int main(int argc, char **argv) {
-  if (argc != 6) fail("usage: probe PORT FRAMES CONNECTIONS COUNT ERROR_AT");
+  if (argc != 7) fail("usage: probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT");
   int port = atoi(argv[1]), width = atoi(argv[3]), count = atoi(argv[4]), sent = 0, done = 0;
-  size_t error_at = atol(argv[5]);
+  double seconds = atof(argv[5]);
+  size_t error_at = atol(argv[6]);
   if (width < 1 || width > MAX_CONNECTIONS || count < width) fail("a count that can't be");
   read_frames(argv[2]);
   int poll = epoll_create1(0);
@@ -108,20 +110,21 @@ int main(int argc, char **argv) {
     epoll_ctl(poll, EPOLL_CTL_ADD, connections[i]->fd, &event);
   }
   float *took = malloc(count * sizeof *took);
-  double start = now_us();
+  double start = now_us(), end = start + seconds * 1e6;
   for (; sent < width; sent++) ask(connections[sent]);
-  while (done < count) {
+  while (done < sent) {
     struct epoll_event ready[EVENTS];
     int n = epoll_wait(poll, ready, EVENTS, WAIT_MS);
     if (n <= 0) fail("no answer within a minute");
     for (int i = 0; i < n; i++) {
       struct connection *it = ready[i].data.ptr;
       if (!took_more(it, error_at)) continue;
-      took[done++] = now_us() - it->asked;
-      if (sent < count) ask(it), sent++;
+      double now = now_us();
+      took[done++] = now - it->asked;
+      if (sent < count && now < end) ask(it), sent++;
     }
   }
   printf("%.6f\n", (now_us() - start) / 1e6);
-  for (int i = 0; i < count; i++) printf("%.1f\n", took[i]);
+  for (int i = 0; i < done; i++) printf("%.1f\n", took[i]);
   return 0;
 }
