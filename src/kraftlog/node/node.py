@@ -28,6 +28,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -386,8 +387,10 @@ class Node:
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _ in partition.written(end):
-            self._one_done(slot)
+        for _, slot, _, _ in partition.written(end):
+            self.one_done(slot)
+        if partition.late:
+            wait_for_replicas(self, partition)
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -399,14 +402,14 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for _, slot, told in partition.take_waiting():
+        for slot, told in partition.take_waiting():
             told.error_code = code
             told.base_offset = -1
-            self._one_done(slot)
+            self.one_done(slot)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            self._one_done(slot)
+            self.one_done(slot)
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -415,10 +418,19 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            self._one_done(slot)
+            self.one_done(slot)
+
+    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
+        """Once no other replica is in sync, nobody has to be waited for."""
+        partition.replica_count, partition.in_sync = replica_count, in_sync
+        if in_sync == 1 and partition.high_watermark < partition.written_end:
+            partition.high_watermark = partition.written_end
+            high_watermark_moved(self, partition)
+            self._wake(partition)
 
     @staticmethod
-    def _one_done(slot: Slot) -> None:
+    def one_done(slot: Slot) -> None:
+        """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:
             slot.answer(slot.response)
