@@ -23,9 +23,10 @@ from kraftlog.effects import (
     LogStartMoved,
     PeerAnswered,
     PeerSilent,
+    PeerUnaware,
 )
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
@@ -103,6 +105,7 @@ class Node:
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+            reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -230,7 +233,9 @@ class Node:
             partition = self.by_log.get(message.log)
             if partition is not None:
                 self.write_failed(partition)
-        elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
+        elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
+            message.line == ERRANDS
+        ):
             response = message.response if isinstance(message, PeerAnswered) else None
             self.errands.answered(message.number, response, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
@@ -439,3 +444,12 @@ class Node:
         if partition.fetches:
             for fetch in list(partition.fetches):
                 fetch.try_again(self)
+
+
+def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
+    """Where other nodes reach this controller, if it was said: where it listens may be the name of
+    a machine that others know by another."""
+    if not settings.is_given("advertised.listeners"):
+        return []
+    told = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.host and it.port]

@@ -68,7 +68,10 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
 
 
 def _is_of_the_quorum(request: FetchRequest) -> bool:
-    return bool(request.topics) and request.topics[0].topic_id == METADATA_TOPIC_ID
+    """Any other partition is looked for like one of a topic, and not found."""
+    if not request.topics or request.topics[0].topic_id != METADATA_TOPIC_ID:
+        return False
+    return all(part.partition == 0 for part in request.topics[0].partitions)
 
 
 class Fetch:
