@@ -55,7 +55,11 @@ def fetch_at(host: VirtualHost, version: int, offset: int = 0, **words: Any) -> 
     return FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
 
 
-def hints(answer: Any, told: Any) -> tuple[tuple[int, int], list[tuple[int, str, int, str]]]:
+#: A leader and its epoch; where brokers listen, and in which rack.
+Hints = tuple[tuple[int, int], list[tuple[int, str, int, str | None]]]
+
+
+def hints(answer: Any, told: Any) -> Hints:
     """Who leads in which epoch, and where brokers listen, as an answer has it."""
     leader = told.current_leader
     return (leader.leader_id, leader.leader_epoch), [
@@ -63,12 +67,12 @@ def hints(answer: Any, told: Any) -> tuple[tuple[int, int], list[tuple[int, str,
     ]
 
 
-SILENCE = (-1, -1), []
-HINT = (OTHER, EPOCH), [(OTHER, "elsewhere", 9999, "r2")]
+SILENCE: Hints = (-1, -1), []
+HINT: Hints = (OTHER, EPOCH), [(OTHER, "elsewhere", 9999, "r2")]
 
 
 @pytest.mark.parametrize(("version", "hint"), [(9, SILENCE), (10, HINT), (13, HINT)])
-def test_a_producer_hears_who_leads(version: int, hint: object) -> None:
+def test_a_producer_hears_who_leads(version: int, hint: Hints) -> None:
     host = led_elsewhere()
     topic_id = host.node.image.topic_ids["demo"] if version >= 13 else NULL_UUID
     answer = Talker(host).ask(ApiKey.PRODUCE, version, produce(batch(b"a"), topic_id=topic_id))
@@ -77,7 +81,7 @@ def test_a_producer_hears_who_leads(version: int, hint: object) -> None:
 
 
 @pytest.mark.parametrize(("version", "hint"), [(12, SILENCE), (15, SILENCE), (16, HINT)])
-def test_a_reader_hears_who_leads(version: int, hint: object) -> None:
+def test_a_reader_hears_who_leads(version: int, hint: Hints) -> None:
     host = led_elsewhere()
     answer = Talker(host).ask(ApiKey.FETCH, version, fetch_at(host, version))
     assert found_in(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
