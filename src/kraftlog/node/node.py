@@ -176,9 +176,12 @@ class Node:
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         records = list(records)
+        began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
         self._replay_here(records)
+        took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
+        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
