@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.runner.runner import OPENING_BYTES_A_STEP, OPENING_BYTES_A_TURN
+from kraftlog.runner.openings import A_STEP_COSTS, BYTES_A_TURN
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce
 
-STEPS_A_TURN = OPENING_BYTES_A_TURN // OPENING_BYTES_A_STEP
+STEPS_A_TURN = BYTES_A_TURN // A_STEP_COSTS
 LOGS = 3 * STEPS_A_TURN
 
 
