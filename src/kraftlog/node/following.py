@@ -60,7 +60,7 @@ def _be(node: Node, image: PartitionImage) -> None:
     elif me not in image.replicas:
         _remove(node, image)
         return
-    partition.replica_count, partition.in_sync = len(image.replicas), len(image.isr)
+    node.replicas_changed(partition, len(image.replicas), len(image.isr))
     if image.leader == me:
         partition.lead(image.leader_epoch)
         if partition.online and node.coordinating is not None:

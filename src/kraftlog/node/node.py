@@ -23,11 +23,13 @@ from kraftlog.effects import (
     LogStartMoved,
     PeerAnswered,
     PeerSilent,
+    PeerUnaware,
 )
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
@@ -102,6 +105,7 @@ class Node:
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+            reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -229,7 +233,9 @@ class Node:
             partition = self.by_log.get(message.log)
             if partition is not None:
                 self.write_failed(partition)
-        elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
+        elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
+            message.line == ERRANDS
+        ):
             response = message.response if isinstance(message, PeerAnswered) else None
             self.errands.answered(message.number, response, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
@@ -386,8 +392,10 @@ class Node:
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _ in partition.written(end):
-            self._one_done(slot)
+        for _, slot, _, _ in partition.written(end):
+            self.one_done(slot)
+        if partition.late:
+            wait_for_replicas(self, partition)
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -399,14 +407,14 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for _, slot, told in partition.take_waiting():
+        for slot, told in partition.take_waiting():
             told.error_code = code
             told.base_offset = -1
-            self._one_done(slot)
+            self.one_done(slot)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            self._one_done(slot)
+            self.one_done(slot)
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -415,10 +423,19 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            self._one_done(slot)
+            self.one_done(slot)
+
+    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
+        """Once no other replica is in sync, nobody has to be waited for."""
+        partition.replica_count, partition.in_sync = replica_count, in_sync
+        if in_sync == 1 and partition.high_watermark < partition.written_end:
+            partition.high_watermark = partition.written_end
+            high_watermark_moved(self, partition)
+            self._wake(partition)
 
     @staticmethod
-    def _one_done(slot: Slot) -> None:
+    def one_done(slot: Slot) -> None:
+        """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:
             slot.answer(slot.response)
@@ -427,3 +444,12 @@ class Node:
         if partition.fetches:
             for fetch in list(partition.fetches):
                 fetch.try_again(self)
+
+
+def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
+    """Where other nodes reach this controller, if it was said: where it listens may be the name of
+    a machine that others know by another."""
+    if not settings.is_given("advertised.listeners"):
+        return []
+    told = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.host and it.port]

@@ -61,6 +61,11 @@ def open_quorum(
     if stored is not None:
         state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
     seen = recovered_log(log, newest)
+    if voters.voters and seen.voter_set.voters and voters.ids != seen.voter_set.ids:
+        say(
+            f"controller.quorum.voters names {_listed(voters)}; "
+            f"by the metadata log {_listed(seen.voter_set)} vote"
+        )
     if not seen.voters.base.voters:
         seen.voters.base = voters
     return RecoveredMetadata(
@@ -70,6 +75,10 @@ def open_quorum(
         applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=_bootstrap(files, directory.path),
     )
+
+
+def _listed(voters: VoterSet) -> str:
+    return ", ".join([str(voter_id) for voter_id in voters.ids])
 
 
 def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.ports.peers import Peers
+
 
 class VirtualConnection:
     """Collects answers, in the order of the requests."""
@@ -124,6 +126,7 @@ class VirtualHost:
         *,
         settled: bool = True,
         life: int = 1,
+        peers: Peers | None = None,
     ) -> None:
         """`life` counts the starts on these files: ids of another life are others."""
         self.files = files or MemoryFiles()
@@ -139,7 +142,7 @@ class VirtualHost:
             directory,
             self._lane,
             InlineHelper(self.files, self._lane),
-            NoPeers(),
+            peers or NoPeers(),
             self.said.append,
         )
         me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
