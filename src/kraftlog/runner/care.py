@@ -206,7 +206,7 @@ class Care:
                 self._tell(LogStartMoved(name, start, is_stored=True), now)
 
     def _unlink(self) -> None:
-        """A piece at a time: flushes go through the same lane, and a stop waits for what is in it."""
+        """A piece at a time: flushes go through the same lane, and a stop waits for it."""
         self._garbage += self._directory.take_garbage()
         if self._garbage and not self._is_unlinking:
             self._is_unlinking = True

@@ -88,6 +88,7 @@ class Runner:
                 self._carry_out[type(effect)](effect, now)
         self._openings.go_on(now)
         self._go_on_reading(now)
+        self._quorum.go_on()
         self._care.take(self.node, now)
         self._compactions.take(self.node, now)
         self._flushes.start(now)
@@ -106,6 +107,7 @@ class Runner:
         return bool(
             self._openings.has_work
             or self._reads
+            or self._quorum.has_work
             or self._care.has_work
             or self._compactions.has_work
         )
