@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def follow(node: Node, change: Any) -> None:
     """Become what the image says this node is."""
+    node.topic_pieces.note(change)
     if isinstance(change, PartitionChanged):
         _count_unclean(node, change)
         if change.after is None:

@@ -39,6 +39,7 @@ from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.topic_configs import TopicConfigs
+from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
@@ -82,6 +83,7 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -193,6 +195,7 @@ class Node:
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
         self.image = Image()
+        self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
