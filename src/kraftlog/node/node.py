@@ -387,7 +387,7 @@ class Node:
 
     def written(self, partition: Partition, end: int) -> None:
         for _, slot, _ in partition.written(end):
-            self._one_done(slot)
+            slot.one_done()
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -400,13 +400,11 @@ class Node:
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
         for _, slot, told in partition.take_waiting():
-            told.error_code = code
-            told.base_offset = -1
-            self._one_done(slot)
+            slot.refuse(told, code)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            self._one_done(slot)
+            slot.one_done()
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -415,13 +413,7 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            self._one_done(slot)
-
-    @staticmethod
-    def _one_done(slot: Slot) -> None:
-        slot.waits -= 1
-        if not slot.waits:
-            slot.answer(slot.response)
+            slot.one_done()
 
     def _wake(self, partition: Partition) -> None:
         if partition.fetches:

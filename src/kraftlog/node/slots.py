@@ -49,6 +49,18 @@ class Slot:
         self.pieces = response_frame(self.api, self.version, self.correlation_id, response)
         self.connection.ready(self)
 
+    def one_done(self) -> None:
+        """One of the partitions that the answer waits for is done."""
+        self.waits -= 1
+        if not self.waits:
+            self.answer(self.response)
+
+    def refuse(self, told: Any, code: int) -> None:
+        """What a partition was asked to append is not there and will not be."""
+        told.error_code = code
+        told.base_offset = -1
+        self.one_done()
+
     def abandon(self) -> None:
         """The connection is gone."""
         if self.waiter is not None:
