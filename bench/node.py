@@ -22,8 +22,8 @@ from tests.node.talk import make_host
 
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.wire.apis import APIS, ApiKey
-from kraftlog.wire.frames import request_frame
 from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic

@@ -33,6 +33,7 @@ from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow, forget
+from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -355,6 +356,8 @@ class Node:
         self.counts.count_request(head.api_key, head.version)
         request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
+        if api.key == ApiKey.PRODUCE:
+            learn(self, slot, request, buffer, pos, end)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""

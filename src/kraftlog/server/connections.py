@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.node.hot.produce import Answers
+    from kraftlog.node.hot.repeats import Repeats
     from kraftlog.node.node import Node
     from kraftlog.types import Now
 
@@ -80,7 +82,7 @@ class Connection:
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
-        self.slots: deque[Slot] = deque()
+        self.slots: deque[Slot | Answers] = deque()
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
@@ -89,8 +91,10 @@ class Connection:
         #: Where to enter when there may be something to send; None while entered.
         self.stirred: list[Connection] | None = None
         self.events = 0
+        #: What it has been seen to ask for again and again; the node's.
+        self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot) -> None:
+    def ready(self, slot: Slot | Answers) -> None:
         """The node has filled a slot. The files that it takes from are held until it is sent."""
         if self.closed:
             return
@@ -128,7 +132,7 @@ class Connection:
                 raise
         arena.used = end
         self.rest = b""
-        pos = self._frames(arena.buffer, start, end, node, now)
+        pos = self._frames(arena, start, end, node, now)
         self._keep(arena, pos, end)
 
     def _read(self, view: memoryview) -> int:
@@ -145,9 +149,9 @@ class Connection:
             raise ConnectionResetError("closed by the peer")
         return count
 
-    def _frames(self, buffer: bytearray, pos: int, end: int, node: Node, now: Now) -> int:
-        """Hand over whole frames in `buffer[pos:end]`; where the first one left begins."""
-        slots = self.slots
+    def _frames(self, arena: Arena, pos: int, end: int, node: Node, now: Now) -> int:
+        """Hand over whole frames in the arena's `[pos:end]`; where the first one left begins."""
+        slots, buffer, view = self.slots, arena.buffer, arena.view
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
@@ -158,10 +162,13 @@ class Connection:
                 self.holds_frames = True
                 self.stir()
                 return pos
-            slot = Slot(self)
-            slots.append(slot)
-            node.frame(slot, buffer, pos + 4, pos + 4 + size, now)
-            pos += 4 + size
+            after = pos + 4 + size
+            repeats = self.repeats
+            if repeats is None or not repeats.take(buffer, view, pos + 4, after, now):
+                slot = Slot(self)
+                slots.append(slot)
+                node.frame(slot, buffer, pos + 4, after, now)
+            pos = after
         self.holds_frames = False
         return pos
 
@@ -186,9 +193,12 @@ class Connection:
             self.large_filled += self._read(view[self.large_filled :])
         if self.large_filled == self.large_size:
             self.large = None
-            slot = Slot(self)
-            self.slots.append(slot)
-            node.frame(slot, buffer, 0, len(buffer), now)
+            repeats = self.repeats
+            size = self.large_size
+            if repeats is None or not repeats.take(buffer, memoryview(buffer), 0, size, now):
+                slot = Slot(self)
+                self.slots.append(slot)
+                node.frame(slot, buffer, 0, size, now)
 
     # Sending -------------------------------------------------------------------------------------
 

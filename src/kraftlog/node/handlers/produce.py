@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 BY_ID_SINCE = 13
 ZSTD_SINCE = 7
 
-_ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
+ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
 def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
@@ -118,7 +118,7 @@ def _refusal(partition: Partition, acks: int) -> int:
         return code
     if is_internal(partition.topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator alone writes, and believes, it
-    if acks not in _ACKS:
+    if acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if acks == ACKS_ALL and partition.lacks_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS
