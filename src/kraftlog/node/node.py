@@ -75,6 +75,9 @@ class Node:
         self.logs = logs
         #: When the turn began that is under way.
         self.now = now
+        #: Whether something has come or been done since the host took this back that may have
+        #: changed what is due, or when. What repeats itself (`hot`) does not.
+        self.is_stirred = True
         self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
@@ -215,6 +218,7 @@ class Node:
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         self.now = now
+        self.is_stirred = True
         if isinstance(message, LogOpened):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -338,6 +342,7 @@ class Node:
 
     def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """A request as bytes. Raises ProtocolError when it is none that we serve."""
+        self.is_stirred = True
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
@@ -361,6 +366,7 @@ class Node:
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""
+        self.is_stirred = True
         slot.api = APIS[api_key]
         slot.version = version
         handler(api_key)(self, slot, request, now)
