@@ -177,7 +177,9 @@ def _next_state(
 ) -> tuple[list[Message], BrokerImage, bool]:
     """Records, what the broker is by them, and whether it may stop."""
     if broker.fenced:
-        if request.want_shut_down or request.want_fence or not caught_up:
+        # Who has begun to leave must not lead again: it comes back by registering anew.
+        stays = request.want_shut_down or request.want_fence or broker.in_controlled_shutdown
+        if stays or not caught_up:
             return [], broker, request.want_shut_down
         return unfence(state, broker), broker.replace(fenced=False), False
     if request.want_fence:

@@ -30,17 +30,17 @@ TOPIC = "__consumer_offsets"
 class OwnWrite:
     """Stands where a producer's slot stands: a batch of the broker's own, to be committed."""
 
-    __slots__ = ("base_offset", "done")
+    __slots__ = ("base_offset", "done", "error_code", "response", "waits")
 
     def __init__(self, base_offset: int, done: Callable[[int, int], None]) -> None:
+        self.waits = 1
+        self.response: Any = None
+        self.error_code = int(ErrorCode.NONE)
         self.base_offset = base_offset
         self.done = done
 
-    def one_done(self) -> None:
-        self.done(ErrorCode.NONE, self.base_offset)
-
-    def refuse(self, _: Any, code: int) -> None:
-        self.done(code, -1)
+    def answer(self, _: Any) -> None:
+        self.done(self.error_code, self.base_offset)
 
 
 class Hosted:
@@ -196,7 +196,8 @@ class Coordinating:
             self._carry_out(hosted, self._node.now)
 
         own = OwnWrite(base, done)
-        partition.acks.append((partition.end, own, None))
+        patience_ms = self._node.config.settings.offsets_commit_timeout_ms
+        partition.acks.append((partition.end, own, own, patience_ms))
 
     # Time ----------------------------------------------------------------------------------------
 

@@ -23,11 +23,13 @@ from kraftlog.effects import (
     LogStartMoved,
     PeerAnswered,
     PeerSilent,
+    PeerUnaware,
 )
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -38,6 +40,7 @@ from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.topic_configs import TopicConfigs
+from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
@@ -83,6 +87,7 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -106,6 +111,7 @@ class Node:
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+            reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -176,9 +182,12 @@ class Node:
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         records = list(records)
+        began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
         self._replay_here(records)
+        took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
+        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
@@ -190,6 +199,7 @@ class Node:
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
         self.image = Image()
+        self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
@@ -234,7 +244,9 @@ class Node:
             partition = self.by_log.get(message.log)
             if partition is not None:
                 self.write_failed(partition)
-        elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
+        elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
+            message.line == ERRANDS
+        ):
             response = message.response if isinstance(message, PeerAnswered) else None
             self.errands.answered(message.number, response, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
@@ -346,6 +358,7 @@ class Node:
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
+        slot.asked_ms = now.monotonic_ms
         slot.version = head.version
         served = SERVED.get(head.api_key)
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
@@ -395,8 +408,10 @@ class Node:
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _ in partition.written(end):
-            slot.one_done()
+        for _, slot, _, _ in partition.written(end):
+            self.one_done(slot)
+        if partition.late:
+            wait_for_replicas(self, partition)
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -408,12 +423,14 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for _, slot, told in partition.take_waiting():
-            slot.refuse(told, code)
+        for slot, told in partition.take_waiting():
+            told.error_code = code
+            told.base_offset = -1
+            self.one_done(slot)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            slot.one_done()
+            self.one_done(slot)
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -422,9 +439,33 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            slot.one_done()
+            self.one_done(slot)
+
+    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
+        """Once no other replica is in sync, nobody has to be waited for."""
+        partition.replica_count, partition.in_sync = replica_count, in_sync
+        if in_sync == 1 and partition.high_watermark < partition.written_end:
+            partition.high_watermark = partition.written_end
+            high_watermark_moved(self, partition)
+            self._wake(partition)
+
+    @staticmethod
+    def one_done(slot: Slot) -> None:
+        """One of the things that an answer waits for has come."""
+        slot.waits -= 1
+        if not slot.waits:
+            slot.answer(slot.response)
 
     def _wake(self, partition: Partition) -> None:
         if partition.fetches:
             for fetch in list(partition.fetches):
                 fetch.try_again(self)
+
+
+def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
+    """Where other nodes reach this controller, if it was said: where it listens may be the name of
+    a machine that others know by another."""
+    if not settings.is_given("advertised.listeners"):
+        return []
+    told = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.host and it.port]

@@ -20,6 +20,7 @@ class Slot:
 
     __slots__ = (
         "api",
+        "asked_ms",
         "client_id",
         "connection",
         "correlation_id",
@@ -30,10 +31,15 @@ class Slot:
         "waits",
     )
 
+    #: How many answers it stands for.
+    count = 1
+
     def __init__(self, connection: Any) -> None:
         #: The host's connection; opaque to everybody else.
         self.connection = connection
         self.api: Api | None = None
+        #: When the turn began in which the request came.
+        self.asked_ms = 0
         self.version = 0
         self.correlation_id = 0
         self.client_id: str | None = None
@@ -48,18 +54,6 @@ class Slot:
         assert self.api is not None
         self.pieces = response_frame(self.api, self.version, self.correlation_id, response)
         self.connection.ready(self)
-
-    def one_done(self) -> None:
-        """One of the partitions that the answer waits for is done."""
-        self.waits -= 1
-        if not self.waits:
-            self.answer(self.response)
-
-    def refuse(self, told: Any, code: int) -> None:
-        """What a partition was asked to append is not there and will not be."""
-        told.error_code = code
-        told.base_offset = -1
-        self.one_done()
 
     def abandon(self) -> None:
         """The connection is gone."""

@@ -1,8 +1,10 @@
 """Connections to other nodes: requests out, answers in, told to the node as reports.
 
-A line to a peer is one connection, opened when the first request is sent. A request without an
-answer in time ends its connection, as nobody could say to which request a late answer belongs. A
-connection that ends is tried again at once, once: when that is refused, the peer's process is gone.
+A line to a peer is one connection, opened when the first request is sent. It begins with the
+question which versions the peer knows; what is asked waits for that answer, and leaves in the
+newest version that both know. A request without an answer in time ends its connection, as nobody
+could say to which request a late answer belongs. A connection that ends is tried again at once,
+once: when that is refused, the peer's process is gone.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ import select
 import socket
 import struct
 
-from kraftlog.effects import PeerAnswered, PeerSilent, PeerVanished
-from kraftlog.errors import ProtocolError
+from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.primitives import Malformed, skip_tags
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
 
     from kraftlog.effects import Ask
     from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
 
 READ_SIZE = 256 << 10
 MAX_FRAME = 100 << 20
 CLIENT_ID = "kraftlog"
+#: The correlation id and version of the question which versions a peer knows: it knows this one.
+FIRST_QUESTION, ASKED_PLAINLY = 0, 0
 
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _BUSY = {0, 11, 115}  # no error, EAGAIN, EINPROGRESS
@@ -48,8 +53,12 @@ class Line:
         self.has_ended = False
         self.out = bytearray()
         self.received = bytearray()
-        #: What waits for an answer by its correlation id: (number, API, version, deadline).
-        self.asked: dict[int, tuple[int, int, int, int]] = {}
+        #: What waits for an answer by its correlation id, and when that is overdue.
+        self.asked: dict[int, tuple[Ask, int]] = {}
+        #: The versions that the peer knows of each API: (first, last). None: it has not said yet.
+        self.known: dict[int, tuple[int, int]] | None = None
+        #: The version in which each of `asked` was said; what is not here waits for `known`.
+        self.said: dict[int, int] = {}
 
 
 class Peers:
@@ -75,7 +84,7 @@ class Peers:
     def deadline(self) -> int | None:
         """When the first answer is overdue."""
         return min(
-            [a[3] for line in self._lines.values() for a in line.asked.values()], default=None
+            [at for line in self._lines.values() for _, at in line.asked.values()], default=None
         )
 
     def close(self) -> None:
@@ -100,7 +109,7 @@ class Peers:
     def expire(self, now: Now) -> None:
         """End the connections of those whose answers are overdue."""
         for line in list(self._lines.values()):
-            if any(asked[3] <= now.monotonic_ms for asked in line.asked.values()):
+            if any(at <= now.monotonic_ms for _, at in line.asked.values()):
                 self._lost(line, now, probe=False)
 
     def event(self, fd: int, event: int, now: Now) -> None:
@@ -128,16 +137,30 @@ class Peers:
         return line
 
     def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        line.asked[self._correlation] = (
-            ask.number,
-            ask.api_key,
-            ask.version,
-            now.monotonic_ms + ask.timeout_ms,
-        )
-        pieces = request_frame(
-            APIS[ask.api_key], ask.version, self._correlation, CLIENT_ID, ask.request
-        )
+        self._correlation = (self._correlation & 0x3FFFFFFF) + 1
+        line.asked[self._correlation] = ask, now.monotonic_ms + ask.timeout_ms
+        if line.known is not None:
+            self._say(line, self._correlation, ask, now)
+
+    def _say(self, line: Line, correlation: int, ask: Ask, now: Now) -> None:
+        """In the newest version that both know, if there is one in which it can be said."""
+        assert line.known is not None
+        first, last = line.known.get(ask.api_key, (0, -1))
+        version = min(ask.version, last)
+        try:
+            if version < max(first, APIS[ask.api_key].first):
+                raise UnsupportedVersionError(f"{APIS[ask.api_key].name} {version}")
+            self._put(line, ask.api_key, version, correlation, ask.request)
+        except UnsupportedVersionError:
+            del line.asked[correlation]
+            self._tell(PeerUnaware(line.name, line.peer, ask.number), now)
+            return
+        line.said[correlation] = version
+
+    def _put(
+        self, line: Line, api_key: int, version: int, correlation: int, request: Message
+    ) -> None:
+        pieces = request_frame(APIS[api_key], version, correlation, CLIENT_ID, request)
         data = b"".join(pieces)
         line.out += data
         self.requests += 1
@@ -166,6 +189,8 @@ class Peers:
             return
         line.is_connected = True
         line.has_ended = False
+        question: Any = APIS[ApiKey.API_VERSIONS].request()
+        self._put(line, ApiKey.API_VERSIONS, ASKED_PLAINLY, FIRST_QUESTION, question())
         self._flush(line, now)
 
     def _flush(self, line: Line, now: Now) -> None:
@@ -207,21 +232,40 @@ class Peers:
                 return
             frame = bytes(line.received[8 : 4 + size])
             del line.received[: 4 + size]
-            answered = self._read(line, correlation, frame)
-            if answered is None:
+            is_first = line.known is None
+            if not (self._learn if is_first else self._answered)(line, correlation, frame, now):
                 self._lost(line, now, probe=False)
                 return
             self.responses += 1
+
+    def _learn(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+        """The answer to the first question: what has waited for it leaves. False: it is none."""
+        if correlation != FIRST_QUESTION:
+            return False
+        try:
+            response: Any = decode(APIS[ApiKey.API_VERSIONS].response(), ASKED_PLAINLY, frame)
+        except ProtocolError:
+            return False
+        line.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
+        for number, (ask, _) in list(line.asked.items()):
+            self._say(line, number, ask, now)
+        self._flush(line, now)
+        return True
+
+    def _answered(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+        answered = self._read(line, correlation, frame)
+        if answered is not None:
             self._tell(answered, now)
+        return answered is not None
 
     @staticmethod
     def _read(line: Line, correlation: int, frame: bytes) -> PeerAnswered | None:
         """The answer to what was asked; None when it is none, and what was asked still waits."""
-        asked = line.asked.get(correlation)
-        if asked is None:
+        version = line.said.get(correlation)
+        if version is None:
             return None
-        number, api_key, version, _ = asked
-        api = APIS[api_key]
+        ask, _ = line.asked[correlation]
+        api = APIS[ask.api_key]
         try:
             start = 0
             if api.response_header_version(version) == 1:
@@ -229,8 +273,8 @@ class Peers:
             response = decode(api.response(), version, frame, start)
         except (ProtocolError, IndexError, Malformed):
             return None
-        del line.asked[correlation]
-        return PeerAnswered(line.name, line.peer, number, response)
+        del line.asked[correlation], line.said[correlation]
+        return PeerAnswered(line.name, line.peer, ask.number, response)
 
     # Connections that end ------------------------------------------------------------------------
 
@@ -248,8 +292,8 @@ class Peers:
         line.has_ended |= was_connected
         if was_connected and probe:
             self._connect(line, now)
-        for number, *_ in asked.values():
-            self._tell(PeerSilent(line.name, line.peer, number), now)
+        for ask, _ in asked.values():
+            self._tell(PeerSilent(line.name, line.peer, ask.number), now)
 
     def _disconnect(self, line: Line) -> None:
         if line.sock is not None:
@@ -259,3 +303,5 @@ class Peers:
         line.sock, line.fd, line.is_connected = None, -1, False
         line.out.clear()
         line.received.clear()
+        line.said.clear()
+        line.known = None

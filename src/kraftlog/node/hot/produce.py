@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from struct import Struct
 
+from kraftlog.errors import ErrorCode
 from kraftlog.node.handlers.metadata import is_internal
-from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE
+from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, patience_ms
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
@@ -40,39 +41,67 @@ if TYPE_CHECKING:
     from kraftlog.node.slots import Slot
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Buffer, Now
-    from kraftlog.wire.messages.produce import ProduceRequest, TopicProduceData
+    from kraftlog.wire.messages.produce import ProduceRequest
 
 _API = APIS[ApiKey.PRODUCE]
 _INT32 = Struct(">i")
+_INT64 = Struct(">q")
 #: The length and the correlation id in front of an answer.
 _ANSWER_HEAD = Struct(">ii")
 _OFFSET_SIZE = 8
 #: So many answers are joined: more would gain nothing, and a slot may not stand for any number.
 MOST_JOINED = 64
+#: Each is told the offset that its batch got.
+ITS_OWN = -2
 
 
 class Answers:
     """Stands where a slot stands: answers of one connection that wait for the same partition."""
 
-    __slots__ = ("_template", "packed", "pieces", "start")
+    __slots__ = (
+        "_template",
+        "asked_ms",
+        "base_offset",
+        "error_code",
+        "packed",
+        "pieces",
+        "response",
+        "start",
+        "waits",
+    )
 
-    def __init__(self, template: ProduceTemplate, start: int) -> None:
+    api = _API
+
+    def __init__(self, template: ProduceTemplate, start: int, now: Now) -> None:
         self._template = template
+        self.asked_ms = now.monotonic_ms
         #: Where the log began when they were written.
         self.start = start
         self.packed: list[bytes] = []
         self.pieces: list[Any] | None = None
+        self.waits = 1
+        self.response: Any = None
+        #: What they are all told: set by whoever has no good news.
+        self.error_code = int(ErrorCode.NONE)
+        self.base_offset = ITS_OWN
 
-    def one_done(self) -> None:
+    @property
+    def count(self) -> int:
+        return len(self.packed)
+
+    def answer(self, _: Any) -> None:
+        if self.error_code:
+            self.packed = [self._bad_news(raw) for raw in self.packed]
         self.pieces = [b"".join(self.packed)]
         self._template.connection.ready(self)
 
-    def refuse(self, _: Any, code: int) -> None:
-        self.packed = [
-            self._template.answer(_ANSWER_HEAD.unpack_from(raw)[1], code, -1, self.start)
-            for raw in self.packed
-        ]
-        self.one_done()
+    def _bad_news(self, good: bytes) -> bytes:
+        template = self._template
+        _, correlation_id = _ANSWER_HEAD.unpack_from(good)
+        base = self.base_offset
+        if base == ITS_OWN:
+            base = template.offset_in(good)
+        return template.answer(correlation_id, self.error_code, base, self.start)
 
     def abandon(self) -> None:
         """The connection is gone; the batches stay."""
@@ -97,6 +126,7 @@ class ProduceTemplate:
         "_node",
         "_pack",
         "_partition",
+        "_patience_ms",
         "_records_at",
         "_requests",
         "_run",
@@ -115,8 +145,7 @@ class ProduceTemplate:
         node: Node,
         slot: Slot,
         partition: Partition,
-        acks: int,
-        topic: TopicProduceData,
+        request: ProduceRequest,
         prefix: bytes,
         suffix: bytes,
     ) -> None:
@@ -133,8 +162,10 @@ class ProduceTemplate:
         self._requests = node.counts.requests
         self._count_key = node.counts.key_of(_API.key, version)
         self._partition = partition
+        topic = request.topic_data[0]
         self._name, self._topic_id = topic.name, topic.topic_id
-        self._acks = acks
+        self._acks = request.acks
+        self._patience_ms = patience_ms(request)
         self._terms = terms = partition.terms
         rules = terms.rules
         self._max_size = min(rules.max_batch_size, rules.segment_size)
@@ -212,7 +243,7 @@ class ProduceTemplate:
                 newest != NO_TIMESTAMP
                 and not -self._after_max_ms <= now.wall_ms - newest <= self._before_max_ms
             )
-            or (self._acks == ACKS_ALL and partition.lacks_replicas)
+            or (self._acks == ACKS_ALL and (partition.in_sync > 1 or partition.lacks_replicas))
             or crc32c(view[at + CRC_START : behind]) != crc
         ):
             return False
@@ -242,12 +273,12 @@ class ProduceTemplate:
         self._requests[self._count_key] += 1
         partition.counts.produces += 1
         if self._acks != ACKS_NONE:
-            self._answer_later(correlation_id, base)
+            self._answer_later(correlation_id, base, now)
         return True
 
     # Answers -------------------------------------------------------------------------------------
 
-    def _answer_later(self, correlation_id: int, base: int) -> None:
+    def _answer_later(self, correlation_id: int, base: int, now: Now) -> None:
         """Once the batch is there: with the answer before, if both are the youngest of all."""
         partition, run = self._partition, self._run
         acks, slots, start = partition.acks, self.connection.slots, partition.start
@@ -261,16 +292,21 @@ class ProduceTemplate:
             and run.start == start
             and len(run.packed) < MOST_JOINED
         ):
-            acks[-1] = partition.end, run, None
+            acks[-1] = partition.end, run, run, self._patience_ms
         else:
-            run = self._run = Answers(self, start)
+            run = self._run = Answers(self, start, now)
             slots.append(run)
-            acks.append((partition.end, run, None))
+            acks.append((partition.end, run, run, self._patience_ms))
         run.packed.append(
             self._pack(
                 self._answer_size, correlation_id, self._answer_front, base, self._answer_back
             )
         )
+
+    def offset_in(self, answer: bytes) -> int:
+        """The base offset that an answer tells, which was written for where the log began then."""
+        found: int = _INT64.unpack_from(answer, _ANSWER_HEAD.size + len(self._answer_front))[0]
+        return found
 
     def answer(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
         """A whole answer in the ordinary way."""
@@ -335,7 +371,7 @@ def template_of(
         or whole[end - len(suffix) : end] != suffix
     ):
         return None  # the same can be said in other ways, which need not be known here
-    return ProduceTemplate(node, slot, partition, request.acks, topic, prefix, suffix)
+    return ProduceTemplate(node, slot, partition, request, prefix, suffix)
 
 
 _unpack_header = HEADER.unpack_from

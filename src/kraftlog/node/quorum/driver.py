@@ -12,7 +12,7 @@ from collections import deque
 from types import MappingProxyType
 
 from kraftlog import effects
-from kraftlog.errors import ProtocolError
+from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
@@ -30,12 +30,14 @@ from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
 from kraftlog.wire.messages.fetch import NodeEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
+    from kraftlog.logstate.voters import Endpoint
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -62,6 +64,8 @@ if TYPE_CHECKING:
 ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
+#: The leader that nobody knows.
+UNKNOWN = -1
 
 
 class QuorumDriver:
@@ -76,7 +80,9 @@ class QuorumDriver:
         applied: int = 0,
         request_timeout_ms: int = 2000,
         known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
+        reached_at: Sequence[Endpoint] = (),
     ) -> None:
+        """`known` are addresses to begin with; `reached_at` is what others are told of ours."""
         self.core = core
         self.applied = applied
         self.times = QuorumTimes()
@@ -85,6 +91,11 @@ class QuorumDriver:
         self._request_timeout_ms = request_timeout_ms
         #: Addresses of nodes that are no voters here, or of voters without one.
         self._met = dict(known)
+        self._reached_at = [
+            LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
+        ]
+        #: Where the leader of an epoch has said that it is: (epoch, leader, address).
+        self._leader_says: tuple[int, int, tuple[str, int]] | None = None
         #: What waits for the disk, in order.
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
@@ -125,6 +136,7 @@ class QuorumDriver:
             effects.SnapshotLoaded: self._snapshot_loaded,
             effects.PeerAnswered: self._peer_answered,
             effects.PeerSilent: self._peer_silent,
+            effects.PeerUnaware: self._peer_unaware,
             effects.PeerVanished: self._peer_vanished,
         }
 
@@ -167,6 +179,12 @@ class QuorumDriver:
         self._numbers += 1
         self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
         self._settle(now)
+
+    def leader_is_at(self, body: raft.Begin, address: tuple[str, int]) -> None:
+        """A leader that is about to tell of its epoch says where it is: that is newer than what the
+        voters' record says, should it have moved."""
+        if body.epoch >= self.epoch:
+            self._leader_says = body.epoch, body.leader_id, address
 
     def poll(self, now: Now) -> None:
         self.core.poll(now)
@@ -240,6 +258,7 @@ class QuorumDriver:
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
         while self._tail and self._tail[-1][1] >= effect.offset:
             self._tail.pop()
+        self.times.truncate(effect.offset)
         self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
 
     def _drop_prefix(self, effect: raft.DropPrefix, _: Now) -> None:
@@ -272,7 +291,7 @@ class QuorumDriver:
             # Nobody knows where it is: the same as not to be reached.
             self._emit(effects.Unreachable(LINE, effect.peer, effect.number))
             return
-        api_key, request = request_to_wire(effect.body)
+        api_key, request = request_to_wire(effect.body, self._reached_at)
         self._asked[effect.peer, effect.number] = effect.body
         self._emit(
             effects.Ask(
@@ -290,7 +309,13 @@ class QuorumDriver:
         )
 
     def address_of(self, peer: int) -> tuple[str, int] | None:
-        """Where a node of the quorum is: by the voters, by what others said, by the settings."""
+        """Where a node of the quorum is: by the voters, by what others said, by the settings.
+
+        The leader's own word counts before all of these, for as long as it leads.
+        """
+        says = self._leader_says
+        if says is not None and says[:2] == (self.epoch, peer) and peer == self.leader_id:
+            return says[2]
         voter = self.core.log.voter_set.voter(peer)
         if voter is not None and voter.endpoints:
             return voter.endpoints[0].host, voter.endpoints[0].port
@@ -337,6 +362,7 @@ class QuorumDriver:
     # Reports -------------------------------------------------------------------------------------
 
     def _flushed(self, report: effects.LogFlushed, now: Now) -> None:
+        self.times.flush(report.offset, now.monotonic_ms)
         self.core.handle(raft.Flushed(report.offset), now)
         self._release(now)
 
@@ -362,6 +388,16 @@ class QuorumDriver:
     def _peer_silent(self, report: effects.PeerSilent, now: Now) -> None:
         self._asked.pop((report.peer, report.number), None)
         self.core.handle(raft.Unanswered(report.peer, report.number), now)
+
+    def _peer_unaware(self, report: effects.PeerUnaware, now: Now) -> None:
+        asked = self._asked.pop((report.peer, report.number), None)
+        if isinstance(asked, raft.Vote):
+            refusal = raft.VoteAnswer(
+                ErrorCode.UNSUPPORTED_VERSION, UNKNOWN, asked.epoch, granted=False
+            )
+            self.core.handle(raft.Answered(report.peer, report.number, refusal), now)
+        else:
+            self.core.handle(raft.Unanswered(report.peer, report.number), now)
 
     def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
         self.core.handle(raft.PeerGone(report.peer), now)
@@ -417,6 +453,7 @@ class QuorumDriver:
             self._tell_applied(now)
 
     def _tell_applied(self, now: Now) -> None:
+        self.times.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
             waiting.popleft()[1](0, now)
