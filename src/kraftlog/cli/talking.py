@@ -107,7 +107,7 @@ def _with_client(
 
 def guarded(command: str, work: Callable[[], int]) -> int:
     """The exit code of some work: 0 done, 1 failed, 2 asked for wrongly."""
-    from kraftlog.errors import KraftlogError
+    from kraftlog.errors import KraftlogError, in_words
 
     try:
         return work()
@@ -120,7 +120,7 @@ def guarded(command: str, work: Callable[[], int]) -> int:
         _forget_output()
         return 0
     except (KraftlogError, OSError, ValueError) as error:
-        print(f"kraftlog {command}: {error}", file=sys.stderr)
+        print(f"kraftlog {command}: {in_words(error)}", file=sys.stderr)
         return 1
 
 

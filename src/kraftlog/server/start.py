@@ -7,7 +7,7 @@ import time
 from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
-from kraftlog.errors import ConfigError, StorageError
+from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import NodeConfig
 from kraftlog.node.governing import first_levels
@@ -126,7 +126,11 @@ def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
             )
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
-        server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
+        try:
+            server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
+        except OSError as error:
+            where = f"{listener.name}://{listener.host}:{listener.port}"
+            raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
     return [
         BrokerAddress(
             name=listener.name,
@@ -146,7 +150,10 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
     from kraftlog.server.pages import Pages
 
     host = settings.listeners[0].host
-    server.http = Http(server.epoll, host, port, Pages(server).answer)
+    try:
+        server.http = Http(server.epoll, host, port, Pages(server).answer)
+    except OSError as error:
+        raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
     say(f"kraftlog: http on {host or '0.0.0.0'}:{server.http.port}")  # noqa: S104 - it is said, not listened on
 
 
