@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.runner.care import INTERVAL_MS
+from kraftlog.runner.care import INTERVAL_MS, UNLINKED_AT_ONCE
 from kraftlog.runner.quorum import NodeStoppedError
 from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
 from kraftlog.wire.apis import ApiKey
 from tests.node.talk import Talker, configured_host, make_host
@@ -50,6 +51,19 @@ def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
     files.make_file("data/gone-0.ff-delete/00000000000000000000.log", b"x")
     make_host(files)
     assert not files.exists("data/gone-0.ff-delete")
+
+
+def test_the_lane_removes_a_piece_at_a_time_until_all_is_gone() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    for number in range(3 * UNLINKED_AT_ONCE):
+        files.make_directory(f"data/gone-{number}.ff-delete")
+    host = VirtualHost(files, settled=False)
+    host.one_turn()
+    garbage = host.runner.directory.take_garbage()
+    assert garbage == [], "all of it is in the hands of whoever removes it"
+    host.settle()
+    assert not [name for name in files.list("data") if name.endswith("-delete")]
 
 
 def test_a_file_that_can_not_be_unlinked_is_said_and_left() -> None:

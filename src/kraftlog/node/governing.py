@@ -9,7 +9,6 @@ from __future__ import annotations
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
 from kraftlog.controller.features import SUPPORTED
-from kraftlog.errors import ErrorCode
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
 from kraftlog.value import TYPE_CHECKING
@@ -104,7 +103,7 @@ class Governing:
             last_offset = self._quorum.core.log.end + len(part) - 1
             error = self._quorum.propose(
                 [(record, record_version(record)) for record in part],
-                _teller(told, decision.response) if is_last else _nobody,
+                self._teller(told, decision.response, now) if is_last else _nobody,
                 now,
             )
             if error:
@@ -112,12 +111,14 @@ class Governing:
                 return
             self.controller.proposed(part, last_offset)
 
+    def _teller(self, told: Told, response: Any, since: Now) -> Callable[[int, Now], None]:
+        def became(error: int, now: Now) -> None:
+            if not error:
+                took_ms = now.monotonic_ms - since.monotonic_ms
+                self._quorum.times.changes.add(took_ms, now.monotonic_ms)
+            told(None if error else response, now)
 
-def _teller(told: Told, response: Any) -> Callable[[int, Now], None]:
-    def became(error: int, now: Now) -> None:
-        told(None if error != ErrorCode.NONE else response, now)
-
-    return became
+        return became
 
 
 def _nobody(_: int, __: Now) -> None:

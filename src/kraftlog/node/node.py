@@ -29,6 +29,7 @@ from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -38,6 +39,7 @@ from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.topic_configs import TopicConfigs
+from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
@@ -81,6 +83,7 @@ class Node:
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         self.topic_configs = TopicConfigs(self)
+        self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -175,9 +178,12 @@ class Node:
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         records = list(records)
+        began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
         self._replay_here(records)
+        took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
+        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
@@ -189,6 +195,7 @@ class Node:
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
         self.image = Image()
+        self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
@@ -345,6 +352,7 @@ class Node:
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
+        slot.asked_ms = now.monotonic_ms
         slot.version = head.version
         served = SERVED.get(head.api_key)
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
@@ -391,8 +399,10 @@ class Node:
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _ in partition.written(end):
-            self._one_done(slot)
+        for _, slot, _, _ in partition.written(end):
+            self.one_done(slot)
+        if partition.late:
+            wait_for_replicas(self, partition)
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -404,14 +414,14 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for _, slot, told in partition.take_waiting():
+        for slot, told in partition.take_waiting():
             told.error_code = code
             told.base_offset = -1
-            self._one_done(slot)
+            self.one_done(slot)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            self._one_done(slot)
+            self.one_done(slot)
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -420,10 +430,19 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            self._one_done(slot)
+            self.one_done(slot)
+
+    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
+        """Once no other replica is in sync, nobody has to be waited for."""
+        partition.replica_count, partition.in_sync = replica_count, in_sync
+        if in_sync == 1 and partition.high_watermark < partition.written_end:
+            partition.high_watermark = partition.written_end
+            high_watermark_moved(self, partition)
+            self._wake(partition)
 
     @staticmethod
-    def _one_done(slot: Slot) -> None:
+    def one_done(slot: Slot) -> None:
+        """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:
             slot.answer(slot.response)

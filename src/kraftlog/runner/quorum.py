@@ -21,7 +21,7 @@ from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.logstate.voters import VoterSet
@@ -115,6 +115,8 @@ class QuorumHands:
         self._flushes = flushes
         self._tell = tell
         self._snapshots = MetadataSnapshots(files, self._folder)
+        #: A snapshot that is being made, what is left to make of it, and what is there.
+        self._under_way: tuple[effects.StoreSnapshot, Iterator[bytes], list[bytes]] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
@@ -174,7 +176,23 @@ class QuorumHands:
         effect.slot.answer(answer_to_wire(answer, data))
 
     def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
-        pieces = list(effect.pieces)
+        self._under_way = effect, iter(effect.pieces), []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return self._under_way is not None
+
+    def go_on(self) -> None:
+        """One piece more of the snapshot that is being made; when all are there, it is stored."""
+        if self._under_way is None:
+            return
+        effect, left, pieces = self._under_way
+        piece = next(left, None)
+        if piece is not None:
+            pieces.append(piece)
+            return
+        self._under_way = None
 
         def stored(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:

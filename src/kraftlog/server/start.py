@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
@@ -79,6 +80,7 @@ def serve(
         addresses=tuple(addresses),
         new_id=_new_id,
         chance=_Chance(),
+        stopwatch_ns=time.perf_counter_ns,
     )
     node = Node(config, runner.logs, metadata, read_clock())
     runner.carry(node)

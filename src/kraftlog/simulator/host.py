@@ -134,6 +134,8 @@ class VirtualHost:
             self.files.make_directory("data")
         self.now = Now(0, 0)
         self.said: list[str] = []
+        #: What the node's stopwatch shows; it stands still unless it is moved.
+        self.stopwatch_ns = 0
         self._lane = InlineLane()
         self._ids = life << 32
         directory = LogDirectory(self.files, "data")
@@ -155,6 +157,7 @@ class VirtualHost:
             addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
             new_id=self._new_id,
             chance=Random(1),
+            stopwatch_ns=lambda: self.stopwatch_ns,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
         self.runner.carry(self.node)

@@ -258,6 +258,7 @@ class QuorumDriver:
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
         while self._tail and self._tail[-1][1] >= effect.offset:
             self._tail.pop()
+        self.times.truncate(effect.offset)
         self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
 
     def _drop_prefix(self, effect: raft.DropPrefix, _: Now) -> None:
@@ -361,6 +362,7 @@ class QuorumDriver:
     # Reports -------------------------------------------------------------------------------------
 
     def _flushed(self, report: effects.LogFlushed, now: Now) -> None:
+        self.times.flush(report.offset, now.monotonic_ms)
         self.core.handle(raft.Flushed(report.offset), now)
         self._release(now)
 
@@ -451,6 +453,7 @@ class QuorumDriver:
             self._tell_applied(now)
 
     def _tell_applied(self, now: Now) -> None:
+        self.times.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
             waiting.popleft()[1](0, now)

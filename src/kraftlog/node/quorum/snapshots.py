@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import VoterSet
     from kraftlog.wire.schema import Message
 
-RECORDS_IN_BATCH = 1000
+#: So many are made in one go, beside which requests wait.
+RECORDS_IN_BATCH = 500
 #: The version of the quorum's protocol in which voters may change.
 KRAFT_VERSION = 1
 
