@@ -32,9 +32,10 @@ from kraftlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from kraftlog.wire.primitives import uvarint
+from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -201,14 +202,10 @@ class ProduceTemplate:
             size = buffer[at]
             at += 1
             if size > 0x7F:
-                size = size & 0x7F | buffer[at] << 7
-                at += 1
-                if size > 0x3FFF:
-                    size = size & 0x3FFF | buffer[at] << 14
-                    at += 1
-                    if size > 0x1FFFFF:
-                        size = size & 0x1FFFFF | buffer[at] << 21
-                        at += 1
+                try:
+                    size, at = rest_of_uvarint(buffer, at, size)
+                except Malformed:
+                    return False
             size -= 1
         else:
             (size,) = _INT32.unpack_from(buffer, at)
@@ -216,21 +213,8 @@ class ProduceTemplate:
         behind = at + size
         if behind + len(suffix) != end or not buffer.startswith(suffix, behind):
             return False
-        (
-            base,
-            length,
-            epoch,
-            magic,
-            crc,
-            attributes,
-            delta,
-            oldest,
-            newest,
-            producer_id,
-            producer_epoch,
-            sequence,
-            count,
-        ) = _unpack_header(buffer, at)
+        fields = _unpack_header(buffer, at)
+        base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, _, count = fields
         if (
             base
             or length != size - LENGTH_OVERHEAD
@@ -248,32 +232,22 @@ class ProduceTemplate:
         ):
             return False
         base = partition.end
-        node = self._node
         if producer_id < 0:
-            partition.add(view[at:behind], delta, newest, node.turn)
-        else:
-            header = BatchHeader(
-                base,
-                length,
-                epoch,
-                magic,
-                crc,
-                attributes,
-                delta,
-                oldest,
-                newest,
-                producer_id,
-                producer_epoch,
-                sequence,
-                count,
-            )
-            if sequence < 0 or partition.check_producer(header):
-                return False
-            partition.append(header, view[at:behind], node.turn)
+            partition.add(view[at:behind], delta, newest, self._node.turn)
+        elif not self._append_numbered(fields, view[at:behind]):
+            return False
         self._requests[self._count_key] += 1
         partition.counts.produces += 1
         if self._acks != ACKS_NONE:
             self._answer_later(correlation_id, base, now)
+        return True
+
+    def _append_numbered(self, fields: Sequence[int], batch: memoryview) -> bool:
+        """Append what comes next of its producer; anything else has to be looked at."""
+        header = BatchHeader(*fields)
+        if header.base_sequence < 0 or self._partition.check_producer(header):
+            return False
+        self._partition.append(header, batch, self._node.turn)
         return True
 
     # Answers -------------------------------------------------------------------------------------
