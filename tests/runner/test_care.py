@@ -81,3 +81,11 @@ def test_where_checkpoints_can_not_be_written_the_metadata_is_not_safe_either() 
     host.files.faults.append(Fault("pwritev", path="checkpoint", times=10))
     with pytest.raises(NodeStoppedError, match="writing checkpoints"):
         host.pass_time(INTERVAL_MS)
+
+
+def test_a_directory_that_is_offline_makes_no_work() -> None:
+    """A broker may live on without it, and must not turn its loop for logs nobody can look at."""
+    host = make_host()
+    host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))
+    host.pass_time(host.node.config.settings.log_retention_check_interval_ms)
+    assert not host.runner.has_work
