@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
-from kraftlog.controller.features import SUPPORTED
+from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
 from kraftlog.value import TYPE_CHECKING
@@ -27,13 +27,10 @@ if TYPE_CHECKING:
     #: Gets the response, or None when nobody can say what became of it.
     Told = Callable[[Any, Now], None]
 
-#: Features that this version does not offer yet stay at the level of "not there".
-FEATURES_OFF = ("transaction.version", "group.version")
-
 
 def first_levels() -> dict[str, int]:
     """The features a cluster begins with when nobody has chosen any."""
-    return chosen_levels(None, dict.fromkeys(FEATURES_OFF, 0), SUPPORTED)
+    return chosen_levels(None, dict.fromkeys(NOT_OFFERED_YET, 0), SET_BY_RECORDS)
 
 
 class Governing:
@@ -47,7 +44,7 @@ class Governing:
         self._bootstrap = [
             record
             for record in bootstrap or bootstrap_records(first_levels())
-            if not isinstance(record, FeatureLevelRecord) or record.name not in FEATURES_OFF
+            if not isinstance(record, FeatureLevelRecord) or record.name not in NOT_OFFERED_YET
         ]
         self._quorum = quorum
         #: The epoch in which this node decides; -1: it does not.
