@@ -107,6 +107,10 @@ class ApiKey:
     REMOVE_PARTITIONS = 20002
 
 
+#: Messages by the names of their classes, once their modules have been imported.
+_classes: dict[str, type[Message]] = {}
+
+
 class Api(Value):
     """One API: the versions we read and write, and the first of them that is flexible."""
 
@@ -128,8 +132,11 @@ class Api(Value):
         return self._class("Response")
 
     def _class(self, which: str) -> type[Message]:
-        module: Any = import_module(f"kraftlog.wire.messages.{self.module}")
-        found: type[Message] = getattr(module, self.name + which)
+        name = self.name + which
+        found = _classes.get(name)
+        if found is None:
+            module: Any = import_module(f"kraftlog.wire.messages.{self.module}")
+            found = _classes[name] = getattr(module, name)
         return found
 
     def request_header_version(self, version: int) -> int:
