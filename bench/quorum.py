@@ -7,7 +7,6 @@ can be measured with them. The client sends frames made beforehand over a plain 
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import tempfile
@@ -19,7 +18,6 @@ from typing import TYPE_CHECKING
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
-from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
@@ -143,7 +141,9 @@ def failover_ms(quorum: Quorum) -> float:
 
 
 def leader_of(address: str) -> int:
-    topic = TopicData(topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)])
+    topic = TopicData(
+        topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
+    )
     with Changes(address) as asker:
         asker.send(frame_of(ApiKey.DESCRIBE_QUORUM, 0, DescribeQuorumRequest(topics=[topic])))
         answer = decode(DescribeQuorumResponse, 0, asker.answer()[5:])

@@ -68,6 +68,7 @@ def test_what_is_proposed_while_a_turn_is_carried_out_follows_what_was_wanted_be
     machine, wanted = driven(1)
     assert machine.driver is not None
     machine.driver.handle(effects.ElectionWritten(1), NOW)
+    machine.driver.append_gathered(NOW)
     batches = [it.data for it in wanted if isinstance(it, effects.AppendBatch)]
     assert machine.proposals == 1
     assert [read_header(batch).base_offset for batch in batches] == [0, 2]

@@ -78,6 +78,7 @@ class Node:
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
@@ -139,12 +140,11 @@ class Node:
 
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
-        image = self.image
-        return Layers(
-            self.config.settings.texts,
-            image.config(BROKER, ""),
-            image.config(BROKER, str(self.config.node_id)),
-        )
+        for_all = self.image.config(BROKER, "")
+        for_me = self.image.config(BROKER, str(self.config.node_id))
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
+            self._layers = Layers(self.config.settings.texts, for_all, for_me)
+        return self._layers
 
     def _make_coordinating(self) -> Coordinating:
         from kraftlog.node.coordinating import Coordinating
@@ -277,9 +277,10 @@ class Node:
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn)
+        return bool(self._effects or self.turn or self.quorum.has_gathered)
 
     def take_effects(self) -> list[Any]:
+        self.quorum.append_gathered(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken

@@ -129,7 +129,8 @@ class QuorumHands:
     def _append(self, effect: effects.AppendBatch, now: Now) -> None:
         buffers = [effect.data]
         self._log.append(buffers, describe(buffers), now.wall_ms)
-        self._flushes.ask(METADATA_LOG, self._log.end_offset)
+        if effect.flush:
+            self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         self._log.truncate_to(effect.offset)

@@ -171,6 +171,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        awaits_commits=settings.is_broker,
         # Numbers that no node can have, as where to ask is known before who is there.
         bootstrap_ids=(
             () if settings.voters else tuple(range(-2, -2 - len(settings.bootstrap_servers), -1))

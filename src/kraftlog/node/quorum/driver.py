@@ -12,7 +12,7 @@ from collections import deque
 from types import MappingProxyType
 
 from kraftlog import effects
-from kraftlog.errors import ProtocolError
+from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
@@ -31,6 +31,7 @@ from kraftlog.records.header import stamp
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.fetch import NodeEndpoint
+from kraftlog.wire.record_frames import encode_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
+
+    #: Gets the code of what became of a proposal.
+    Told = Callable[[int, Now], None]
 
     class StateMachine(Protocol):
         """What is built on the quorum: it sees every committed record once, in order."""
@@ -62,6 +66,8 @@ if TYPE_CHECKING:
 ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
+#: Proposals of a turn become one batch as long as it is no larger than this.
+GATHERED_BYTES = 64 << 10
 
 
 class QuorumDriver:
@@ -89,8 +95,12 @@ class QuorumDriver:
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
         self._tail: deque[tuple[int, int, bytes]] = deque()
+        #: Records that are proposed and not in the log yet, their size, and whom to tell of them.
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._askers: list[Told] = []
         #: Proposals that are committed and not applied: (offset, whom to tell).
-        self._committed: deque[tuple[int, Callable[[int, Now], None]]] = deque()
+        self._committed: deque[tuple[int, Sequence[Told]]] = deque()
         self._reading = False
         self._numbers = 0
         self._is_settling = False
@@ -159,16 +169,19 @@ class QuorumDriver:
 
     def handle(self, report: Any, now: Now) -> None:
         """What came of an effect."""
+        self.append_gathered(now)
         self._reports[type(report)](report, now)
         self._settle(now)
 
     def asked(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """A peer asks; `slot` is answered with a message of the wire."""
+        self.append_gathered(now)
         self._numbers += 1
         self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
         self._settle(now)
 
     def poll(self, now: Now) -> None:
+        self.append_gathered(now)
         self.core.poll(now)
         self._settle(now)
 
@@ -178,26 +191,62 @@ class QuorumDriver:
     def propose(
         self,
         records: Sequence[tuple[Message, int]],
-        told: Callable[[int, Now], None],
+        told: Told,
         now: Now,
     ) -> int:
-        """Append records (with their versions) as one batch; the code of a refusal.
+        """Append records (with their versions), never in several batches; the code of a refusal.
 
         `told` gets the code of what became of them, once they are committed and applied here, or
-        once nobody can say.
+        once nobody can say. What is proposed one after the other becomes one batch: it is
+        appended when the turn ends, or before the core hears of anything else. So until then
+        nothing can happen by which it would be refused.
         """
-        batch = records_batch(records, now.wall_ms)
-        error = self.core.propose(told, len(records), len(batch), batch, now)
+        error = self.core.refusal_of_proposal()
+        if error:
+            return error
+        values = [encode_metadata(record, version) for record, version in records]
+        size = sum(map(len, values))
+        if self._gathered_bytes + size > GATHERED_BYTES:
+            self.append_gathered(now)
+        if size > GATHERED_BYTES:
+            return self._append_records(values, (told,), now)
+        self._gathered += values
+        self._gathered_bytes += size
+        self._askers.append(told)
+        return ErrorCode.NONE
+
+    @property
+    def end(self) -> int:
+        """Where the next record will be that is proposed."""
+        return self.core.log.end + len(self._gathered)
+
+    @property
+    def has_gathered(self) -> bool:
+        return bool(self._gathered)
+
+    def append_gathered(self, now: Now) -> None:
+        """What was proposed goes into the log, as one batch."""
+        if self._gathered:
+            values, askers = self._gathered, self._askers
+            self._gathered, self._gathered_bytes, self._askers = [], 0, []
+            error = self._append_records(values, askers, now)
+            assert not error, "nothing has happened since it was found that it may be proposed"
+
+    def _append_records(self, values: Sequence[bytes], askers: Sequence[Told], now: Now) -> int:
+        batch = records_batch(values, now.wall_ms)
+        error = self.core.propose(askers, len(values), len(batch), batch, now)
         self._settle(now)
         return error
 
     def change(self, change: Callable[..., int], what: Any, told: Any, now: Now) -> int:
         """One of the core's changes of the voters; the code of a refusal."""
-        error = change(told, what, now)
+        self.append_gathered(now)
+        error = change((told,), what, now)
         self._settle(now)
         return error
 
     def shut_down(self, now: Now) -> None:
+        self.append_gathered(now)
         self.core.shut_down(now)
         self._settle(now)
 
@@ -233,7 +282,8 @@ class QuorumDriver:
             data = control_batch(batch, now.wall_ms)
         batch.payload = None  # the core has no use for it
         self._tail.append((batch.base_offset, batch.last_offset, data))
-        self._emit(effects.AppendBatch(METADATA_LOG, data))
+        # What an observer holds counts for nobody. It can only become a voter by a batch like this.
+        self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_stand))
         end = batch.last_offset + 1
         self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 
@@ -409,17 +459,18 @@ class QuorumDriver:
         self._apply(now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
-        told = effect.slot
         if effect.error:
-            told(effect.error, now)
+            for told in effect.slot:
+                told(effect.error, now)
         else:
-            self._committed.append((effect.offset, told))
+            self._committed.append((effect.offset, effect.slot))
             self._tell_applied(now)
 
     def _tell_applied(self, now: Now) -> None:
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
-            waiting.popleft()[1](0, now)
+            for told in waiting.popleft()[1]:
+                told(ErrorCode.NONE, now)
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
         """Once it has replayed up to the start of its own epoch (I14); what that leads to."""
