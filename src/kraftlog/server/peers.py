@@ -69,6 +69,8 @@ class Peers:
     def __init__(self, epoll: select.epoll, tell: Callable[[Any, Now], None]) -> None:
         self._epoll = epoll
         self._tell = tell
+        #: Whatever comes is received here first: allocating so much each time would cost more.
+        self._buffer = memoryview(bytearray(READ_SIZE))
         self._names = Names()
         epoll.register(self._names.ready_fd, select.EPOLLIN)
         self._lines: dict[tuple[str, int], Line] = {}
@@ -233,16 +235,16 @@ class Peers:
     def _receive(self, line: Line, now: Now) -> None:
         assert line.sock is not None
         try:
-            data = line.sock.recv(READ_SIZE)
+            size = line.sock.recv_into(self._buffer)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if not data:
+            size = 0
+        if not size:
             self._lost(line, now)
             return
-        line.received += data
-        self.bytes_in += len(data)
+        line.received += self._buffer[:size]
+        self.bytes_in += size
         received, pos = line.received, 0
         while len(received) - pos >= _LENGTH_AND_CORRELATION.size:
             size, correlation = _LENGTH_AND_CORRELATION.unpack_from(received, pos)
