@@ -30,6 +30,8 @@ class NodeConfig(Value):
     addresses: tuple[BrokerAddress, ...]
     new_id: Callable[[], Uuid]
     chance: Chance
+    #: Where other nodes reach this controller.
+    controller_addresses: tuple[BrokerAddress, ...] = ()
 
     @property
     def node_id(self) -> int:

@@ -46,13 +46,14 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
-    from kraftlog.node.membership import Membership
+    from kraftlog.node.membership import BrokerAddress, Membership
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -137,6 +138,13 @@ class Node:
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
+
+    def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
+        """Where a voter is reached. Of itself a node knows better than the log: its port may have
+        been any that was free."""
+        if voter.key.id == self.config.node_id and self.config.controller_addresses:
+            return self.config.controller_addresses
+        return voter.endpoints
 
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""

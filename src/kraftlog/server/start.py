@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.config.endpoints import Listener
 
 #: Open files of logs are at most so many, and a quarter of what the process may have open.
 MAX_OPEN_LOG_FILES = 512
@@ -68,7 +69,7 @@ def serve(
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
     runner = Runner(files, directory, lane, helper, server.peers, say)
-    addresses = _listen(server, settings)
+    _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), say)
     config = NodeConfig(
@@ -76,7 +77,8 @@ def serve(
         directory_id=meta.directory_id,
         settings=settings,
         raft=raft_config(settings, seed=int.from_bytes(_new_id()[:8], "big")),
-        addresses=tuple(addresses),
+        addresses=_told(server, settings.advertised_listeners),
+        controller_addresses=_told(server, settings.advertised_controller_listeners),
         new_id=_new_id,
         chance=_Chance(),
     )
@@ -115,8 +117,8 @@ def _directory(settings: BrokerConfig) -> str:
     return settings.metadata_directory
 
 
-def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
-    """Open all listeners; what others are told of those for clients and brokers."""
+def _listen(server: Server, settings: BrokerConfig) -> None:
+    """Open all listeners."""
     for listener in settings.listeners:
         if listener.protocol != "PLAINTEXT":
             raise ConfigError(
@@ -125,14 +127,20 @@ def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
         server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
-    return [
-        BrokerAddress(
-            name=listener.name,
-            host=listener.host or gethostname(),
-            port=listener.port or server.ports[listener.name],
-        )
-        for listener in settings.advertised_listeners
-    ]
+
+
+def _told(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
+    """What others are told of listeners, now that they are open."""
+    return tuple(
+        [
+            BrokerAddress(
+                name=listener.name,
+                host=listener.host or gethostname(),
+                port=listener.port or server.ports[listener.name],
+            )
+            for listener in listeners
+        ]
+    )
 
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
