@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
-from kraftlog.client.model import Partition, Topic
+from kraftlog.client.model import Topic, partition_as_told
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import (
@@ -68,16 +68,9 @@ def _add_page(
 ) -> None:
     name = told.name or ""
     partitions = tuple(
-        Partition(
-            name,
-            each.partition_index,
-            each.leader_id,
-            each.leader_epoch,
-            tuple(each.replica_nodes),
-            tuple(each.isr_nodes),
-            tuple(each.offline_replicas),
-            tuple(each.eligible_leader_replicas or ()),
-            tuple(each.last_known_elr or ()),
+        partition_as_told(name, each).replace(
+            elr=tuple(each.eligible_leader_replicas or ()),
+            last_known_elr=tuple(each.last_known_elr or ()),
         )
         for each in told.partitions
     )

@@ -196,7 +196,8 @@ class Coordinating:
             self._carry_out(hosted, self._node.now)
 
         own = OwnWrite(base, done)
-        partition.acks.append((partition.end, own, own))
+        patience_ms = self._node.config.settings.offsets_commit_timeout_ms
+        partition.acks.append((partition.end, own, own, patience_ms))
 
     # Time ----------------------------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ and leaves in order."""
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.snapshot import METADATA_VERSION
-from kraftlog.metadata.versions import METADATA_LEVEL
+from kraftlog.metadata.features import OFFERED
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
 #: How soon what failed is tried again: at first, and at the longest.
 RETRY_MS, LONGEST_RETRY_MS = 50, 500
 UNKNOWN = -1
-#: The lowest and the highest level of each feature that is offered.
-SUPPORTED_FEATURES = {
-    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
-    "kraft.version": (0, 1),
-    "eligible.leader.replicas.version": (0, 1),
-}
 
 
 class BrokerAddress(Value):
@@ -120,7 +113,7 @@ class Membership:
                 registrations.Feature(
                     name=name, min_supported_version=low, max_supported_version=high
                 )
-                for name, (low, high) in SUPPORTED_FEATURES.items()
+                for name, (low, high) in OFFERED.items()
             ],
             rack=self._rack,
             log_dirs=[self._directory_id],

@@ -23,11 +23,13 @@ from kraftlog.effects import (
     LogStartMoved,
     PeerAnswered,
     PeerSilent,
+    PeerUnaware,
 )
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -37,6 +39,7 @@ from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.topic_configs import TopicConfigs
+from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
     from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
@@ -81,6 +85,7 @@ class Node:
         self.by_log: dict[LogName, Partition] = {}
         self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
+        self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -104,6 +109,7 @@ class Node:
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+            reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -180,9 +186,12 @@ class Node:
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         records = list(records)
+        began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
         self._replay_here(records)
+        took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
+        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
@@ -194,6 +203,7 @@ class Node:
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
         self.image = Image()
+        self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
@@ -237,7 +247,9 @@ class Node:
             partition = self.by_log.get(message.log)
             if partition is not None:
                 self.write_failed(partition)
-        elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
+        elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
+            message.line == ERRANDS
+        ):
             response = message.response if isinstance(message, PeerAnswered) else None
             self.errands.answered(message.number, response, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
@@ -285,7 +297,7 @@ class Node:
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn or self.quorum.has_gathered)
+        return bool(self._effects or self.turn or self.quorum.gathered)
 
     def take_effects(self) -> list[Any]:
         self.quorum.append_gathered(self.now)
@@ -349,6 +361,7 @@ class Node:
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
+        slot.asked_ms = now.monotonic_ms
         slot.version = head.version
         served = SERVED.get(head.api_key)
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
@@ -395,8 +408,10 @@ class Node:
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _ in partition.written(end):
-            self._one_done(slot)
+        for _, slot, _, _ in partition.written(end):
+            self.one_done(slot)
+        if partition.late:
+            wait_for_replicas(self, partition)
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -408,14 +423,14 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for _, slot, told in partition.take_waiting():
+        for slot, told in partition.take_waiting():
             told.error_code = code
             told.base_offset = -1
-            self._one_done(slot)
+            self.one_done(slot)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            self._one_done(slot)
+            self.one_done(slot)
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -424,10 +439,19 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            self._one_done(slot)
+            self.one_done(slot)
+
+    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
+        """Once no other replica is in sync, nobody has to be waited for."""
+        partition.replica_count, partition.in_sync = replica_count, in_sync
+        if in_sync == 1 and partition.high_watermark < partition.written_end:
+            partition.high_watermark = partition.written_end
+            high_watermark_moved(self, partition)
+            self._wake(partition)
 
     @staticmethod
-    def _one_done(slot: Slot) -> None:
+    def one_done(slot: Slot) -> None:
+        """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:
             slot.answer(slot.response)
@@ -436,3 +460,12 @@ class Node:
         if partition.fetches:
             for fetch in list(partition.fetches):
                 fetch.try_again(self)
+
+
+def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
+    """Where other nodes reach this controller, if it was said: where it listens may be the name of
+    a machine that others know by another."""
+    if not settings.is_given("advertised.listeners"):
+        return []
+    told = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.host and it.port]

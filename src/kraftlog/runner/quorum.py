@@ -21,7 +21,7 @@ from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.logstate.voters import VoterSet
@@ -67,6 +67,11 @@ def open_quorum(
     if stored is not None:
         state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
     seen = recovered_log(log, newest)
+    if voters.voters and seen.voter_set.voters and voters.ids != seen.voter_set.ids:
+        say(
+            f"controller.quorum.voters names {_listed(voters)}; "
+            f"by the metadata log {_listed(seen.voter_set)} vote"
+        )
     if not seen.voters.base.voters:
         seen.voters.base = voters
     return RecoveredMetadata(
@@ -76,6 +81,10 @@ def open_quorum(
         applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=_bootstrap(files, directory.path),
     )
+
+
+def _listed(voters: VoterSet) -> str:
+    return ", ".join([str(voter_id) for voter_id in voters.ids])
 
 
 def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
@@ -114,6 +123,8 @@ class QuorumHands:
         self._snapshots = MetadataSnapshots(files, self._folder)
         #: What was read last, and from where: all followers ask for the same at about one time.
         self._read = NOTHING_READ
+        #: A snapshot that is being made, what is left to make of it, and what is there.
+        self._under_way: tuple[effects.StoreSnapshot, Iterator[bytes], list[bytes]] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
@@ -180,7 +191,23 @@ class QuorumHands:
         effect.slot.answer(answer_to_wire(answer, data))
 
     def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
-        pieces = list(effect.pieces)
+        self._under_way = effect, iter(effect.pieces), []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return self._under_way is not None
+
+    def go_on(self) -> None:
+        """One piece more of the snapshot that is being made; when all are there, it is stored."""
+        if self._under_way is None:
+            return
+        effect, left, pieces = self._under_way
+        piece = next(left, None)
+        if piece is not None:
+            pieces.append(piece)
+            return
+        self._under_way = None
 
         def stored(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from kraftlog.node.answer_times import AnswerTimes
     from kraftlog.node.node import Node
     from kraftlog.types import Now
 
@@ -61,12 +62,13 @@ class Arena:
 class Connection:
     """Slots are filled by the node in any order and leave in the order of `slots`."""
 
-    def __init__(self, sock: socket.socket, peer: str, max_frame: int) -> None:
+    def __init__(self, sock: socket.socket, peer: str, max_frame: int, times: AnswerTimes) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
         self.host = peer.rpartition(":")[0]
         self.max_frame = max_frame
+        self.times = times
         #: Which APIs may be asked for here: those of brokers, of controllers, or both.
         self.listener = BROKER
         self.closed = False
@@ -196,9 +198,12 @@ class Connection:
         """Send the answers that are ready, up to the first that is not, as far as it goes."""
         if self.failure is not None:
             raise self.failure
-        slots, out = self.slots, self.out
+        slots, out, quick_ms = self.slots, self.out, self.times.quick_ms
         while slots and slots[0].pieces is not None:
-            out.extend(slots.popleft().pieces or ())
+            slot = slots.popleft()
+            out.extend(slot.pieces or ())
+            if slot.asked_ms != quick_ms:
+                self.times.answered(slot)
         while out:
             pieces = self._gather()
             if not (self._send_bytes(pieces) if pieces else self._send_slice(out[0])):

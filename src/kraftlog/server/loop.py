@@ -169,7 +169,8 @@ class Server:
 
     def turn(self) -> None:
         events = self._wait()
-        now = read_clock()
+        began_ns = time.monotonic_ns()
+        now = Now(began_ns // 1_000_000, time.time_ns() // 1_000_000)
         for fd, event in events:
             self._event(fd, event, now)
         if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
@@ -181,7 +182,10 @@ class Server:
         self.runner.finish_turn(now)
         self.arena.used = 0
         self.peers.send(now)
-        self._send()
+        if self.stirred:
+            took_ms = (time.monotonic_ns() - began_ns + 500_000) // 1_000_000
+            self.node.counts.times.turn_ends(now.monotonic_ms, took_ms)
+            self._send()
 
     def _wait(self) -> list[tuple[int, int]]:
         if self.delayed:
@@ -229,7 +233,8 @@ class Server:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(sock, f"{address[0]}:{address[1]}", self.max_frame)
+            times = self.node.counts.times
+            connection = Connection(sock, f"{address[0]}:{address[1]}", self.max_frame, times)
             connection.stirred = self.stirred
             connection.listener = serves
             connection.events = EPOLLIN

@@ -1,8 +1,10 @@
 """Connections to other nodes: requests out, answers in, told to the node as reports.
 
-A line to a peer is one connection, opened when the first request is sent. A request without an
-answer in time ends its connection, as nobody could say to which request a late answer belongs. A
-connection that ends is tried again at once, once: when that is refused, the peer's process is gone.
+A line to a peer is one connection, opened when the first request is sent. It begins with the
+question which versions the peer knows; what is asked waits for that answer, and leaves in the
+newest version that both know. A request without an answer in time ends its connection, as nobody
+could say to which request a late answer belongs. A connection that ends is tried again at once,
+once: when that is refused, the peer's process is gone.
 """
 
 from __future__ import annotations
@@ -12,11 +14,11 @@ import select
 import socket
 import struct
 
-from kraftlog.effects import PeerAnswered, PeerSilent, PeerVanished
-from kraftlog.errors import ProtocolError
+from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.server.names import Names, numeric
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.primitives import Malformed, skip_tags
@@ -28,10 +30,13 @@ if TYPE_CHECKING:
     from kraftlog.effects import Ask
     from kraftlog.server.names import Place
     from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
 
 READ_SIZE = 256 << 10
 MAX_FRAME = 100 << 20
 CLIENT_ID = "kraftlog"
+#: The correlation id and version of the question which versions a peer knows: it knows this one.
+FIRST_QUESTION, ASKED_PLAINLY = 0, 0
 
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
@@ -57,10 +62,14 @@ class Line:
         self.has_ended = False
         self.out = bytearray()
         self.received = bytearray()
-        #: What waits for an answer by its correlation id: (number, API, version, deadline).
-        self.asked: dict[int, tuple[int, int, int, int]] = {}
+        #: What waits for an answer by its correlation id, and when that is overdue.
+        self.asked: dict[int, tuple[Ask, int]] = {}
         #: No answer is overdue before this.
         self.due_ms = 0
+        #: The versions that the peer knows of each API: (first, last). None: it has not said yet.
+        self.known: dict[int, tuple[int, int]] | None = None
+        #: The version in which each of `asked` was said; what is not here waits for `known`.
+        self.said: dict[int, int] = {}
 
 
 class Peers:
@@ -117,7 +126,7 @@ class Peers:
         """End the connections of those whose answers are overdue."""
         for line in self._lines.values():
             if line.asked and line.due_ms <= now.monotonic_ms:
-                line.due_ms = min([asked[3] for asked in line.asked.values()])
+                line.due_ms = min([at for _, at in line.asked.values()])
                 if line.due_ms <= now.monotonic_ms:
                     line.met = None  # who is silent there may be somewhere else by now
                     self._lost(line, now, probe=False)
@@ -150,13 +159,32 @@ class Peers:
         return line
 
     def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
+        self._correlation = (self._correlation & 0x3FFFFFFF) + 1
         due_ms = now.monotonic_ms + ask.timeout_ms
         line.due_ms = min(line.due_ms, due_ms) if line.asked else due_ms
-        line.asked[self._correlation] = ask.number, ask.api_key, ask.version, due_ms
-        pieces = request_frame(
-            APIS[ask.api_key], ask.version, self._correlation, CLIENT_ID, ask.request
-        )
+        line.asked[self._correlation] = ask, due_ms
+        if line.known is not None:
+            self._say(line, self._correlation, ask, now)
+
+    def _say(self, line: Line, correlation: int, ask: Ask, now: Now) -> None:
+        """In the newest version that both know, if there is one in which it can be said."""
+        assert line.known is not None
+        first, last = line.known.get(ask.api_key, (0, -1))
+        version = min(ask.version, last)
+        try:
+            if version < max(first, APIS[ask.api_key].first):
+                raise UnsupportedVersionError(f"{APIS[ask.api_key].name} {version}")
+            self._put(line, ask.api_key, version, correlation, ask.request)
+        except UnsupportedVersionError:
+            del line.asked[correlation]
+            self._tell(PeerUnaware(line.name, line.peer, ask.number), now)
+            return
+        line.said[correlation] = version
+
+    def _put(
+        self, line: Line, api_key: int, version: int, correlation: int, request: Message
+    ) -> None:
+        pieces = request_frame(APIS[api_key], version, correlation, CLIENT_ID, request)
         data = b"".join(pieces)
         line.out += data
         self.requests += 1
@@ -211,6 +239,8 @@ class Peers:
             return
         line.is_connected, line.has_ended = True, False
         line.places.clear()
+        question: Any = APIS[ApiKey.API_VERSIONS].request()
+        self._put(line, ApiKey.API_VERSIONS, ASKED_PLAINLY, FIRST_QUESTION, question())
         self._flush(line, now)
 
     def _flush(self, line: Line, now: Now) -> None:
@@ -245,31 +275,51 @@ class Peers:
             return
         line.received += self._buffer[:size]
         self.bytes_in += size
-        received, pos = line.received, 0
-        while len(received) - pos >= _LENGTH_AND_CORRELATION.size:
+        received, end, pos = line.received, len(line.received), 0
+        while end - pos >= _LENGTH_AND_CORRELATION.size:
             size, correlation = _LENGTH_AND_CORRELATION.unpack_from(received, pos)
-            if 4 <= size <= MAX_FRAME and len(received) - pos < 4 + size:
-                break
-            answered = None
-            if 4 <= size <= MAX_FRAME:
-                frame = bytes(received[pos + 8 : pos + 4 + size])
-                answered = self._read(line, correlation, frame)
-            if answered is None:
+            if not 4 <= size <= MAX_FRAME:
                 self._lost(line, now, probe=False)
                 return
+            if end - pos < 4 + size:
+                break
+            frame = bytes(received[pos + 8 : pos + 4 + size])
             pos += 4 + size
+            is_first = line.known is None
+            if not (self._learn if is_first else self._answered)(line, correlation, frame, now):
+                self._lost(line, now, probe=False)
+                return
             self.responses += 1
-            self._tell(answered, now)
         del received[:pos]
+
+    def _learn(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+        """The answer to the first question: what has waited for it leaves. False: it is none."""
+        if correlation != FIRST_QUESTION:
+            return False
+        try:
+            response: Any = decode(APIS[ApiKey.API_VERSIONS].response(), ASKED_PLAINLY, frame)
+        except ProtocolError:
+            return False
+        line.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
+        for number, (ask, _) in list(line.asked.items()):
+            self._say(line, number, ask, now)
+        self._flush(line, now)
+        return True
+
+    def _answered(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+        answered = self._read(line, correlation, frame)
+        if answered is not None:
+            self._tell(answered, now)
+        return answered is not None
 
     @staticmethod
     def _read(line: Line, correlation: int, frame: bytes) -> PeerAnswered | None:
         """The answer to what was asked; None when it is none, and what was asked still waits."""
-        asked = line.asked.get(correlation)
-        if asked is None:
+        version = line.said.get(correlation)
+        if version is None:
             return None
-        number, api_key, version, _ = asked
-        api = APIS[api_key]
+        ask, _ = line.asked[correlation]
+        api = APIS[ask.api_key]
         try:
             start = 0
             if api.response_header_version(version) == 1:
@@ -277,8 +327,8 @@ class Peers:
             response = decode(api.response(), version, frame, start)
         except (ProtocolError, IndexError, Malformed):
             return None
-        del line.asked[correlation]
-        return PeerAnswered(line.name, line.peer, number, response)
+        del line.asked[correlation], line.said[correlation]
+        return PeerAnswered(line.name, line.peer, ask.number, response)
 
     # Connections that end ------------------------------------------------------------------------
 
@@ -302,14 +352,8 @@ class Peers:
         line.has_ended |= was_connected
         if was_connected and probe:
             self._connect(line, now)
-        for number, *_ in asked.values():
-            self._tell(PeerSilent(line.name, line.peer, number), now)
-
-    def _disconnect(self, line: Line) -> None:
-        self._close(line)
-        line.out.clear()
-        line.received.clear()
-        line.places.clear()
+        for ask, _ in asked.values():
+            self._tell(PeerSilent(line.name, line.peer, ask.number), now)
 
     def _close(self, line: Line) -> None:
         if line.sock is not None:
@@ -317,3 +361,11 @@ class Peers:
             self._epoll.unregister(line.fd)
             line.sock.close()
         line.sock, line.fd, line.is_connected = None, -1, False
+
+    def _disconnect(self, line: Line) -> None:
+        self._close(line)
+        line.places.clear()
+        line.out.clear()
+        line.received.clear()
+        line.said.clear()
+        line.known = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
-from kraftlog.errors import ConfigError, StorageError
+from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import NodeConfig
 from kraftlog.node.governing import first_levels
@@ -17,6 +18,7 @@ from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
 from kraftlog.server.helper import Helper
+from kraftlog.server.ids import new_id
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
@@ -76,11 +78,12 @@ def serve(
         cluster_id=meta.cluster_id,
         directory_id=meta.directory_id,
         settings=settings,
-        raft=raft_config(settings, seed=int.from_bytes(_new_id()[:8], "big")),
+        raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")),
         addresses=_told(server, settings.advertised_listeners),
         controller_addresses=_told(server, settings.advertised_controller_listeners),
-        new_id=_new_id,
+        new_id=new_id,
         chance=_Chance(),
+        stopwatch_ns=time.perf_counter_ns,
     )
     node = Node(config, runner.logs, metadata, read_clock())
     runner.carry(node)
@@ -91,13 +94,13 @@ def serve(
 
 def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
     """A quorum of this node alone, which may grow."""
-    directory_id = _new_id()
+    directory_id = new_id()
     listener = settings.controller_listeners[0]
     me = config_of_voters.Voter(
         settings.node_id, listener.host, listener.port, directory_id=directory_id
     )
     formatting = Formatting(
-        cluster_id=uuid_text(_new_id()),
+        cluster_id=uuid_text(new_id()),
         node_id=settings.node_id,
         features=first_levels(),
         metadata_directory=path,
@@ -126,7 +129,11 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
             )
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
-        server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
+        try:
+            server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
+        except OSError as error:
+            where = f"{listener.name}://{listener.host}:{listener.port}"
+            raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
 
 
 def _told(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
@@ -152,7 +159,10 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
     from kraftlog.server.pages import Pages
 
     host = settings.listeners[0].host
-    server.http = Http(server.epoll, host, port, Pages(server).answer)
+    try:
+        server.http = Http(server.epoll, host, port, Pages(server).answer)
+    except OSError as error:
+        raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
     say(f"kraftlog: http on {host or '0.0.0.0'}:{server.http.port}")  # noqa: S104 - it is said, not listened on
 
 
@@ -194,16 +204,6 @@ class _Chance:
     def getrandbits(self, bits: int) -> int:
         size = (bits + 7) // 8
         return int.from_bytes(os.urandom(size), "big") >> (8 * size - bits)  # noqa: TID251 - this is the host
-
-
-def _new_id() -> bytes:
-    """A UUID of version 4, as Kafka makes them; never one that begins with a dash in text."""
-    while True:
-        raw = bytearray(os.urandom(16))  # noqa: TID251 - this is the host
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        if not uuid_text(bytes(raw)).startswith("-"):
-            return bytes(raw)
 
 
 def _open_already() -> int:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.ports.peers import Peers
+
 
 class VirtualConnection:
     """Collects answers, in the order of the requests."""
@@ -124,6 +126,7 @@ class VirtualHost:
         *,
         settled: bool = True,
         life: int = 1,
+        peers: Peers | None = None,
     ) -> None:
         """`life` counts the starts on these files: ids of another life are others."""
         self.files = files or MemoryFiles()
@@ -131,6 +134,8 @@ class VirtualHost:
             self.files.make_directory("data")
         self.now = Now(0, 0)
         self.said: list[str] = []
+        #: What the node's stopwatch shows; it stands still unless it is moved.
+        self.stopwatch_ns = 0
         self._lane = InlineLane()
         self._ids = life << 32
         directory = LogDirectory(self.files, "data")
@@ -139,7 +144,7 @@ class VirtualHost:
             directory,
             self._lane,
             InlineHelper(self.files, self._lane),
-            NoPeers(),
+            peers or NoPeers(),
             self.said.append,
         )
         me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
@@ -152,6 +157,7 @@ class VirtualHost:
             addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
             new_id=self._new_id,
             chance=Random(1),
+            stopwatch_ns=lambda: self.stopwatch_ns,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
         self.runner.carry(self.node)

@@ -22,6 +22,7 @@ from kraftlog.node.quorum.batches import (
     snapshot_voters,
     summaries,
 )
+from kraftlog.node.quorum.gathering import Gathered
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.quorum.times import QuorumTimes
@@ -30,6 +31,7 @@ from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
 from kraftlog.wire.messages.fetch import NodeEndpoint
 from kraftlog.wire.record_frames import encode_metadata
 
@@ -37,12 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
+    from kraftlog.logstate.voters import Endpoint
+    from kraftlog.node.quorum.gathering import Told
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
-
-    #: Gets the code of what became of a proposal.
-    Told = Callable[[int, Now], None]
 
     class StateMachine(Protocol):
         """What is built on the quorum: it sees every committed record once, in order."""
@@ -66,8 +67,8 @@ if TYPE_CHECKING:
 ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
-#: Proposals of a turn become one batch as long as it is no larger than this.
-GATHERED_BYTES = 64 << 10
+#: The leader that nobody knows.
+UNKNOWN = -1
 
 
 class QuorumDriver:
@@ -82,7 +83,9 @@ class QuorumDriver:
         applied: int = 0,
         request_timeout_ms: int = 2000,
         known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
+        reached_at: Sequence[Endpoint] = (),
     ) -> None:
+        """`known` are addresses to begin with; `reached_at` is what others are told of ours."""
         self.core = core
         self.applied = applied
         self.times = QuorumTimes()
@@ -91,14 +94,16 @@ class QuorumDriver:
         self._request_timeout_ms = request_timeout_ms
         #: Addresses of nodes that are no voters here, or of voters without one.
         self._met = dict(known)
+        self._reached_at = [
+            LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
+        ]
+        #: Where the leader of an epoch has said that it is: (epoch, leader, address).
+        self._leader_says: tuple[int, int, tuple[str, int]] | None = None
         #: What waits for the disk, in order.
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
         self._tail: deque[tuple[int, int, bytes]] = deque()
-        #: Records that are proposed and not in the log yet, their size, and whom to tell of them.
-        self._gathered: list[bytes] = []
-        self._gathered_bytes = 0
-        self._askers: list[Told] = []
+        self.gathered = Gathered()
         #: Proposals that are committed and not applied: (offset, whom to tell).
         self._committed: deque[tuple[int, Sequence[Told]]] = deque()
         self._reading = False
@@ -135,6 +140,7 @@ class QuorumDriver:
             effects.SnapshotLoaded: self._snapshot_loaded,
             effects.PeerAnswered: self._peer_answered,
             effects.PeerSilent: self._peer_silent,
+            effects.PeerUnaware: self._peer_unaware,
             effects.PeerVanished: self._peer_vanished,
         }
 
@@ -180,6 +186,12 @@ class QuorumDriver:
         self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
         self._settle(now)
 
+    def leader_is_at(self, body: raft.Begin, address: tuple[str, int]) -> None:
+        """A leader that is about to tell of its epoch says where it is: that is newer than what the
+        voters' record says, should it have moved."""
+        if body.epoch >= self.epoch:
+            self._leader_says = body.epoch, body.leader_id, address
+
     def poll(self, now: Now) -> None:
         self.append_gathered(now)
         self.core.poll(now)
@@ -206,30 +218,22 @@ class QuorumDriver:
             return error
         values = [encode_metadata(record, version) for record, version in records]
         size = sum(map(len, values))
-        if self._gathered_bytes + size > GATHERED_BYTES:
+        if not self.gathered.has_room(size):
             self.append_gathered(now)
-        if size > GATHERED_BYTES:
+        if not self.gathered.has_room(size):
             return self._append_records(values, (told,), now)
-        self._gathered += values
-        self._gathered_bytes += size
-        self._askers.append(told)
+        self.gathered.add(values, size, told)
         return ErrorCode.NONE
 
     @property
     def end(self) -> int:
         """Where the next record will be that is proposed."""
-        return self.core.log.end + len(self._gathered)
-
-    @property
-    def has_gathered(self) -> bool:
-        return bool(self._gathered)
+        return self.core.log.end + len(self.gathered)
 
     def append_gathered(self, now: Now) -> None:
         """What was proposed goes into the log, as one batch."""
-        if self._gathered:
-            values, askers = self._gathered, self._askers
-            self._gathered, self._gathered_bytes, self._askers = [], 0, []
-            error = self._append_records(values, askers, now)
+        if self.gathered:
+            error = self._append_records(*self.gathered.take(), now)
             assert not error, "nothing has happened since it was found that it may be proposed"
 
     def _append_records(self, values: Sequence[bytes], askers: Sequence[Told], now: Now) -> int:
@@ -290,6 +294,7 @@ class QuorumDriver:
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
         while self._tail and self._tail[-1][1] >= effect.offset:
             self._tail.pop()
+        self.times.truncate(effect.offset)
         self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
 
     def _drop_prefix(self, effect: raft.DropPrefix, _: Now) -> None:
@@ -322,7 +327,7 @@ class QuorumDriver:
             # Nobody knows where it is: the same as not to be reached.
             self._emit(effects.Unreachable(LINE, effect.peer, effect.number))
             return
-        api_key, request = request_to_wire(effect.body)
+        api_key, request = request_to_wire(effect.body, self._reached_at)
         self._asked[effect.peer, effect.number] = effect.body
         self._emit(
             effects.Ask(
@@ -340,7 +345,13 @@ class QuorumDriver:
         )
 
     def address_of(self, peer: int) -> tuple[str, int] | None:
-        """Where a node of the quorum is: by the voters, by what others said, by the settings."""
+        """Where a node of the quorum is: by the voters, by what others said, by the settings.
+
+        The leader's own word counts before all of these, for as long as it leads.
+        """
+        says = self._leader_says
+        if says is not None and says[:2] == (self.epoch, peer) and peer == self.leader_id:
+            return says[2]
         voter = self.core.log.voter_set.voter(peer)
         if voter is not None and voter.endpoints:
             return voter.endpoints[0].host, voter.endpoints[0].port
@@ -387,6 +398,7 @@ class QuorumDriver:
     # Reports -------------------------------------------------------------------------------------
 
     def _flushed(self, report: effects.LogFlushed, now: Now) -> None:
+        self.times.flush(report.offset, now.monotonic_ms)
         self.core.handle(raft.Flushed(report.offset), now)
         self._release(now)
 
@@ -412,6 +424,16 @@ class QuorumDriver:
     def _peer_silent(self, report: effects.PeerSilent, now: Now) -> None:
         self._asked.pop((report.peer, report.number), None)
         self.core.handle(raft.Unanswered(report.peer, report.number), now)
+
+    def _peer_unaware(self, report: effects.PeerUnaware, now: Now) -> None:
+        asked = self._asked.pop((report.peer, report.number), None)
+        if isinstance(asked, raft.Vote):
+            refusal = raft.VoteAnswer(
+                ErrorCode.UNSUPPORTED_VERSION, UNKNOWN, asked.epoch, granted=False
+            )
+            self.core.handle(raft.Answered(report.peer, report.number, refusal), now)
+        else:
+            self.core.handle(raft.Unanswered(report.peer, report.number), now)
 
     def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
         self.core.handle(raft.PeerGone(report.peer), now)
@@ -467,6 +489,7 @@ class QuorumDriver:
             self._tell_applied(now)
 
     def _tell_applied(self, now: Now) -> None:
+        self.times.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
             for told in waiting.popleft()[1]:
