@@ -35,6 +35,7 @@ from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow, forget
+from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -79,6 +80,9 @@ class Node:
         self.logs = logs
         #: When the turn began that is under way.
         self.now = now
+        #: Whether something has come or been done since the host took this back that may have
+        #: changed what is due, or when. What repeats itself (`hot`) does not.
+        self.is_stirred = True
         self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
@@ -232,6 +236,7 @@ class Node:
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         self.now = now
+        self.is_stirred = True
         if isinstance(message, LogOpened):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -358,6 +363,7 @@ class Node:
 
     def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """A request as bytes. Raises ProtocolError when it is none that we serve."""
+        self.is_stirred = True
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
@@ -377,9 +383,12 @@ class Node:
         self.counts.count_request(head.api_key, head.version)
         request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
+        if api.key == ApiKey.PRODUCE:
+            learn(self, slot, request, buffer, pos, end)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""
+        self.is_stirred = True
         slot.api = APIS[api_key]
         slot.version = version
         handler(api_key)(self, slot, request, now)
