@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 
-from kraftlog.errors import ConfigError, KraftlogError
+from kraftlog.cli.talking import guarded
+from kraftlog.errors import ConfigError
 from kraftlog.server.ids import new_id
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    try:
-        return _COMMANDS[options.command](options)
-    except (KraftlogError, OSError) as error:
-        print(f"kraftlog storage {options.command}: {error}", file=sys.stderr)
-        return 1
+    return guarded(f"storage {options.command}", lambda: _COMMANDS[options.command](options))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
+from kraftlog.client.configs import text_of
 from kraftlog.client.model import Topic, partition_as_told
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.configs import Plain
     from kraftlog.client.model import PartitionName
 
 
@@ -84,7 +86,7 @@ def create(
     *,
     partitions: int = -1,
     replication_factor: int = -1,
-    configs: Mapping[str, str] | None = None,
+    configs: Mapping[str, Plain] | None = None,
     assignment: Mapping[int, Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
@@ -99,7 +101,7 @@ def create(
         replication_factor=-1 if given else replication_factor,
         assignments=given,
         configs=[
-            create_topics.CreatableTopicConfig(name=key, value=value)
+            create_topics.CreatableTopicConfig(name=key, value=text_of(value))
             for key, value in (configs or {}).items()
         ],
     )

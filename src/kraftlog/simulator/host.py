@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.node.hot.produce import Answers
+    from kraftlog.node.hot.repeats import Repeats
     from kraftlog.ports.peers import Peers
 
 
@@ -35,11 +37,12 @@ class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
     def __init__(self, listener: int = BROKER) -> None:
-        self.slots: deque[Slot] = deque()
+        self.slots: deque[Slot | Answers] = deque()
         self.listener = listener
         self.host = "127.0.0.1"
+        self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot) -> None:
+    def ready(self, slot: Slot | Answers) -> None:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
@@ -184,9 +187,14 @@ class VirtualHost:
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""
+        buffer = bytearray(frame)
+        repeats = connection.repeats
+        if repeats is not None and repeats.take(
+            buffer, memoryview(buffer), 4, len(buffer), self.now
+        ):
+            return
         slot = Slot(connection)
         connection.slots.append(slot)
-        buffer = bytearray(frame)
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:
