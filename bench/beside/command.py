@@ -18,7 +18,7 @@ from bench.beside.figures import FOLDER, Result, stored
 from bench.beside.page import PICTURE, part, put_into, table
 from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
-from bench.beside.programs import program
+from bench.beside.programs import LIBRARIES, program
 from bench.beside.rows import SECTIONS, TITLES
 
 if TYPE_CHECKING:
@@ -33,16 +33,13 @@ CASES: dict[str, Callable[[Plan, str, Result], None]] = {
     "quorum": quorum.quorum,
     "memory": lifetime.memory,
 }
-#: Where page cache is what is written to and read from.
-WITH_BALLAST = ("produce", "consume", "latency")
 DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs")
 
 
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
-    plan = QUICK if options.quick else Plan()
-    plan = replace(plan, load_s=options.load_seconds or plan.load_s)
-    folder = os.path.join(FOLDER, "quick") if options.quick else FOLDER
+    plan = planned(options)
+    folder = FOLDER if plan.is_full else os.path.join(FOLDER, "trial")
     try:
         if not options.page:
             require_peers()
@@ -51,17 +48,27 @@ def main(arguments: Sequence[str]) -> int:
     except UnavailableError as complaint:
         print(f"beside: {complaint}", file=sys.stderr)
         return 1
-    if options.quick:
-        write_page(folder, folder)
-    else:
-        write_page(folder, DOCS)
+    write_page(folder, DOCS if plan.is_full else folder)
     return 0
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """In full, or a trial, whose results and page are kept apart."""
+    plan = QUICK if options.quick else Plan()
+    return replace(
+        plan,
+        load_s=options.load_seconds or plan.load_s,
+        rounds=options.rounds or plan.rounds,
+        scale=options.scale or plan.scale,
+    )
 
 
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m bench beside", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
+    parser.add_argument("--rounds", type=int, help="how often each is measured (5; less: a trial)")
+    parser.add_argument("--scale", type=float, help="the part of the records to send (1)")
     parser.add_argument("--load-seconds", type=float, help="how long memory is under load")
     parser.add_argument("--page", action="store_true", help="only write the page, from results")
     options = parser.parse_args(arguments)
@@ -75,7 +82,7 @@ def require_peers() -> None:
     """All that is needed is there before anything is measured."""
     require_java()
     kafka_libs()
-    for name in ("load", "probe"):
+    for name in LIBRARIES:
         program(name)
 
 
@@ -85,11 +92,7 @@ def measured(case: str, plan: Plan) -> Result:
     print(f"== {case} (machine {result.idle_before:.0f} % idle)", flush=True)
     result.began = moment()
     with tempfile.TemporaryDirectory(prefix="beside-") as folder:
-        if plan.with_ballast and case in WITH_BALLAST:
-            with machine.ballast(folder):
-                CASES[case](plan, folder, result)
-        else:
-            CASES[case](plan, folder, result)
+        CASES[case](plan, folder, result)
     result.ended = moment()
     for section in SECTIONS[case]:
         print(f"-- {TITLES[section]}")

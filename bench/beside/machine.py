@@ -1,18 +1,11 @@
-"""What the machine is doing: CPU time and memory of process trees, idle share, page cache."""
+"""What the machine is doing: CPU time and memory of process trees, idle share, disk."""
 
 from __future__ import annotations
 
 import os
 import time
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MB = 1 << 20
-#: What is left free by the ballast: enough for heaps that grow, little enough to be recycled.
-KEEP_FREE_MB = 1500
 
 
 def cpu_seconds(pid: int) -> float:
@@ -65,29 +58,6 @@ def _ticks() -> tuple[int, int]:
     with open("/proc/stat") as stat:
         fields = [int(each) for each in stat.readline().split()[1:9]]
     return fields[3] + fields[4], sum(fields)
-
-
-@contextmanager
-def ballast(folder: str) -> Iterator[None]:
-    """Free memory is filled with clean page cache meanwhile.
-
-    A virtual machine may get memory from its host only when it first touches it, at ten times the
-    ordinary price. Pages that are recycled cost both brokers the same.
-    """
-    path = os.path.join(folder, "ballast")
-    block = bytes(4 * MB)
-    with open(path, "wb", buffering=0) as file:
-        for number in range(free_mb() // 4):
-            if free_mb() < KEEP_FREE_MB:
-                break
-            file.write(block)
-            if number % 64 == 63:
-                os.fdatasync(file.fileno())
-        os.fsync(file.fileno())
-    try:
-        yield
-    finally:
-        os.unlink(path)
 
 
 def free_mb() -> int:

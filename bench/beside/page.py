@@ -19,10 +19,10 @@ HEAD = f"""## {TITLE} (`python -m bench beside`)
 Apache Kafka 4.3.1 and kraftlog, each as a user starts it (Kafka with the heap and the collector of
 its own scripts), on the same cores in the same run, the clients on them too. Both are warmed, then
 take turns; what stands here are medians of the rounds. Clients are librdkafka from C, plain
-sockets from C, and Kafka's own producer-perf-test. Free memory is filled with page cache first,
-so that neither broker pays for memory that the machine has never touched. "CPU" is the time of the
-broker's processes. "Better" says how many times better than Kafka in the same run kraftlog is, and
-"to reach" what was set out to be reached.
+sockets from C, and Kafka's own producer-perf-test. Where much is written, free memory is held and
+filled first, so that neither broker pays for memory that is touched for the first time. "CPU" is
+the time of the broker's processes. "Better" says how many times better than Kafka in the same run
+kraftlog is, and "to reach" what was set out to be reached.
 """
 PICTURE = "beside-kafka.svg"
 

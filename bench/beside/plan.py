@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,17 @@ class Plan:
     rest_s: float = 30
     load_s: float = 300
     commit_s: float = 5
-    with_ballast: bool = True
+    with_recycling: bool = True
 
     @property
     def is_full(self) -> bool:
-        return self == Plan(load_s=self.load_s)
+        """Whether its figures may be quoted; how long memory is under load is said beside it."""
+        return self == replace(Plan(), load_s=self.load_s)
 
     def count(self, full: int, least: int = 20) -> int:
         return max(least, int(full * self.scale))
 
 
 QUICK = Plan(
-    scale=0.05, rounds=2, warm_s=2, settle_s=1, rest_s=2, load_s=4, commit_s=1, with_ballast=False
+    scale=0.05, rounds=2, warm_s=2, settle_s=1, rest_s=2, load_s=4, commit_s=1, with_recycling=False
 )

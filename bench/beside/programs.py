@@ -12,7 +12,7 @@ from tests.interop.cache import UnavailableError, digest, made_once, read, run
 from bench.beside.figures import percentile
 
 SOURCES = os.path.join(os.path.dirname(__file__), "c")
-LIBRARIES = {"load": ["-lrdkafka"], "probe": []}
+LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": []}
 RUN_SECONDS = 400
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from bench.beside.figures import parse_perf_test
 from bench.beside.machine import cpu_seconds
 from bench.beside.peers import java, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, output
+from bench.beside.recycled import recycled_memory
 from bench.beside.rounds import BATCHED, GREEDY, UNBATCHED, in_turns, warm
 from bench.beside.talk import make_topic
 
@@ -51,9 +53,13 @@ CONSUMED = (
 
 
 def produce(plan: Plan, folder: str, result: Result) -> None:
-    with running(kafka_node(folder), kraftlog_node(folder)) as peers:
+    with ExitStack() as ends:
+        refill = ends.enter_context(recycled_memory(folder)) if plan.with_recycling else None
+        peers = ends.enter_context(running(kafka_node(folder), kraftlog_node(folder)))
         warm(peers, plan)
         for each in PRODUCED:
+            if refill:
+                refill()
             repeated(f"produce.{each.name}", each, peers, plan, result, produced)
         repeated("produce.unbatched", ONE_BY_ONE, peers, plan, result, produced)
         # what it costs is given a request, as there is nothing in it but the request

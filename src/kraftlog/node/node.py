@@ -50,14 +50,15 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
-    from kraftlog.node.membership import Membership
+    from kraftlog.node.membership import BrokerAddress, Membership
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -88,6 +89,7 @@ class Node:
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
@@ -149,14 +151,20 @@ class Node:
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
 
+    def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
+        """Where a voter is reached. Of itself a node knows better than the log: its port may have
+        been any that was free."""
+        if voter.key.id == self.config.node_id and self.config.controller_addresses:
+            return self.config.controller_addresses
+        return voter.endpoints
+
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
-        image = self.image
-        return Layers(
-            self.config.settings.texts,
-            image.config(BROKER, ""),
-            image.config(BROKER, str(self.config.node_id)),
-        )
+        for_all = self.image.config(BROKER, "")
+        for_me = self.image.config(BROKER, str(self.config.node_id))
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
+            self._layers = Layers(self.config.settings.texts, for_all, for_me)
+        return self._layers
 
     def _make_coordinating(self) -> Coordinating:
         from kraftlog.node.coordinating import Coordinating
@@ -224,6 +232,7 @@ class Node:
         if self.governing is not None:
             self.counts.activations += 1
             self.governing.begin(epoch, now)
+            self.errands.leader_changed(now)
         if self.membership is not None:
             self.membership.soon()
 
@@ -297,9 +306,10 @@ class Node:
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn)
+        return bool(self._effects or self.turn or self.quorum.gathered)
 
     def take_effects(self) -> list[Any]:
+        self.quorum.append_gathered(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken
