@@ -26,6 +26,7 @@ PARTS = {
     "node": "Requests",
     "controller": "Decisions about the cluster",
     "groups": "Consumer groups",
+    "quorum": "Changes of the cluster",
     "simulator": "Simulation",
 }
 PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from kraftlog.cli.start import options_of, read_settings
+from kraftlog.server.start import _directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -25,6 +31,36 @@ def test_a_node_of_its_own(words: list[str], node_id: int, directory: str) -> No
     assert warnings == []
 
 
-def test_where_a_file_listens_is_not_said_by_an_option() -> None:
-    with pytest.raises(ValueError, match="use --override listeners="):
-        read_settings(options_of(["some.properties", "--port", "9092"]))
+def test_tools_are_told_where_a_directory_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings, _ = read_settings(options_of([]))
+    assert _directory(settings) == f"{tmp_path}/data"
+
+
+@pytest.mark.parametrize(
+    ("roles", "words", "listeners"),
+    [
+        ("broker,controller", [], "CONTROLLER://c:1,PLAINTEXT://p:2"),
+        ("broker,controller", ["--port", "0"], "CONTROLLER://c:1,PLAINTEXT://p:0"),
+        (
+            "broker,controller",
+            ["--port", "9", "--host", "::1"],
+            "CONTROLLER://c:1,PLAINTEXT://[::1]:9",
+        ),
+        ("controller", ["--host", "h"], "CONTROLLER://h:1"),
+    ],
+)
+def test_where_a_file_says_to_listen_an_option_says_otherwise(
+    tmp_path: Path, roles: str, words: list[str], listeners: str
+) -> None:
+    """Of the listener for clients, or of a controller's own."""
+    listed = ["CONTROLLER://c:1", "PLAINTEXT://p:2"][: len(roles.split(","))]
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"process.roles={roles}\nnode.id=1\nlisteners={','.join(listed)}\nlog.dirs=/d\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@c:1\n"
+    )
+    settings, _ = read_settings(options_of([str(file), *words]))
+    assert ",".join(map(str, settings.listeners)) == listeners

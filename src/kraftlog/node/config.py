@@ -32,6 +32,8 @@ class NodeConfig(Value):
     new_id: Callable[[], Uuid]
     chance: Chance
     stopwatch_ns: Callable[[], int]
+    #: Where other nodes reach this controller.
+    controller_addresses: tuple[BrokerAddress, ...] = ()
 
     @property
     def node_id(self) -> int:

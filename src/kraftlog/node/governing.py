@@ -76,13 +76,13 @@ class Governing:
 
     def decide(self, api_key: int, request: Message, told: Told, now: Now) -> None:
         """Decide now; `told` gets the answer once it is true."""
-        decision = self.controller.decide(api_key, request, now, self._quorum.core.log.end)
+        decision = self.controller.decide(api_key, request, now, self._quorum.end)
         self._propose(decision, told, now)
 
     def poll(self, now: Now) -> None:
         """Do what is due by itself, until nothing is."""
         while self.is_active:
-            decision = self.controller.poll(now, self._quorum.core.log.end)
+            decision = self.controller.poll(now, self._quorum.end)
             if decision is None:
                 return
             self._propose(decision, lambda _, __: None, now)
@@ -97,7 +97,7 @@ class Governing:
         parts = list(batches(decision.records, "a large request"))
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
-            last_offset = self._quorum.core.log.end + len(part) - 1
+            last_offset = self._quorum.end + len(part) - 1
             error = self._quorum.propose(
                 [(record, record_version(record)) for record in part],
                 self._teller(told, decision.response, now) if is_last else _nobody,

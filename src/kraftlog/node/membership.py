@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
-#: How soon what failed is tried again.
-RETRY_MS = 50
+#: How soon what failed is tried again: at first, and at the longest.
+RETRY_MS, LONGEST_RETRY_MS = 50, 500
 UNKNOWN = -1
 
 
@@ -65,6 +65,7 @@ class Membership:
         self.has_left = False
         self._due_ms = 0
         self._is_asking = False
+        self._failures = 0
         #: Why it may not join, for people; said once.
         self.refusal = 0
 
@@ -73,7 +74,13 @@ class Membership:
 
     def soon(self) -> None:
         """Something has changed: look at once."""
-        self._due_ms = 0
+        self._due_ms = self._failures = 0
+
+    def _failed(self, now: Now) -> None:
+        """Nobody answered, or with a refusal: ask again, less and less often."""
+        wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
+        self._failures += 1
+        self._due_ms = now.monotonic_ms + wait_ms
 
     def leave(self) -> None:
         self.wants_to_leave = True
@@ -114,14 +121,14 @@ class Membership:
 
     def _registered(self, response: Any, now: Now) -> None:
         self._is_asking = False
-        self._due_ms = now.monotonic_ms + RETRY_MS
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            return
-        if response.error_code:
+            self._failed(now)
+        elif response.error_code:
             self.refusal = response.error_code
-            return
-        self.epoch = response.broker_epoch
-        self._due_ms = 0
+            self._failed(now)
+        else:
+            self.epoch = response.broker_epoch
+            self._due_ms = self._failures = 0
 
     def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
         return heartbeats.BrokerHeartbeatRequest(
@@ -134,9 +141,11 @@ class Membership:
 
     def _heard(self, response: Any, now: Now) -> None:
         self._is_asking = False
-        self._due_ms = now.monotonic_ms + RETRY_MS
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            self._failed(now)
             return
+        self._failures = 0
+        self._due_ms = now.monotonic_ms + RETRY_MS
         if response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             self.epoch = UNKNOWN
             return

@@ -50,14 +50,15 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
-    from kraftlog.node.membership import Membership
+    from kraftlog.node.membership import BrokerAddress, Membership
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -67,6 +68,8 @@ if TYPE_CHECKING:
 MOST_REPLICAS = 1
 #: So many waiting requests are not worth looking through for those that are done.
 WAITING_UNTIDIED = 1024
+#: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
+_DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
 
 class Node:
@@ -80,12 +83,13 @@ class Node:
         #: When the turn began that is under way.
         self.now = now
         #: Whether something has come or been done since the host took this back that may have
-        #: changed what is due, or when. What repeats itself (`hot`) does not.
+        #: changed what is due, or when. Data alone does not, unless somebody has to wait.
         self.is_stirred = True
         self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
@@ -147,14 +151,20 @@ class Node:
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
 
+    def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
+        """Where a voter is reached. Of itself a node knows better than the log: its port may have
+        been any that was free."""
+        if voter.key.id == self.config.node_id and self.config.controller_addresses:
+            return self.config.controller_addresses
+        return voter.endpoints
+
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
-        image = self.image
-        return Layers(
-            self.config.settings.texts,
-            image.config(BROKER, ""),
-            image.config(BROKER, str(self.config.node_id)),
-        )
+        for_all = self.image.config(BROKER, "")
+        for_me = self.image.config(BROKER, str(self.config.node_id))
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
+            self._layers = Layers(self.config.settings.texts, for_all, for_me)
+        return self._layers
 
     def _make_coordinating(self) -> Coordinating:
         from kraftlog.node.coordinating import Coordinating
@@ -222,6 +232,7 @@ class Node:
         if self.governing is not None:
             self.counts.activations += 1
             self.governing.begin(epoch, now)
+            self.errands.leader_changed(now)
         if self.membership is not None:
             self.membership.soon()
 
@@ -289,14 +300,16 @@ class Node:
         return left and not self.quorum.is_taking_leave
 
     def emit(self, effect: Any) -> None:
+        self.is_stirred = True
         self._effects.append(effect)
 
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn)
+        return bool(self._effects or self.turn or self.quorum.gathered)
 
     def take_effects(self) -> list[Any]:
+        self.quorum.append_gathered(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken
@@ -342,6 +355,7 @@ class Node:
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
+        self.is_stirred = True
         if len(self._waiting) >= self._tidy_at:
             # Those that are done lie about until their time comes, which may be weeks.
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
@@ -354,7 +368,6 @@ class Node:
 
     def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """A request as bytes. Raises ProtocolError when it is none that we serve."""
-        self.is_stirred = True
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
@@ -364,6 +377,8 @@ class Node:
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
+        if head.api_key not in _DATA:
+            self.is_stirred = True
         if not api.first <= head.version <= api.last:
             if api.key == ApiKey.API_VERSIONS:
                 # The asker learns what to ask instead, in the oldest form.

@@ -36,6 +36,7 @@ def log_config(config: TopicConfig) -> LogConfig:
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
         delete_retention_ms=config.delete_retention_ms,
+        flush_messages=config.flush_messages,
     )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.config.endpoints import Listener
 
 #: Open files of logs are at most so many, and a quarter of what the process may have open.
 MAX_OPEN_LOG_FILES = 512
@@ -70,7 +71,7 @@ def serve(
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
     runner = Runner(files, directory, lane, helper, server.peers, say)
-    addresses = _listen(server, settings)
+    _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), say)
     config = NodeConfig(
@@ -78,7 +79,8 @@ def serve(
         directory_id=meta.directory_id,
         settings=settings,
         raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")),
-        addresses=tuple(addresses),
+        addresses=_told(server, settings.advertised_listeners),
+        controller_addresses=_told(server, settings.advertised_controller_listeners),
         new_id=new_id,
         chance=_Chance(),
         stopwatch_ns=time.perf_counter_ns,
@@ -109,17 +111,17 @@ def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> Non
 
 
 def _directory(settings: BrokerConfig) -> str:
-    """The one directory of all logs."""
+    """The one directory of all logs, with its whole path: tools elsewhere are told of it."""
     if len(settings.directories) > 1:
         raise ConfigError(
             f"metadata.log.dir={settings.metadata_directory}: expected the directory of log.dirs, "
             f"{settings.data_directories[0]}; a node here keeps all its logs in one"
         )
-    return settings.metadata_directory
+    return os.path.abspath(settings.metadata_directory)
 
 
-def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
-    """Open all listeners; what others are told of those for clients and brokers."""
+def _listen(server: Server, settings: BrokerConfig) -> None:
+    """Open all listeners."""
     for listener in settings.listeners:
         if listener.protocol != "PLAINTEXT":
             raise ConfigError(
@@ -132,14 +134,20 @@ def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
         except OSError as error:
             where = f"{listener.name}://{listener.host}:{listener.port}"
             raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
-    return [
-        BrokerAddress(
-            name=listener.name,
-            host=listener.host or gethostname(),
-            port=listener.port or server.ports[listener.name],
-        )
-        for listener in settings.advertised_listeners
-    ]
+
+
+def _told(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
+    """What others are told of listeners, now that they are open."""
+    return tuple(
+        [
+            BrokerAddress(
+                name=listener.name,
+                host=listener.host or gethostname(),
+                port=listener.port or server.ports[listener.name],
+            )
+            for listener in listeners
+        ]
+    )
 
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
@@ -181,6 +189,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        awaits_commits=settings.is_broker,
         # Numbers that no node can have, as where to ask is known before who is there.
         bootstrap_ids=(
             () if settings.voters else tuple(range(-2, -2 - len(settings.bootstrap_servers), -1))

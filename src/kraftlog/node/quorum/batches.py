@@ -23,7 +23,7 @@ from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encode
 from kraftlog.wire.messages import control_records as control
-from kraftlog.wire.record_frames import decode_metadata, encode_metadata
+from kraftlog.wire.record_frames import decode_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -58,11 +58,11 @@ def summaries(data: Buffer) -> Iterator[Batch]:
         return  # whoever asked fetches on from where the sound ones end
 
 
-def records_batch(records: Sequence[tuple[Message, int]], timestamp_ms: int) -> bytearray:
-    """Metadata records, each with its version, as one batch; a core gives it its place."""
+def records_batch(values: Sequence[bytes], timestamp_ms: int) -> bytearray:
+    """Encoded metadata records as one batch; a core gives it its place."""
     builder = BatchBuilder()
-    for record, version in records:
-        builder.append(timestamp_ms, None, encode_metadata(record, version))
+    for value in values:
+        builder.append(timestamp_ms, None, value)
     return bytearray(builder.build())
 
 
