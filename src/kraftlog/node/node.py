@@ -389,7 +389,7 @@ class Node:
         self.counts.count_request(head.api_key, head.version)
         request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
-        if api.key == ApiKey.PRODUCE:
+        if api.key in _DATA:
             learn(self, slot, request, buffer, pos, end)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.answer_times import AnswerTimes
+    from kraftlog.node.hot.fetch import Found
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
     from kraftlog.node.node import Node
@@ -115,7 +116,7 @@ class Connection:
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
-        self.slots: deque[Slot | Answers] = deque()
+        self.slots: deque[Slot | Answers | Found] = deque()
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
@@ -127,7 +128,7 @@ class Connection:
         #: What it has been seen to ask for again and again; the node's.
         self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot | Answers) -> None:
+    def ready(self, slot: Slot | Answers | Found) -> None:
         """The node has filled a slot. The files that it takes from are held until it is sent."""
         if self.closed:
             return
