@@ -1,7 +1,6 @@
 """What a replica of the quorum must do, situation by situation, and the tests of each item.
 
-`checklist.toml` has the items. An item without a test is an error, unless the file says which part
-that does not exist yet it waits for.
+`checklist.toml` has the items. An item without a test is an error.
 """
 
 from __future__ import annotations
@@ -15,22 +14,19 @@ from tests.tidy import ROOT
 
 ITEMS = os.path.join(ROOT, "tests", "checklist.toml")
 CITATION = re.compile(r"\b(C\d+)\b")
-HOST = "host"
 
 
 def checklist_table(files: dict[str, str], items: dict[str, dict[str, str]] | None = None) -> str:
     """Every item with its tests, in groups."""
-    groups = dict(items if items is not None else load())
-    waiting = groups.pop(HOST, {})
+    groups = items if items is not None else load()
     cells = cited(files)
     known = {item for group in groups.values() for item in group}
-    complain(known, cells, waiting)
-    lines = [f"{len(cells)} of {len(known)} items have tests; {len(waiting)} wait for the host."]
+    complain(known, cells)
+    lines = [f"{len(known)} items, each with its tests."]
     for title, group in groups.items():
         lines += ["", f"## {title}", "", "| | what | tests |", "|---|---|---|"]
         for item, what in group.items():
-            tests = "<br>".join(cells.get(item, [f"none yet, by the host: {waiting.get(item)}"]))
-            lines.append(f"| {item} | {what} | {tests} |")
+            lines.append(f"| {item} | {what} | {'<br>'.join(cells[item])} |")
     return "\n".join(lines)
 
 
@@ -54,14 +50,11 @@ def cited(files: dict[str, str]) -> dict[str, list[str]]:
     return cells
 
 
-def complain(known: set[str], cells: dict[str, list[str]], waiting: dict[str, str]) -> None:
-    """Every item is tested or waits for the host, not both; nothing else is cited."""
-    unknown = sorted(set(cells) - known) + sorted(set(waiting) - known)
+def complain(known: set[str], cells: dict[str, list[str]]) -> None:
+    """Every item is tested; nothing else is cited."""
+    unknown = sorted(set(cells) - known)
     if unknown:
         raise ValueError(f"checklist.toml has no item {unknown[0]}")
-    missing = [item for item in sorted(known) if item not in cells and item not in waiting]
+    missing = sorted(known - set(cells))
     if missing:
         raise ValueError(f"the checklist has items without a test: {', '.join(missing)}")
-    done = sorted(set(waiting) & set(cells))
-    if done:
-        raise ValueError(f"checklist.toml: {done[0]} has a test now, so it waits no longer")

@@ -60,10 +60,14 @@ class Reply(Value):
 
 
 class AppendBatch(Value):
-    """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed."""
+    """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed.
+
+    Without `flush` that may wait for whatever is flushed next, or for the end.
+    """
 
     log: LogName
     data: Buffer
+    flush: bool = True
 
 
 class TruncateLog(Value):
@@ -139,8 +143,9 @@ class InstallSnapshot(Value):
 
 
 class Ask(Value):
-    """Send a request to another node; answered by PeerAnswered or PeerSilent with this number.
+    """Send a request to another node; PeerAnswered, PeerSilent or PeerUnaware has this number.
 
+    `version` is the newest that may be used: it goes in the peer's newest, if that is older.
     Requests of one `line` to one peer share a connection; `fresh` asks for a new one.
     """
 
@@ -242,6 +247,14 @@ class PeerAnswered(Value):
 
 class PeerSilent(Value):
     """The request with this number will not be answered."""
+
+    line: str
+    peer: int
+    number: int
+
+
+class PeerUnaware(Value):
+    """The request with this number was not sent: the peer knows no version that could say it."""
 
     line: str
     peer: int

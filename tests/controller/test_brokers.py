@@ -176,6 +176,22 @@ def test_a_broker_that_leads_nothing_may_stop_at_once() -> None:
     assert cluster.heartbeat(1, want_shut_down=True).response.should_shut_down
 
 
+def test_v3_who_fell_silent_while_it_left_leads_again_only_in_another_life() -> None:
+    cluster = Cluster(brokers=1)
+    topic = cluster.create("t", (1,))
+    cluster.heartbeat(1, want_shut_down=True)
+    cluster.controller.broker_is_gone(1)
+    cluster.pass_time(0)
+    changed_its_mind = cluster.heartbeat(1)
+    assert changed_its_mind.records == []
+    assert changed_its_mind.response.is_fenced
+    assert cluster.committed.partitions[topic, 0].leader == -1
+    cluster.pass_time(SESSION_MS + 1)
+    cluster.register(1, life=2)
+    cluster.heartbeat(1)
+    assert cluster.committed.partitions[topic, 0].leader == 1
+
+
 def test_v18_what_lives_in_a_failed_directory_is_led_by_others() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))

@@ -199,6 +199,35 @@ def test_members_that_are_silent_are_out() -> None:
     assert (group.group_id, group.group_state, group.group_type) == ("g", "Empty", "classic")
 
 
+def test_the_host_is_never_told_to_wait_longer_than_a_shard_may() -> None:
+    """Of many groups in many shards, whichever was touched last."""
+    broker = Broker()
+    for group, timeout in (("late", 30_000), ("soon", 6_000), ("later", 60_000)):
+        broker.ask(
+            ApiKey.JOIN_GROUP,
+            3,
+            group_id=group,
+            session_timeout_ms=timeout,
+            member_id="",
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+        )
+        told, due = broker.coordinating.deadline(), due_of_shards(broker)
+        assert told is not None
+        assert told <= due
+    for _ in range(3):
+        due = due_of_shards(broker)
+        broker.host.pass_time(due - broker.host.node.now.monotonic_ms)
+        broker.host.settle()
+        told = broker.coordinating.deadline()
+        assert told is not None
+        assert broker.host.node.now.monotonic_ms < told <= due_of_shards(broker)
+
+
+def due_of_shards(broker: Broker) -> int:
+    return min(due for s in broker.coordinating.shards() if (due := s.deadline()) is not None)
+
+
 # Where a group is --------------------------------------------------------------------------------
 
 ONE_GROUP: dict[int, dict[str, Any]] = {

@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.node.quorum.answers import answer_to_wire
+from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.gathering import GATHERED_BYTES
+from kraftlog.node.quorum.requests import request_to_wire
+from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.raft import messages as raft
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState
-from kraftlog.records.header import read_header
-from kraftlog.simulator.host import VirtualHost
-from kraftlog.types import Now
-from kraftlog.wire.apis import ApiKey
+from kraftlog.records.header import read_header, stamp
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import describe_quorum as api
-from kraftlog.wire.messages.fetch import FetchResponse
-from kraftlog.wire.messages.metadata_records import NoOpRecord
+from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from kraftlog.wire.messages.metadata_records import NoOpRecord, TopicRecord
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kraftlog.wire.record_frames import encode_metadata
 from tests.node.talk import Talker
 
 if TYPE_CHECKING:
@@ -35,10 +52,13 @@ class Machine:
     def __init__(self) -> None:
         self.driver: QuorumDriver | None = None
         self.proposals = 0
+        self.fed: list[tuple[str, int, int]] = []
 
-    def replay(self, records: Iterable[Any], last_offset: int) -> None: ...
+    def replay(self, records: Iterable[Any], last_offset: int) -> None:
+        self.fed.append(("replay", len(list(records)), last_offset))
 
-    def reload(self, records: Iterable[Any], last_offset: int) -> None: ...
+    def reload(self, records: Iterable[Any], last_offset: int) -> None:
+        self.fed.append(("reload", len(list(records)), last_offset))
 
     def leads(self, epoch: int, now: Now) -> None: ...
 
@@ -48,7 +68,9 @@ class Machine:
             assert self.driver.propose([(NoOpRecord(), 0)], lambda _, __: None, NOW) == 0
 
 
-def driven(*voter_ids: int, election: ElectionState | None = None) -> tuple[Machine, list[Any]]:
+def driven(
+    *voter_ids: int, election: ElectionState | None = None, reached_at: tuple[Endpoint, ...] = ()
+) -> tuple[Machine, list[Any]]:
     """Replica 1 of these, with an empty log; gives what it has wanted since it was made."""
     those = VoterSet(
         tuple(Voter(ReplicaKey(i), (Endpoint("C", "127.0.0.1", 9090 + i),)) for i in voter_ids)
@@ -58,7 +80,7 @@ def driven(*voter_ids: int, election: ElectionState | None = None) -> tuple[Mach
     core = RaftCore(ReplicaKey(1), log, start, RaftConfig(seed=1), NOW, "cluster")
     machine = Machine()
     wanted: list[Any] = []
-    machine.driver = QuorumDriver(core, machine, wanted.append)
+    machine.driver = QuorumDriver(core, machine, wanted.append, reached_at=reached_at)
     machine.driver.start(NOW)
     return machine, wanted
 
@@ -68,10 +90,66 @@ def test_what_is_proposed_while_a_turn_is_carried_out_follows_what_was_wanted_be
     machine, wanted = driven(1)
     assert machine.driver is not None
     machine.driver.handle(effects.ElectionWritten(1), NOW)
+    machine.driver.append_gathered(NOW)
     batches = [it.data for it in wanted if isinstance(it, effects.AppendBatch)]
     assert machine.proposals == 1
     assert [read_header(batch).base_offset for batch in batches] == [0, 2]
     assert read_header(batches[0]).is_control
+
+
+def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
+    """Each proposal is told of; what is too large to be gathered goes behind what was."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    driver.handle(effects.ElectionWritten(1), NOW)
+    driver.append_gathered(NOW)
+    wanted.clear()
+    start, told = driver.end, list[int]()
+    large = TopicRecord(name="x" * GATHERED_BYTES, topic_id=b"x" * 16)
+    for record in (NoOpRecord(), NoOpRecord(), large):
+        assert driver.propose([(record, 0)], lambda code, _: told.append(code), NOW) == 0
+    assert driver.end == start + 3
+    batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 1)]
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    assert told == [0, 0, 0]
+
+
+def test_a_node_that_does_not_lead_refuses_what_is_proposed() -> None:
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    assert machine.driver is not None
+    refusal = machine.driver.propose([(NoOpRecord(), 0)], lambda _, __: None, NOW)
+    assert refusal == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not machine.driver.gathered
+
+
+@pytest.mark.parametrize(("voters", "is_flushed"), [((1, 2), True), ((2, 3), False)])
+def test_q6_what_an_observer_holds_need_not_be_on_its_disk(
+    voters: tuple[int, ...], is_flushed: bool
+) -> None:
+    """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
+    machine, wanted = driven(*voters, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.Ask)]
+    wanted.clear()
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
+    stamp(batch, 0, 0, 5)
+    leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
+    part = PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=0,
+        current_leader=leader,
+        aborted_transactions=None,
+        records=bytes(batch),
+    )
+    topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[part])
+    answer = FetchResponse(error_code=0, session_id=0, responses=[topic])
+    assert machine.driver is not None
+    machine.driver.handle(effects.PeerAnswered("quorum", 2, ask.number, answer), NOW)
+    (append,) = [it for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert append.flush == is_flushed
+    assert any(isinstance(it, effects.Ask) for it in wanted) != is_flushed
 
 
 def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:
@@ -107,6 +185,26 @@ def test_d1_a_question_that_waited_for_a_leader_is_answered_by_a_node_that_becam
     assert told.topics[0].partitions[0].leader_id == 1
 
 
+def test_what_waited_for_a_leader_is_done_as_soon_as_there_is_one() -> None:
+    """Not when its time comes to ask again; on a controllers' listener it waits for nobody."""
+    host = VirtualHost(settled=False)
+    waits, refused = Talker(host), Talker(host, CONTROLLER)
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
+            )
+        ]
+    )
+    waits.send(ApiKey.CREATE_TOPICS, 7, request)
+    assert not waits.take()
+    told = refused.ask(ApiKey.CREATE_TOPICS, 7, request)
+    assert [topic.error_code for topic in told.topics] == [ErrorCode.NOT_CONTROLLER]
+    host.settle()
+    ((_, told),) = waits.take()
+    assert [topic.name for topic in told.topics] == ["t"]
+
+
 def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
     """A coordinator may write when what it had to read is read, at the end of a turn."""
     host = VirtualHost()
@@ -127,3 +225,144 @@ def test_r12_a_change_of_the_voters_that_waited_for_a_leader_is_made_by_a_node_t
     host.pass_time(50)
     ((_, told),) = talker.take()
     assert told.error_code == ErrorCode.VOTER_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_d2_every_version_can_tell_of_replicas_with_a_directory(version: int) -> None:
+    """Versions 0 and 1 leave it out."""
+    state = api.ReplicaState(replica_id=4, replica_directory_id=b"d" * 16, log_end_offset=7)
+    part = api.PartitionResult(
+        partition_index=0,
+        error_code=0,
+        leader_id=1,
+        leader_epoch=2,
+        high_watermark=7,
+        current_voters=(),
+        observers=[state],
+    )
+    topic = api.TopicResult(topic_name="__cluster_metadata", partitions=[part])
+    response = api.DescribeQuorumResponse(error_code=0, topics=[topic])
+    told = decode(api.DescribeQuorumResponse, version, encode(response, version))
+    (observer,) = told.topics[0].partitions[0].observers
+    assert observer.log_end_offset == 7
+    assert (observer.replica_directory_id == b"d" * 16) == (version >= 2)
+
+
+def only(wanted: list[Any], kind: type) -> Any:
+    """The one effect of a kind; what was wanted until now is done."""
+    [found] = [it for it in wanted if isinstance(it, kind)]
+    wanted.clear()
+    return found
+
+
+def test_a_state_machine_behind_the_start_of_the_log_is_told_to_load_the_snapshot() -> None:
+    """C105: it begins anew from that, and only then sees what stands behind it."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    driver, point = machine.driver, OffsetAndEpoch(7, 4)
+    assert driver is not None
+    pieces = snapshot_pieces([NoOpRecord()] * 3, VoterSet(), point.epoch, 0)
+    data = b"".join(pieces)
+    fetch = only(wanted, effects.Ask)
+    there = raft.FetchAnswer(0, 2, 5, 9, snapshot=point, offset=0)
+    driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, answer_to_wire(there)), NOW)
+    fetch = only(wanted, effects.Ask)
+    assert fetch.api_key == ApiKey.FETCH_SNAPSHOT
+    piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=len(data), length=len(data), data=data)
+    driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, answer_to_wire(piece, data)), NOW)
+    assert only(wanted, effects.InstallSnapshot).id == point
+    assert machine.fed == []
+    driver.handle(effects.SnapshotLoaded(point, data), NOW)
+    assert (machine.fed, driver.applied) == ([("reload", 3, 6)], 7)
+    fetch = only(wanted, effects.Ask)
+    assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 7)
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)] * 2, 0)
+    stamp(batch, 0, 7, 5)
+    more = answer_to_wire(raft.FetchAnswer(0, 2, 5, 9, offset=7), bytes(batch))
+    driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, more), NOW)
+    driver.handle(effects.LogFlushed(METADATA_LOG, 9), NOW)
+    assert machine.fed == [("reload", 3, 6), ("replay", 2, 8)]
+
+
+class Letters:
+    """Peers that keep what is asked of them, and never answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[effects.Ask] = []
+
+    def ask(self, ask: effects.Ask, /) -> None:
+        self.asked.append(ask)
+
+
+def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
+    """Node 2 says that it leads and, unless it has no port, where it is."""
+    me = host.node.quorum.core.me
+    at = [LeaderEndpoint(name="CONTROLLER", host="10.0.0.9", port=port)] if port else []
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, me, 2, epoch), at)
+    Talker(host, CONTROLLER).ask(api_key, 1, request)
+
+
+def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
+    """C70: its word refreshes what was known, for as long as it leads; a late one does not."""
+    letters = Letters()
+    host = VirtualHost(settled=False, peers=letters)
+    begin_epoch(host, 5, 19093)
+    assert {(it.peer, it.host, it.port) for it in letters.asked} == {(2, "10.0.0.9", 19093)}
+    driver = host.node.quorum
+    begin_epoch(host, 5, 19094)
+    assert driver.address_of(2) == ("10.0.0.9", 19094)
+    begin_epoch(host, 4, 19095)
+    assert driver.address_of(2) == ("10.0.0.9", 19094)
+    begin_epoch(host, 6, 0)
+    assert (driver.leader_id, driver.epoch) == (2, 6)
+    assert driver.address_of(2) is None
+
+
+LATER = Now(60_000, 0)
+
+
+def asked_for_a_vote(wanted: list[Any]) -> effects.Ask:
+    """The newest request, which is for a vote."""
+    newest: effects.Ask = [it for it in wanted if isinstance(it, effects.Ask)][-1]
+    assert newest.api_key == ApiKey.VOTE
+    return newest
+
+
+def test_who_leads_says_where_it_is_reached() -> None:
+    """C70, the other side."""
+    machine, wanted = driven(1, 2, reached_at=(Endpoint("C", "10.0.0.1", 1),))
+    driver = machine.driver
+    assert driver is not None
+    driver.poll(LATER)
+    for _ in ("pre-vote", "vote"):
+        asked = asked_for_a_vote(wanted)
+        granted = answer_to_wire(raft.VoteAnswer(0, -1, driver.epoch, granted=True))
+        driver.handle(effects.PeerAnswered("quorum", 2, asked.number, granted), LATER)
+        driver.handle(effects.ElectionWritten(driver.core.version), LATER)
+    [begin] = [
+        it
+        for it in wanted
+        if isinstance(it, effects.Ask) and it.api_key == ApiKey.BEGIN_QUORUM_EPOCH
+    ]
+    assert [(it.host, it.port) for it in begin.request.leader_endpoints] == [("10.0.0.1", 1)]
+
+
+def test_a_peer_that_knows_no_pre_vote_is_asked_for_its_vote() -> None:
+    """C29, C120: by a peer that this question could not even be sent to."""
+    machine, wanted = driven(1, 2)
+    driver = machine.driver
+    assert driver is not None
+    driver.poll(LATER)
+    asked = asked_for_a_vote(wanted)
+    assert asked.request.topics[0].partitions[0].pre_vote
+    driver.handle(effects.PeerUnaware("quorum", 2, asked.number), LATER)
+    driver.handle(effects.ElectionWritten(driver.core.version), LATER)
+    assert not asked_for_a_vote(wanted).request.topics[0].partitions[0].pre_vote
+
+
+def test_what_else_a_peer_does_not_know_is_as_good_as_unanswered() -> None:
+    """C120."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    fetch = only(wanted, effects.Ask)
+    assert machine.driver is not None
+    machine.driver.handle(effects.PeerUnaware("quorum", 2, fetch.number), NOW)
+    assert machine.driver.core.peer(2).in_flight != fetch.number

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.node.quorum.batches import control_batch, summaries
+from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
 from kraftlog.raft.messages import Batch, ElectionState
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.reader import read_records
-from kraftlog.runner.repair import CONFIG, NAME
+from kraftlog.runner.recovered import METADATA
 from kraftlog.storage import election, meta
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
@@ -46,14 +46,14 @@ def write_directory(
     )
     write_atomically(files, f"{path}/{meta.NAME}", properties.encode())
     directory = LogDirectory(files, path)
-    log = directory.create(NAME, METADATA_TOPIC_ID, CONFIG)
+    log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
     for batch in batches:
         raw = as_bytes(batch)
         log.append([raw], describe([raw]), T0)
     stored = election.StoredElection(state.leader_id, state.epoch, state.voted)
     election.store(files, log.folder, stored)
     if committed:
-        directory.high_watermarks[NAME] = committed
+        directory.high_watermarks[METADATA_LOG] = committed
     directory.close()
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.runner.care import INTERVAL_MS
+from kraftlog.runner.care import INTERVAL_MS, UNLINKED_AT_ONCE
 from kraftlog.runner.quorum import NodeStoppedError
 from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
+from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from tests.node.talk import Talker, configured_host, make_host
 from tests.node.test_requests import batch, produce
@@ -52,6 +54,19 @@ def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
     assert not files.exists("data/gone-0.ff-delete")
 
 
+def test_the_lane_removes_a_piece_at_a_time_until_all_is_gone() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    for number in range(3 * UNLINKED_AT_ONCE):
+        files.make_directory(f"data/gone-{number}.ff-delete")
+    host = VirtualHost(files, settled=False)
+    host.one_turn()
+    garbage = host.runner.directory.take_garbage()
+    assert garbage == [], "all of it is in the hands of whoever removes it"
+    host.settle()
+    assert not [name for name in files.list("data") if name.endswith("-delete")]
+
+
 def test_a_file_that_can_not_be_unlinked_is_said_and_left() -> None:
     files = MemoryFiles()
     files.make_directory("data")
@@ -67,3 +82,12 @@ def test_where_checkpoints_can_not_be_written_the_metadata_is_not_safe_either() 
     host.files.faults.append(Fault("pwritev", path="checkpoint", times=10))
     with pytest.raises(NodeStoppedError, match="writing checkpoints"):
         host.pass_time(INTERVAL_MS)
+
+
+def test_a_directory_that_is_offline_makes_no_work() -> None:
+    """A broker may live on without it, and must not turn its loop for logs nobody can look at."""
+    host = make_host()
+    host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))
+    later = host.now.monotonic_ms + host.node.config.settings.log_retention_check_interval_ms
+    host.runner.finish_turn(Now(later, host.now.wall_ms))
+    assert not host.runner.has_work

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.logstate.voters import VoterSet
-from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.logstate.voters import VoterSet, voters_by_id
+from kraftlog.node.quorum.batches import METADATA_LOG, control_batch
+from kraftlog.raft.messages import Batch
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.runner.quorum import METADATA, open_quorum
-from kraftlog.simulator.files import MemoryFiles
+from kraftlog.runner.quorum import open_quorum
+from kraftlog.runner.recovered import METADATA
+from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
@@ -46,3 +48,86 @@ def test_q38_a_snapshot_that_was_named_before_a_crash_counts(
     opened = open_quorum(LogDirectory(files, "data"), VoterSet(), lambda _: None)
     assert (opened.log.start, opened.log.end, opened.log.last_epoch) == expected
     assert (opened.log.snapshot, opened.applied) == (snapshot, snapshot.offset)
+
+
+def log_with_voters(*voter_ids: int) -> MemoryFiles:
+    """A directory whose metadata log has a record of these voters, or is empty."""
+    files = MemoryFiles()
+    files.make_directory("data")
+    log = LogDirectory(files, "data").create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+    if voter_ids:
+        record = [control_batch(Batch(0, 0, 1, 0, voters_by_id(*voter_ids)), 0)]
+        log.append(record, describe(record), 0)
+    files.kill()
+    return files
+
+
+@pytest.mark.parametrize(
+    ("recorded", "configured", "expected"),
+    [
+        ((1, 2, 3), (1, 2, 3), []),
+        ((1, 2, 3), (), []),
+        ((), (1, 2, 3), []),
+        (
+            (1, 2, 4),
+            (1, 2, 3),
+            ["controller.quorum.voters names 1, 2, 3; by the metadata log 1, 2, 4 vote"],
+        ),
+    ],
+    ids=["as configured", "none configured", "a new log", "others"],
+)
+def test_voters_that_the_log_contradicts_are_noticed(
+    recorded: tuple[int, ...], configured: tuple[int, ...], expected: list[str]
+) -> None:
+    """C11, C12: the log counts, and whoever looks after the node is told."""
+    said: list[str] = []
+    directory = LogDirectory(log_with_voters(*recorded), "data")
+    opened = open_quorum(directory, voters_by_id(*configured), said.append)
+    assert said == expected
+    assert opened.log.voter_set.ids == (recorded or configured)
+
+
+OLD, NEW = OffsetAndEpoch(2, 1), OffsetAndEpoch(5, 1)
+PIECES = [batch(0, 1), batch(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("by_power", "expected"), [(False, {OLD, NEW}), (True, {OLD})], ids=["killed", "power lost"]
+)
+def test_a_snapshot_becomes_visible_at_once_and_whole(
+    by_power: bool, expected: set[OffsetAndEpoch]
+) -> None:
+    """C104: a crash before any operation leaves the old one or the new one, and nothing else."""
+    seen = set()
+    for stop in range(100):
+        files = MemoryFiles()
+        files.make_directory("data")
+        snapshots = MetadataSnapshots(files, "data")
+        snapshots.store(OLD, PIECES)
+        files.sync_all("data")
+        files.stop_before = files.operations + stop
+        try:
+            snapshots.store(NEW, PIECES)
+        except PowerLost:
+            pass
+        else:
+            break
+        files.power_loss() if by_power else files.kill()
+        again = MetadataSnapshots(files, "data")
+        again.look_around()
+        assert again.latest is not None
+        assert again.read(again.latest) == b"".join(PIECES)
+        assert not [name for name in files.list("data") if name.endswith(".part")]
+        seen.add(again.latest)
+    assert seen == expected
+
+
+def test_what_is_left_of_a_download_is_removed_at_the_start() -> None:
+    """C104: the download begins anew in the next life, and nothing of the last is read."""
+    files = log_with_voters(1)
+    folder = "data/__cluster_metadata-0"
+    MetadataSnapshots(files, folder).write_part(NEW, 0, PIECES[0])
+    assert [name for name in files.list(folder) if ".checkpoint" in name]
+    opened = open_quorum(LogDirectory(files, "data"), VoterSet(), lambda _: None)
+    assert not [name for name in files.list(folder) if ".checkpoint" in name]
+    assert opened.log.snapshot is None

@@ -1,16 +1,34 @@
-"""Logs are opened in slices: however many there are, a turn stays short."""
+"""Logs are opened, made and deleted in slices: however many there are, a turn stays short.
+
+What counts is the work of a turn, not its time. A client that asks meanwhile is answered in the
+turn in which it asks.
+"""
 
 from __future__ import annotations
 
+import errno
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
 import pytest
 
-from kraftlog.runner.runner import OPENING_BYTES_A_STEP, OPENING_BYTES_A_TURN
-from kraftlog.simulator.host import VirtualHost
+from kraftlog.errors import ErrorCode
+from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
+from kraftlog.runner.openings import A_STEP_COSTS, BYTES_A_TURN, DELETING_COSTS, MAKING_COSTS
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, make_host
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from tests.node.talk import Talker, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
 
-STEPS_A_TURN = OPENING_BYTES_A_TURN // OPENING_BYTES_A_STEP
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.wire.schema import Message
+
+STEPS_A_TURN = BYTES_A_TURN // A_STEP_COSTS
 LOGS = 3 * STEPS_A_TURN
 
 
@@ -33,3 +51,141 @@ def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) 
         assert len(online) < LOGS
     opened = [after - before for before, after in zip([0, *online], online, strict=False)]
     assert max(opened) <= STEPS_A_TURN
+
+
+MADE_A_TURN = BYTES_A_TURN // MAKING_COSTS
+DELETED_A_TURN = BYTES_A_TURN // DELETING_COSTS
+MANY = 400
+
+
+def create_many() -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name="many", num_partitions=MANY, replication_factor=1, assignments=(), configs=()
+    )
+    return CreateTopicsRequest(topics=[topic])
+
+
+def delete(topic: str) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000)
+
+
+def steps_beside_a_probe(
+    host: VirtualHost, key: int, request: Message, version: int, done: Callable[[], int]
+) -> list[int]:
+    """How far each turn has come after a request, while another client asks in each of them."""
+    Talker(host).send(key, version, request)
+    probe = Talker(host)
+    progress = [done()]
+    while host.node.has_work or host.runner.has_work or progress[-1] < MANY:
+        assert len(progress) < MANY
+        host.deliver()
+        probe.send(ApiKey.PRODUCE, 9, produce(batch(b"meanwhile")))
+        host.one_turn()
+        assert probe.take(), "it is answered in the turn in which it asks"
+        progress.append(done())
+    return [after - before for before, after in pairwise(progress)]
+
+
+def open_logs(host: VirtualHost) -> int:
+    return sum(name[0] == "many" for name in host.runner.directory.logs)
+
+
+def folders(host: VirtualHost) -> list[str]:
+    """Those of the topic that are not marked as deleted."""
+    names = host.files.list("data")
+    return [name for name in names if name.startswith("many-") and not name.endswith("-delete")]
+
+
+def test_many_new_logs_are_made_a_few_a_turn() -> None:
+    host = make_host()
+    steps = steps_beside_a_probe(
+        host, ApiKey.CREATE_TOPICS, create_many(), 7, lambda: open_logs(host)
+    )
+    assert max(steps) == MADE_A_TURN
+    assert sum(steps) == MANY
+
+
+def test_many_logs_are_deleted_a_few_a_turn() -> None:
+    """They are gone at once for whoever asks for them."""
+    host = make_host(many=MANY)
+    steps = steps_beside_a_probe(
+        host, ApiKey.DELETE_TOPICS, delete("many"), 5, lambda: MANY - len(folders(host))
+    )
+    assert max(steps) == DELETED_A_TURN
+    assert sum(steps) == MANY
+    assert open_logs(host) == 0
+
+
+def test_what_is_deleted_while_it_is_made_leaves_nothing_behind() -> None:
+    host = make_host()
+    talker = Talker(host)
+    talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
+    host.turn()
+    assert 0 < open_logs(host) < MANY
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    assert (open_logs(host), folders(host)) == (0, [])
+
+
+def test_a_new_topic_of_a_deleted_name_has_logs_of_its_own() -> None:
+    """Its logs wait behind the folders that have to make room for them."""
+    host = make_host(many=MANY)
+    Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
+    talker = Talker(host)
+    talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    host.turn()
+    assert folders(host), "some are left to be deleted"
+    create_topics(host, {"many": MANY})
+    new_id = host.node.image.topic_ids["many"]
+    assert {host.runner.directory.topic_id(("many", index)) for index in range(MANY)} == {new_id}
+    request = produce(batch(b"new"), topic="many", index=MANY - 1)
+    answer = Talker(host).ask(ApiKey.PRODUCE, 9, request)
+    told = answer.responses[0].partition_responses[0]
+    assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_a_stop_leaves_no_folder_that_was_to_be_deleted() -> None:
+    host = make_host(many=MANY)
+    Talker(host).send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    host.turn()
+    assert folders(host)
+    host.runner.close()
+    assert folders(host) == []
+
+
+def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
+    host = VirtualHost(settings=f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=9999\n")
+    create_topics(host, {"many": 4 * RECORDS_IN_BATCH})
+    names = host.files.list("data/__cluster_metadata-0")
+    assert any(name.endswith(".checkpoint") for name in names)
+    host.node.quorum.take_snapshot(host.node.image.records(), host.now)
+    turns = 0
+    while host.node.has_work or host.runner.has_work:
+        host.one_turn()
+        turns += 1
+    assert turns > 4, "a turn makes so many records of it, and others are served in between"
+
+
+def test_an_unreadable_partition_metadata_takes_its_log_offline_and_nothing_else() -> None:
+    first = make_host(demo=1, other=1)
+    first.files.kill()
+    first.files.faults.append(Fault("open", errno.EACCES, "demo-0/partition.metadata"))
+    host = VirtualHost(first.files, life=2)
+    assert any("partition.metadata: reading whose log it is" in line for line in host.said)
+    codes = {}
+    for topic in ("demo", "other"):
+        answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=topic))
+        codes[topic] = answer.responses[0].partition_responses[0].error_code
+    assert codes == {"demo": ErrorCode.NOT_LEADER_OR_FOLLOWER, "other": ErrorCode.NONE}
+
+
+def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None:
+    """Its folder does not stay half made: a later topic of that name has a log again."""
+    host = make_host()
+    host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
+    create_topics(host, {"many": 1})
+    assert folders(host) == []
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    create_topics(host, {"many": 1})
+    assert folders(host) == ["many-0"]
+    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE

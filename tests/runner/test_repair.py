@@ -8,11 +8,12 @@ import pytest
 
 from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory, VoterSet, voters_by_id
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
 from kraftlog.raft.repair import LEAP, RepairRefusedError, described, may_be_lost
-from kraftlog.runner.recovered import recovered_log
-from kraftlog.runner.repair import CONFIG, NAME, Survivor
+from kraftlog.runner.recovered import METADATA, newest_snapshot, recovered_log
+from kraftlog.runner.repair import Survivor
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage import election
 from kraftlog.storage.directory import LogDirectory
@@ -53,8 +54,8 @@ def left(
 def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], election.StoredElection]:
     """What a node would start from."""
     directory = LogDirectory(files, "data")
-    log, _ = run(directory.open_log(NAME, CONFIG))
-    found = recovered_log(log), batches_in(log), election.load(files, LOG)
+    log, _ = run(directory.open_log(METADATA_LOG, METADATA))
+    found = recovered_log(log, newest_snapshot(log)), batches_in(log), election.load(files, LOG)
     directory.close()
     assert found[2] is not None
     return found[0], found[1], found[2]
@@ -148,7 +149,7 @@ def test_a_node_that_runs_is_left_alone() -> None:
 def test_a_directory_without_the_log_is_no_survivor() -> None:
     files = left()
     directory = LogDirectory(files, "data")
-    directory.delete(NAME)
+    directory.delete(METADATA_LOG)
     directory.close()
     with pytest.raises(RepairRefusedError, match="no voter was here"):
         Survivor(files, "data")
@@ -296,12 +297,12 @@ def before_the_disaster() -> FrailNet:
 def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FrailNet:
     """The repaired node, and empty ones that were told whom to ask."""
     directory = LogDirectory(files, "data")
-    log, _ = run(directory.open_log(NAME, CONFIG))
+    log, _ = run(directory.open_log(METADATA_LOG, METADATA))
     stored = election.load(files, LOG)
     assert stored is not None
     net = FrailNet()
     state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    host = FrailHost(net, me, state, recovered_log(log))
+    host = FrailHost(net, me, state, recovered_log(log, newest_snapshot(log)))
     host.batches = batches_in(log)
     net.hosts[me] = host
     directory.close()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.node.answer_times import AnswerTimes
 from kraftlog.node.slots import Slot
 from kraftlog.runner.logs import FileSlice
 from kraftlog.server import connections
@@ -37,7 +38,7 @@ class Ends:
         self.handle = Handle(HandleCache(self.files, 4), str(path))
         ours, self.peer = socket.socketpair()
         ours.setblocking(False)
-        self.connection = Connection(ours, "peer", 1 << 20)
+        self.connection = Connection(ours, "peer", 1 << 20, AnswerTimes())
 
     def answer(self, *sizes: int) -> None:
         """An answer of slices that begin at the beginning of the file."""

@@ -177,13 +177,32 @@ def wait_for_status(port: int, status: int) -> None:
         pass
 
 
-#: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka ask of a node itself,
-#: but for the JVM's.
+def test_how_long_requests_take_is_told_as_of_kafka(node: NodeProcess) -> None:
+    """A fetch that waits in vain takes as long as it says; quick requests take 0 ms."""
+    port = web_port(node)
+    name = "kafka_network_requestmetrics_totaltimems"
+    wait_ms = 200
+    with RawClient(node.port) as client:
+        client.send(fetch(1, max_wait_ms=wait_ms))
+        assert client.message(ApiKey.FETCH).responses
+        client.round_trip()
+        page = Metrics(port)
+    for request in ("Fetch", "FetchConsumer"):
+        for quantile in of_broker.QUANTILES:
+            assert page.value(name, request=request, quantile=quantile) >= wait_ms
+        assert page.value(f"{name}_count", request=request) == 1
+    quick = page.value(name, request="CreateTopics", quantile="0.50")
+    assert 0 <= quick < READY_WITHIN_S * 1000
+
+
+#: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka and its alerts for Kafka
+#: ask of a node itself, but for the JVM's.
 ON_DASHBOARDS = """
 kafka_cluster_partition_atminisr kafka_cluster_partition_replicascount
 kafka_cluster_partition_underminisr kafka_controller_controllerstats_uncleanleaderelections_total
 kafka_controller_kafkacontroller_activecontrollercount
 kafka_controller_kafkacontroller_offlinepartitionscount kafka_log_log_size
+kafka_log_logmanager_offlinelogdirectorycount
 kafka_network_socketserver_networkprocessoravgidle_percent
 kafka_server_brokertopicmetrics_bytesin_total kafka_server_brokertopicmetrics_bytesout_total
 kafka_server_brokertopicmetrics_failedfetchrequests_total
@@ -201,6 +220,7 @@ kafka_server_raftmetrics_current_leader kafka_server_raftmetrics_current_state
 kafka_server_raftmetrics_current_vote kafka_server_raftmetrics_fetch_records_rate
 kafka_server_raftmetrics_high_watermark kafka_server_raftmetrics_log_end_offset
 kafka_server_replicamanager_leadercount kafka_server_replicamanager_partitioncount
+kafka_server_replicamanager_underminisrpartitioncount
 kafka_server_replicamanager_underreplicatedpartitions
 kafka_server_socket_server_metrics_connection_count process_open_fds
 """

@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import select
 import socket
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.effects import Ask, PeerAnswered, PeerSilent, PeerVanished
-from kraftlog.server.peers import Peers
+from kraftlog.effects import Ask, PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.server.peers import MOST_PROBES, Peers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
-from kraftlog.wire.messages.vote import VoteRequest, VoteResponse
+from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOW = Now(0, 0)
 LIMIT_S = 30
+PLAIN = VoteRequest(cluster_id=None, voter_id=2, topics=())
+
+
+def api_of(frame: bytes) -> tuple[int, int]:
+    """The API and the version of a request."""
+    key, version = struct.unpack_from(">hh", frame, 4)
+    return key, version
+
+
+def versions_answer(votes_up_to: int) -> bytes:
+    """What a peer knows: votes, if it knows any version of them."""
+    known = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=votes_up_to)]
+    response = ApiVersionsResponse(error_code=0, api_keys=known if votes_up_to >= 0 else ())
+    return b"".join(response_frame(APIS[ApiKey.API_VERSIONS], 0, 0, response))
 
 
 class Wire:
@@ -38,13 +54,10 @@ class Wire:
             raise IndexError("ours")
         self.told.append(report)
 
-    def ask(self, port: int = 0) -> None:
+    def ask(self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1") -> None:
         self.numbers += 1
-        request = VoteRequest(cluster_id=None, voter_id=2, topics=())
         where = port or self.listener.getsockname()[1]
-        self.peers.ask(
-            Ask("quorum", 2, "127.0.0.1", where, self.numbers, ApiKey.VOTE, 2, request, 1000)
-        )
+        self.peers.ask(Ask("quorum", 2, host, where, self.numbers, ApiKey.VOTE, 2, request, 1000))
         self.peers.send(NOW)
 
     def events(self) -> None:
@@ -53,12 +66,22 @@ class Wire:
             if self.peers.owns(fd):
                 self.peers.event(fd, event, NOW)
 
-    def accept(self) -> socket.socket:
-        """The other end, once it has got a request."""
+    def accept(self, votes_up_to: int = 2) -> socket.socket:
+        """The other end, once it was asked which versions it knows and has said so."""
+        while not select.select([self.listener], [], [], 0)[0]:
+            self.events()  # the name of where to connect to may have to be found first
         taken, _ = self.listener.accept()
         taken.settimeout(LIMIT_S)
         self.events()
-        assert taken.recv(1 << 16)
+        assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 0)
+        taken.sendall(versions_answer(votes_up_to))
+        self.events()
+        return taken
+
+    def accept_asked(self) -> socket.socket:
+        """The other end, once it has got a request."""
+        taken = self.accept()
+        assert api_of(taken.recv(1 << 16)) == (ApiKey.VOTE, 2)
         return taken
 
     def until_told(self) -> Any:
@@ -83,14 +106,14 @@ def vote_answer(correlation: int) -> bytes:
 
 def test_what_was_asked_of_a_peer_that_has_moved_is_told_to_be_silent_at_once(wire: Wire) -> None:
     wire.ask()
-    with wire.accept(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
+    with wire.accept_asked(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
         wire.ask(elsewhere.getsockname()[1])
         assert wire.told == [PeerSilent("quorum", 2, 1)]
 
 
 def test_that_nobody_is_at_a_new_address_yet_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
-    with wire.accept():
+    with wire.accept_asked():
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         wire.ask(port)
@@ -101,7 +124,7 @@ def test_that_nobody_is_at_a_new_address_yet_is_no_proof_of_death(wire: Wire) ->
 
 def test_a_connection_that_ended_and_a_new_one_that_is_refused_are_proof(wire: Wire) -> None:
     wire.ask()
-    with wire.accept():
+    with wire.accept_asked():
         wire.listener.close()
     assert {type(wire.until_told()), type(wire.until_told())} == {PeerSilent, PeerVanished}
 
@@ -109,14 +132,14 @@ def test_a_connection_that_ended_and_a_new_one_that_is_refused_are_proof(wire: W
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_answer(77), b"\0\0\0\5\0\0\0\1\xff"])
 def test_what_is_no_answer_costs_the_line(wire: Wire, garbage: bytes) -> None:
     wire.ask()
-    with wire.accept() as other:
+    with wire.accept_asked() as other:
         other.sendall(garbage)
         assert wire.until_told() == PeerSilent("quorum", 2, 1)
 
 
 def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: Wire) -> None:
     wire.ask()
-    with wire.accept() as other:
+    with wire.accept_asked() as other:
         other.sendall(vote_answer(1))
         answered = wire.until_told()
         assert isinstance(answered, PeerAnswered)
@@ -127,3 +150,110 @@ def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: W
         other.sendall(vote_answer(2))
         with pytest.raises(IndexError, match="ours"):
             wire.until_told()
+
+
+def test_a_peer_with_a_name_is_found_and_its_death_is_proved_where_it_was(wire: Wire) -> None:
+    """Of several places that a name has, all are tried."""
+    wire.ask(host="localhost")
+    with wire.accept_asked() as other:
+        other.sendall(vote_answer(1))
+        assert isinstance(wire.until_told(), PeerAnswered)
+        wire.ask(host="localhost")
+        assert other.recv(1 << 16)
+        wire.listener.close()
+    assert {type(wire.until_told()), type(wire.until_told())} == {PeerSilent, PeerVanished}
+
+
+def test_that_nobody_knows_a_name_is_no_proof_of_death(wire: Wire) -> None:
+    wire.ask(host="no..host")
+    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    assert not wire.told
+
+
+def test_answers_that_are_overdue_end_the_line_and_others_do_not(wire: Wire) -> None:
+    """The first answer that was waited for is there, so the second one's time counts."""
+    wire.ask()
+    with wire.accept_asked() as other:
+        where = wire.listener.getsockname()[1]
+        later = Ask("quorum", 2, "127.0.0.1", where, 2, ApiKey.VOTE, 2, PLAIN, 5000)
+        wire.peers.ask(later)
+        wire.peers.send(NOW)
+        other.sendall(vote_answer(1))
+        assert isinstance(wire.until_told(), PeerAnswered)
+        wire.peers.expire(Now(1000, 0))
+        assert not wire.told
+        assert wire.peers.deadline() == 5000
+        wire.peers.expire(Now(5000, 0))
+        assert wire.told == [PeerSilent("quorum", 2, 2)]
+        assert wire.peers.deadline() is None
+
+
+def pre_vote() -> VoteRequest:
+    partition = PartitionData(
+        partition_index=0,
+        replica_epoch=1,
+        replica_id=1,
+        last_offset_epoch=1,
+        last_offset=1,
+        pre_vote=True,
+    )
+    return PLAIN.replace(topics=[TopicData(topic_name="t", partitions=[partition])])
+
+
+def test_an_older_peer_is_asked_in_its_newest_version(wire: Wire) -> None:
+    """C120."""
+    wire.ask()
+    with wire.accept(votes_up_to=1) as other:
+        assert api_of(other.recv(1 << 16)) == (ApiKey.VOTE, 1)
+        other.sendall(vote_answer(1))
+        answered = wire.until_told()
+        assert isinstance(answered, PeerAnswered)
+        assert answered.number == 1
+
+
+@pytest.mark.parametrize(("votes_up_to", "request_"), [(1, pre_vote()), (-1, PLAIN)])
+def test_what_an_older_peer_cant_be_asked_is_not_sent(
+    wire: Wire, votes_up_to: int, request_: VoteRequest
+) -> None:
+    """C120: its version can't say it, or it knows no such request; the line stays as it is."""
+    wire.ask(request=request_)
+    with wire.accept(votes_up_to):
+        assert wire.until_told() == PeerUnaware("quorum", 2, 1)
+        wire.ask(request=request_)
+        assert wire.until_told() == PeerUnaware("quorum", 2, 2)
+
+
+@pytest.mark.parametrize("garbage", [vote_answer(1), b"\0\0\0\5\0\0\0\0\xff"])
+def test_what_does_not_say_its_versions_costs_the_line(wire: Wire, garbage: bytes) -> None:
+    wire.ask()
+    taken, _ = wire.listener.accept()
+    with taken:
+        wire.events()
+        taken.sendall(garbage)
+        assert wire.until_told() == PeerSilent("quorum", 2, 1)
+
+
+def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire) -> None:
+    """C119: who asked is told, and nothing is left that would try; asking again tries once."""
+    wire.listener.close()
+    for number in (1, 2):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        wire.ask(port)
+        assert wire.until_told() == PeerSilent("quorum", 2, number)
+        assert wire.peers.deadline() is None
+        assert not wire.epoll.poll(0)
+
+
+def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wire) -> None:
+    """Each end is looked into, as it may be that of the process; but only so often in a row."""
+    wire.ask()
+    for _ in range(1 + MOST_PROBES):
+        while not select.select([wire.listener], [], [], 0)[0]:
+            wire.events()
+        taken, _ = wire.listener.accept()
+        taken.close()
+    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    while wire.epoll.poll(0):
+        wire.events()
+        assert not select.select([wire.listener], [], [], 0)[0]

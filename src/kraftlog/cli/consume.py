@@ -41,6 +41,13 @@ FORMATTER = {
     "value.deserializer": "",
     "headers.deserializer": "",
 }
+#: Kafka's names for how records are shown, without the package: like this, not at all, or as what
+#: coordinators have written.
+DEFAULT, NOTHING = "DefaultMessageFormatter", "NoOpMessageFormatter"
+FORMATTERS = (
+    *(DEFAULT, NOTHING, "OffsetsMessageFormatter"),
+    *("GroupMetadataMessageFormatter", "TransactionLogMessageFormatter"),
+)
 _PACKED = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
 
 
@@ -76,6 +83,14 @@ def _parser() -> argparse.ArgumentParser:
         help=f"how to print: {', '.join(FORMATTER)}",
     )
     parser.add_argument("--formatter-config", metavar="FILE", help="the same, from a file")
+    parser.add_argument(
+        "--formatter",
+        type=lambda name: name.rpartition(".")[2],
+        choices=FORMATTERS,
+        default=DEFAULT,
+        metavar="CLASS",
+        help=f"how to show records: {', '.join(FORMATTERS)}",
+    )
     parser.add_argument("--key-deserializer", metavar="CLASS", help="String, Long, Integer, …")
     parser.add_argument("--value-deserializer", metavar="CLASS")
     parser.add_argument(
@@ -104,7 +119,7 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("--partition and --group: a group deals its partitions out itself")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
-    show = _as_json if options.json else Formatter(FORMATTER | _properties(options)).text
+    show = _as_json if options.json else _shown_by(options)
     consumer = client.consume(
         _topics(client, options),
         _start(options, properties),
@@ -237,6 +252,20 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
         raise UsageError(f"{name}: expected String, ByteArray or one of {', '.join(_PACKED)}")
     packed = struct.Struct(_PACKED[short])
     return lambda data: str(packed.unpack(data)[0]).encode()
+
+
+def _shown_by(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
+    if options.formatter == DEFAULT:
+        return Formatter(FORMATTER | _properties(options)).text
+    if options.formatter == NOTHING:
+        return _not_at_all
+    from kraftlog.cli.coordinator_text import formatter
+
+    return formatter(options.formatter)
+
+
+def _not_at_all(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike
+    return b""
 
 
 def _as_json(record: ConsumedRecord) -> bytes:

@@ -32,8 +32,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", nargs="?", metavar="server.properties")
     parser.add_argument("--data", metavar="DIR", help="where it keeps its data; default: ./data")
-    parser.add_argument("--host", help="where to listen; default: 127.0.0.1")
-    parser.add_argument("--port", type=int, help="default: 9092; 0: any free one")
+    parser.add_argument("--host", help="where to listen; default: 127.0.0.1, or as in the file")
+    parser.add_argument(
+        "--port", type=int, help="default: 9092, or as in the file; 0: any free one"
+    )
     parser.add_argument(
         "--http-port", type=int, metavar="N", help="of /metrics and /health; default: none"
     )
@@ -48,9 +50,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    return _parser().parse_args(arguments)
+
+
 def run(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
-    from kraftlog.errors import KraftlogError
+    options = options_of(arguments)
+    from kraftlog.errors import KraftlogError, in_words
     from kraftlog.server.start import serve
 
     try:
@@ -63,7 +69,7 @@ def run(arguments: Sequence[str]) -> int:
             may_format=options.file is None,
         )
     except (KraftlogError, ValueError, OSError) as error:
-        print(f"kraftlog: {error}", file=sys.stderr)
+        print(f"kraftlog: {in_words(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -79,17 +85,25 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
         overrides["kraftlog.http.port"] = str(options.http_port)
     if options.file is None:
         text = STANDALONE.format(
-            node_id=1 if options.node_id is None else options.node_id,
+            node_id=overrides.get("node.id", "1") if options.node_id is None else options.node_id,
             host=options.host or "127.0.0.1",
             port=9092 if options.port is None else options.port,
-            data=options.data or "data",
+            data=options.data or overrides.get("log.dir", "data"),
         )
         return read_config(text, overrides)
     for key, value in (("node.id", options.node_id), ("log.dirs", options.data)):
         if value is not None:
             overrides[key] = str(value)
     if options.port is not None or options.host is not None:
-        raise ValueError(
-            "--host and --port are for a node without a file; use --override listeners="
-        )
+        config, _ = load_config(options.file, overrides)
+        overrides["listeners"] = _moved_listeners(config, options.host, options.port)
     return load_config(options.file, overrides)
+
+
+def _moved_listeners(config: BrokerConfig, host: str | None, port: int | None) -> str:
+    """What `listeners` says, but for the first of those for clients, or else of all."""
+    first = (config.broker_listeners or config.listeners)[0]
+    moved = first.replace(
+        host=first.host if host is None else host, port=first.port if port is None else port
+    )
+    return ",".join([str(moved if each == first else each) for each in config.listeners])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 
-from kraftlog.errors import ConfigError, KraftlogError
+from kraftlog.cli.show import print_json
+from kraftlog.cli.talking import guarded
+from kraftlog.errors import ConfigError
+from kraftlog.server.ids import new_id
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -15,16 +17,13 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Voter
+    from kraftlog.storage.meta import MetaProperties
     from kraftlog.types import Uuid
 
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    try:
-        return _COMMANDS[options.command](options)
-    except (KraftlogError, OSError) as error:
-        print(f"kraftlog storage {options.command}: {error}", file=sys.stderr)
-        return 1
+    return guarded(f"storage {options.command}", lambda: _COMMANDS[options.command](options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -46,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         "-f", "--feature", action="append", required=True, metavar="FEATURE=LEVEL", dest="features"
     )
     commands.add_parser("random-uuid", help="make an id")
+    for each in commands.choices.values():
+        each.add_argument("--json", action="store_true", help="print JSON, for programs")
     return parser
 
 
@@ -116,17 +117,19 @@ def _format(options: argparse.Namespace) -> int:
     for path in formatted:
         check_formatted(files, path, formatting)
     empty = [path for path in config.directories if path not in formatted]
-    if not empty:
-        print("All of the log directories are already formatted.")
-        return 0
     release = METADATA_VERSIONS[formatting.features[METADATA_VERSION]]
     for path in empty:
         is_metadata = path == config.metadata_directory
-        directory_id = _directory_id(voters, config.node_id) if is_metadata else _new_id()
+        directory_id = _directory_id(voters, config.node_id) if is_metadata else new_id()
         what = _description(config, voters) if is_metadata else "data directory"
-        print(f"Formatting {what} {path} with metadata.version {release}.")
+        if not options.json:
+            print(f"Formatting {what} {path} with metadata.version {release}.")
         format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
-    if options.cluster_id is None and known is None:
+    if options.json:
+        print_json({"cluster_id": formatting.cluster_id, "formatted": empty})
+    elif not empty:
+        print("All of the log directories are already formatted.")
+    elif options.cluster_id is None and known is None:
         print(f"The cluster's id is {formatting.cluster_id}: give it to its other nodes.")
     return 0
 
@@ -165,7 +168,7 @@ def _only_voter(config: BrokerConfig) -> Voter:
     listener = config.advertised_controller_listeners[0]
     is_anywhere = listener.host in {"", *META_ADDRESSES}
     host = "localhost" if is_anywhere else listener.host
-    return Voter(config.node_id, host, listener.port, _new_id())
+    return Voter(config.node_id, host, listener.port, new_id())
 
 
 def _initial_voters(text: str) -> list[Voter]:
@@ -186,8 +189,8 @@ def _initial_voters(text: str) -> list[Voter]:
 
 
 def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int]:
-    from kraftlog.controller.features import SUPPORTED
-    from kraftlog.metadata.releases import KRAFT_VERSION, chosen_levels, parse_feature
+    from kraftlog.metadata.features import KRAFT_VERSION, SET_BY_RECORDS
+    from kraftlog.metadata.releases import chosen_levels, parse_feature
 
     features = dict([parse_feature(text) for text in options.features])
     kraft = features.pop(KRAFT_VERSION, int(is_dynamic))
@@ -197,12 +200,12 @@ def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int
             "(--standalone, --initial-controllers, --no-initial-controllers), 0 for one of "
             "controller.quorum.voters"
         )
-    return chosen_levels(options.release_version, features, SUPPORTED)
+    return chosen_levels(options.release_version, features, SET_BY_RECORDS)
 
 
 def _cluster_id(text: str | None) -> str:
     if text is None:
-        return uuid_text(_new_id())
+        return uuid_text(new_id())
     if not text or not all(letter.isalnum() or letter in "-_." for letter in text):
         raise ConfigError(f"--cluster-id {text}: expected letters, digits, - _ and . alone")
     return text
@@ -213,15 +216,7 @@ def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
     for voter in voters or ():
         if voter.id == node_id and voter.directory_id is not None:
             return voter.directory_id
-    return _new_id()
-
-
-def _new_id() -> Uuid:
-    """Never one that begins with a dash: it would look like a flag."""
-    while True:
-        made = os.urandom(16)  # noqa: TID251 - a command is a host
-        if not uuid_text(made).startswith("-"):
-            return made
+    return new_id()
 
 
 def _description(config: BrokerConfig, voters: list[Voter] | None) -> str:
@@ -255,6 +250,9 @@ def _info(options: argparse.Namespace) -> int:
         problems.append("Mismatched cluster IDs between storage directories.")
     elif len({meta.node_id for meta in metas}) > 1:
         problems.append("Mismatched node IDs between storage directories.")
+    if options.json:
+        print_json({"directories": there, "metadata": _named(metas), "problems": problems})
+        return 1 if problems else 0
     if there:
         print(f"Found log director{'ies' if len(there) > 1 else 'y'}:")
         print(*[f"  {path}" for path in there], "", sep="\n")
@@ -270,6 +268,17 @@ def _info(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
+def _named(metas: Sequence[MetaProperties]) -> list[dict[str, object]]:
+    return [
+        {
+            "cluster_id": meta.cluster_id,
+            "directory_id": uuid_text(meta.directory_id),
+            "node_id": meta.node_id,
+        }
+        for meta in metas
+    ]
+
+
 def _version_mapping(options: argparse.Namespace) -> int:
     from kraftlog.metadata.releases import (
         LATEST,
@@ -281,6 +290,9 @@ def _version_mapping(options: argparse.Namespace) -> int:
 
     text = options.release_version
     level = LATEST if text is None else release_level(text)
+    if options.json:
+        print_json({METADATA_VERSION: level, **default_levels(level)})
+        return 0
     print(f"{METADATA_VERSION}={level} ({text or METADATA_VERSIONS[LATEST]})")
     for name, number in default_levels(level).items():
         print(f"{name}={number}")
@@ -291,7 +303,13 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     from kraftlog.metadata.releases import DEPENDENCIES, METADATA_VERSIONS, parse_feature
     from kraftlog.metadata.snapshot import METADATA_VERSION
 
-    for name, level in [parse_feature(text) for text in options.features]:
+    wanted = [parse_feature(text) for text in options.features]
+    if options.json:
+        print_json(
+            {f"{name}={level}": DEPENDENCIES.get((name, level), {}) for name, level in wanted}
+        )
+        return 0
+    for name, level in wanted:
         told = f"{name}={level}"
         if name == METADATA_VERSION:
             told += f" ({METADATA_VERSIONS[level]})"
@@ -305,8 +323,12 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     return 0
 
 
-def _random_uuid(_: argparse.Namespace) -> int:
-    print(uuid_text(_new_id()))
+def _random_uuid(options: argparse.Namespace) -> int:
+    made = uuid_text(new_id())
+    if options.json:
+        print_json(made)
+    else:
+        print(made)
     return 0
 
 

@@ -77,6 +77,9 @@ class Coordinating:
         self._hosted: dict[int, Hosted] = {}
         #: Those whose shards were handed out since the last `settle`.
         self._asked: dict[int, Hosted] = {}
+        #: No shard has anything to do before then. Turns are many and shards are fifty, so it is
+        #: kept where a shard is touched, and found exactly only when it is reached.
+        self._due_ms: int | None = None
 
     # Finding -------------------------------------------------------------------------------------
 
@@ -172,6 +175,9 @@ class Coordinating:
                     effect.slot.answer(effect.response)
                 else:
                     self._write(hosted, effect, now)
+        due = hosted.shard.deadline()
+        if due is not None and (self._due_ms is None or due < self._due_ms):
+            self._due_ms = due
 
     def _write(self, hosted: Hosted, effect: WriteRecords, now: Now) -> None:
         partition, shard = hosted.partition, hosted.shard
@@ -182,6 +188,7 @@ class Coordinating:
         base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
 
         def done(error: int, base_offset: int) -> None:
+            self._node.is_stirred = True
             token = effect.token
             shard.handle(
                 WriteFailed(token, error) if error else Written(token, base_offset),
@@ -190,17 +197,21 @@ class Coordinating:
             self._carry_out(hosted, self._node.now)
 
         own = OwnWrite(base, done)
-        partition.acks.append((partition.end, own, own))
+        patience_ms = self._node.config.settings.offsets_commit_timeout_ms
+        partition.acks.append((partition.end, own, own, patience_ms))
 
     # Time ----------------------------------------------------------------------------------------
 
     def poll(self, now: Now) -> None:
+        if self._due_ms is None or self._due_ms > now.monotonic_ms:
+            return
+        self._due_ms = None
         for hosted in list(self._hosted.values()):
             due = hosted.shard.deadline()
             if due is not None and due <= now.monotonic_ms:
                 hosted.shard.poll(now)
-                self._carry_out(hosted, now)
+            self._carry_out(hosted, now)
 
     def deadline(self) -> int | None:
-        due = [hosted.shard.deadline() for hosted in self._hosted.values()]
-        return min([at for at in due if at is not None], default=None)
+        """When `poll` has something to do; maybe a little early, never late."""
+        return self._due_ms

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.node.answer_times import AnswerTimes
 from kraftlog.replication.counts import TopicCounts
 from kraftlog.value import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = {}
+        self.times = AnswerTimes()
         self.topics: dict[str, TopicCounts] = {}
         #: What topics had counted that are gone: sums over all topics only grow.
         self._gone = TopicCounts()
@@ -24,9 +26,20 @@ class Counts:
         #: How often this node became the active controller.
         self.activations = 0
 
+    @staticmethod
+    def key_of(key: int, version: int) -> int:
+        """Under which number `requests` counts these."""
+        return key << _VERSIONS | version
+
     def count_request(self, key: int, version: int) -> None:
         what = key << _VERSIONS | version
         self.requests[what] = self.requests.get(what, 0) + 1
+
+    def requests_by_api(self) -> dict[int, int]:
+        totals: dict[int, int] = {}
+        for what, count in self.requests.items():
+            totals[what >> _VERSIONS] = totals.get(what >> _VERSIONS, 0) + count
+        return totals
 
     def of_topic(self, topic: str) -> TopicCounts:
         found = self.topics.get(topic)

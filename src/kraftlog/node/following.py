@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def follow(node: Node, change: Any) -> None:
     """Become what the image says this node is."""
+    node.topic_pieces.note(change)
     if isinstance(change, PartitionChanged):
         _count_unclean(node, change)
         if change.after is None:
@@ -60,7 +61,7 @@ def _be(node: Node, image: PartitionImage) -> None:
     elif me not in image.replicas:
         _remove(node, image)
         return
-    partition.replica_count, partition.in_sync = len(image.replicas), len(image.isr)
+    node.replicas_changed(partition, len(image.replicas), len(image.isr))
     if image.leader == me:
         partition.lead(image.leader_epoch)
         if partition.online and node.coordinating is not None:

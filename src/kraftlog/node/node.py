@@ -23,20 +23,24 @@ from kraftlog.effects import (
     LogStartMoved,
     PeerAnswered,
     PeerSilent,
+    PeerUnaware,
 )
 from kraftlog.errors import ErrorCode, ProtocolError
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
+from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow, forget
+from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.topic_configs import TopicConfigs
+from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
@@ -46,13 +50,15 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
-    from kraftlog.node.membership import Membership
+    from kraftlog.node.membership import BrokerAddress, Membership
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -62,6 +68,8 @@ if TYPE_CHECKING:
 MOST_REPLICAS = 1
 #: So many waiting requests are not worth looking through for those that are done.
 WAITING_UNTIDIED = 1024
+#: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
+_DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
 
 class Node:
@@ -74,11 +82,16 @@ class Node:
         self.logs = logs
         #: When the turn began that is under way.
         self.now = now
+        #: Whether something has come or been done since the host took this back that may have
+        #: changed what is due, or when. Data alone does not, unless somebody has to wait.
+        self.is_stirred = True
         self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
+        self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -102,6 +115,7 @@ class Node:
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+            reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self._effects.append)
@@ -137,14 +151,20 @@ class Node:
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
 
+    def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
+        """Where a voter is reached. Of itself a node knows better than the log: its port may have
+        been any that was free."""
+        if voter.key.id == self.config.node_id and self.config.controller_addresses:
+            return self.config.controller_addresses
+        return voter.endpoints
+
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
-        image = self.image
-        return Layers(
-            self.config.settings.texts,
-            image.config(BROKER, ""),
-            image.config(BROKER, str(self.config.node_id)),
-        )
+        for_all = self.image.config(BROKER, "")
+        for_me = self.image.config(BROKER, str(self.config.node_id))
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
+            self._layers = Layers(self.config.settings.texts, for_all, for_me)
+        return self._layers
 
     def _make_coordinating(self) -> Coordinating:
         from kraftlog.node.coordinating import Coordinating
@@ -172,9 +192,12 @@ class Node:
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         records = list(records)
+        began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
         self._replay_here(records)
+        took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
+        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
@@ -186,6 +209,7 @@ class Node:
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
         self.image = Image()
+        self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
@@ -208,12 +232,14 @@ class Node:
         if self.governing is not None:
             self.counts.activations += 1
             self.governing.begin(epoch, now)
+            self.errands.leader_changed(now)
         if self.membership is not None:
             self.membership.soon()
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         self.now = now
+        self.is_stirred = True
         if isinstance(message, LogOpened):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -229,7 +255,9 @@ class Node:
             partition = self.by_log.get(message.log)
             if partition is not None:
                 self.write_failed(partition)
-        elif isinstance(message, PeerAnswered | PeerSilent) and message.line == ERRANDS:
+        elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
+            message.line == ERRANDS
+        ):
             response = message.response if isinstance(message, PeerAnswered) else None
             self.errands.answered(message.number, response, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
@@ -272,14 +300,16 @@ class Node:
         return left and not self.quorum.is_taking_leave
 
     def emit(self, effect: Any) -> None:
+        self.is_stirred = True
         self._effects.append(effect)
 
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn)
+        return bool(self._effects or self.turn or self.quorum.gathered)
 
     def take_effects(self) -> list[Any]:
+        self.quorum.append_gathered(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken
@@ -325,6 +355,7 @@ class Node:
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
+        self.is_stirred = True
         if len(self._waiting) >= self._tidy_at:
             # Those that are done lie about until their time comes, which may be weeks.
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
@@ -340,11 +371,14 @@ class Node:
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
+        slot.asked_ms = now.monotonic_ms
         slot.version = head.version
         served = SERVED.get(head.api_key)
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
+        if head.api_key not in _DATA:
+            self.is_stirred = True
         if not api.first <= head.version <= api.last:
             if api.key == ApiKey.API_VERSIONS:
                 # The asker learns what to ask instead, in the oldest form.
@@ -355,9 +389,12 @@ class Node:
         self.counts.count_request(head.api_key, head.version)
         request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         handler(api.key)(self, slot, request, now)
+        if api.key == ApiKey.PRODUCE:
+            learn(self, slot, request, buffer, pos, end)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""
+        self.is_stirred = True
         slot.api = APIS[api_key]
         slot.version = version
         handler(api_key)(self, slot, request, now)
@@ -386,8 +423,10 @@ class Node:
         return taken
 
     def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _ in partition.written(end):
-            self._one_done(slot)
+        for _, slot, _, _ in partition.written(end):
+            self.one_done(slot)
+        if partition.late:
+            wait_for_replicas(self, partition)
         self._wake(partition)
 
     def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
@@ -399,14 +438,14 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for _, slot, told in partition.take_waiting():
+        for slot, told in partition.take_waiting():
             told.error_code = code
             told.base_offset = -1
-            self._one_done(slot)
+            self.one_done(slot)
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
-            self._one_done(slot)
+            self.one_done(slot)
         self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
@@ -415,10 +454,19 @@ class Node:
             return
         for _, slot, told in partition.start_stored(moved.start):
             told.low_watermark = partition.stored_start
-            self._one_done(slot)
+            self.one_done(slot)
+
+    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
+        """Once no other replica is in sync, nobody has to be waited for."""
+        partition.replica_count, partition.in_sync = replica_count, in_sync
+        if in_sync == 1 and partition.high_watermark < partition.written_end:
+            partition.high_watermark = partition.written_end
+            high_watermark_moved(self, partition)
+            self._wake(partition)
 
     @staticmethod
-    def _one_done(slot: Slot) -> None:
+    def one_done(slot: Slot) -> None:
+        """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:
             slot.answer(slot.response)
@@ -427,3 +475,12 @@ class Node:
         if partition.fetches:
             for fetch in list(partition.fetches):
                 fetch.try_again(self)
+
+
+def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
+    """Where other nodes reach this controller, if it was said: where it listens may be the name of
+    a machine that others know by another."""
+    if not settings.is_given("advertised.listeners"):
+        return []
+    told = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.host and it.port]

@@ -20,6 +20,7 @@ class Slot:
 
     __slots__ = (
         "api",
+        "asked_ms",
         "client_id",
         "connection",
         "correlation_id",
@@ -30,10 +31,15 @@ class Slot:
         "waits",
     )
 
+    #: How many answers it stands for.
+    count = 1
+
     def __init__(self, connection: Any) -> None:
         #: The host's connection; opaque to everybody else.
         self.connection = connection
         self.api: Api | None = None
+        #: When the turn began in which the request came.
+        self.asked_ms = 0
         self.version = 0
         self.correlation_id = 0
         self.client_id: str | None = None

@@ -1,8 +1,8 @@
 """One partition's life on the broker that leads it.
 
 Offsets are assigned when a batch is taken on, become real when the host has written it (`written`)
-and visible to readers when the high watermark passes them. While a partition has a single replica
-the high watermark is what is written.
+and visible to readers when the high watermark passes them. While this replica is the only one in
+sync the high watermark is what is written.
 
 What is known of producers goes with the offsets: it counts a batch when that is taken on, and
 goes back where the write of it fails. The log keeps a copy of its own, never ahead of the file.
@@ -14,7 +14,7 @@ from collections import deque
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import ProducerState
-from kraftlog.records.header import stamp
+from kraftlog.records.header import stamp_whole
 from kraftlog.replication.counts import TopicCounts
 from kraftlog.replication.terms import DEFAULT_TERMS
 from kraftlog.value import TYPE_CHECKING
@@ -27,19 +27,44 @@ if TYPE_CHECKING:
     from kraftlog.replication.terms import Terms
     from kraftlog.types import LogName, Uuid
 
+    #: The offset needed, a slot, what that is told, how many milliseconds it waits for replicas.
+    Ack = tuple[int, Any, Any, int]
+
 #: What a producer waits for.
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+#: The patience of who waits for no other replica.
+WRITTEN_IS_ENOUGH = -1
 
 
 class Append:
-    """Batches that one turn adds to one partition: written by a single call."""
+    """Batches that one turn adds to one partition: written by a single call.
 
-    __slots__ = ("buffers", "headers", "partition", "producers_before")
+    It says of them what the log must know, so that nobody goes through them a second time.
+    """
+
+    __slots__ = (
+        "base",
+        "buffers",
+        "end",
+        "epoch",
+        "newest",
+        "newest_offset",
+        "numbered",
+        "partition",
+        "producers_before",
+        "size",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.buffers: list[memoryview] = []
-        self.headers: list[BatchHeader] = []
+        self.base = self.end = partition.end
+        self.epoch = partition.leader_epoch
+        self.size = 0
+        #: The largest timestamp, and the last offset of its batch.
+        self.newest = self.newest_offset = -1
+        #: The headers of those whose producer numbers them.
+        self.numbered: list[BatchHeader] = []
         #: What was known of the producers that have a part in it; None: nothing.
         self.producers_before: dict[int, ProducerEntry | None] = {}
 
@@ -49,6 +74,7 @@ class Partition:
 
     __slots__ = (
         "acks",
+        "commits",
         "counts",
         "deletions",
         "end",
@@ -57,6 +83,7 @@ class Partition:
         "in_sync",
         "index",
         "is_open",
+        "late",
         "leader_epoch",
         "leads",
         "log",
@@ -100,8 +127,11 @@ class Partition:
         self.replica_count = self.in_sync = 1
         #: Shared with the topic's other partitions.
         self.counts = TopicCounts()
-        #: Who waits for a write: (offset needed, slot, what the slot is told), oldest first.
-        self.acks: deque[tuple[int, Any, Any]] = deque()
+        #: Who waits for a write, oldest first.
+        self.acks: deque[Ack] = deque()
+        #: Whose batch is written and must be in every replica in sync: fresh ones, and the node's.
+        self.late: list[Ack] = []
+        self.commits: list[Any] = []
         #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
         self.deletions: list[tuple[int, Any, Any]] = []
         #: Fetches that wait for the high watermark to move.
@@ -128,27 +158,35 @@ class Partition:
 
     def append(self, header: BatchHeader, batch: memoryview, turn: list[Append]) -> int:
         """Take on a valid batch: give it its offsets, in place. Returns its base offset."""
-        base = self.end
-        stamp(batch, 0, base, self.leader_epoch)
-        header.base_offset = base
+        header.base_offset = base = self.end
         header.leader_epoch = self.leader_epoch
-        self.end = base + header.last_offset_delta + 1
+        self.add(batch, header.last_offset_delta, header.max_timestamp, turn)
+        if header.producer_id >= 0:
+            assert self.pending is not None, "the batch has just been added to it"
+            self._note_producer(header, self.pending)
+        return base
+
+    def add(self, batch: memoryview, delta: int, newest: int, turn: list[Append]) -> None:
+        """As `append`, of a batch that no producer has numbered: these numbers are enough."""
+        base = self.end
+        stamp_whole(batch, base, self.leader_epoch)
         pending = self.pending
         if pending is None:
             pending = self.pending = Append(self)
             turn.append(pending)
             self.unwritten.append(pending)
         pending.buffers.append(batch)
-        pending.headers.append(header)
-        if header.producer_id >= 0:
-            self._note_producer(header, pending)
-        return base
+        pending.size += len(batch)
+        if newest > pending.newest:
+            pending.newest, pending.newest_offset = newest, base + delta
+        self.end = pending.end = base + delta + 1
 
     def _note_producer(self, header: BatchHeader, pending: Append) -> None:
         producers = self.producers
         if producers is None:
             producers = self.producers = ProducerState()
         producer_id = header.producer_id
+        pending.numbered.append(header)
         pending.producers_before.setdefault(producer_id, producers.entries.get(producer_id))
         producers.apply(header)
 
@@ -167,12 +205,21 @@ class Partition:
         """Whether fewer are in sync than acks of all ask for; never more than there can be."""
         return self.in_sync < min(self.terms.min_insync_replicas, self.replica_count)
 
-    def wait_for(self, offset: int, slot: Any, told: Any) -> None:
+    def is_reached(self, offset: int, patience_ms: int) -> bool:
+        """Whether all before this offset is as safe as is asked for."""
+        if patience_ms == WRITTEN_IS_ENOUGH:
+            return offset <= self.written_end
+        return offset <= self.high_watermark
+
+    def wait_for(self, offset: int, slot: Any, told: Any, patience_ms: int) -> None:
         """Release this one in its turn, though younger ones may wait already."""
+        if offset <= self.written_end:
+            self.late.append((offset, slot, told, patience_ms))
+            return
         place = len(self.acks)
         while place and self.acks[place - 1][0] > offset:
             place -= 1
-        self.acks.insert(place, (offset, slot, told))
+        self.acks.insert(place, (offset, slot, told, patience_ms))
 
     def start_stored(self, start: int) -> list[tuple[int, Any, Any]]:
         """What is before `start` is gone from the log for good; gives those who waited for it."""
@@ -188,14 +235,16 @@ class Partition:
         waiting, self.deletions = self.deletions, []
         return waiting
 
-    def written(self, end: int) -> list[tuple[int, Any, Any]]:
+    def written(self, end: int) -> list[Ack]:
         """The host has written up to `end`; gives those whose wait is over."""
         counts = self.counts
         counts.messages_in += end - self.written_end
-        self.written_end = self.high_watermark = end
+        self.written_end = end
+        if self.in_sync <= 1:
+            self.high_watermark = end
         unwritten = self.unwritten
-        while unwritten and unwritten[0].headers[-1].next_offset <= end:
-            counts.bytes_in += sum(map(len, unwritten[0].buffers))
+        while unwritten and unwritten[0].end <= end:
+            counts.bytes_in += unwritten[0].size
             del unwritten[0]
         return self._released(end)
 
@@ -210,18 +259,26 @@ class Partition:
                 self.producers.put_back(append.producers_before)
         self.unwritten.clear()
 
-    def take_waiting(self) -> list[tuple[int, Any, Any]]:
-        """All who wait for a write."""
-        waiting = list(self.acks)
+    def take_waiting(self) -> list[tuple[Any, Any]]:
+        """All who wait for a write, or for replicas: their slots, and what those are told."""
+        waiting = [(slot, told) for _, slot, told, _ in (*self.acks, *self.late)]
+        for one in self.commits:
+            one.done = True
+            waiting.append((one.slot, one.told))
         self.acks.clear()
+        self.late.clear()
+        self.commits.clear()
         return waiting
 
-    def _released(self, end: int) -> list[tuple[int, Any, Any]]:
+    def _released(self, end: int) -> list[Ack]:
         acks = self.acks
         done = []
         while acks and acks[0][0] <= end:
             done.append(acks.popleft())
-        return done
+        if self.in_sync <= 1:
+            return done
+        self.late += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]
+        return [ack for ack in done if ack[3] == WRITTEN_IS_ENOUGH]
 
     def refusal(self, leader_epoch: int) -> int:
         """Why a request for this partition can't be served; `leader_epoch` -1: not said."""

@@ -32,6 +32,8 @@ INTERVAL_MS = 60_000
 #: the removal of one segment is worth.
 LOOKED_AT_A_TURN = 50
 A_SEGMENT_COSTS = 5
+#: How many files and folders the lane removes before it comes to what else there is for it.
+UNLINKED_AT_ONCE = 64
 
 
 class Care:
@@ -57,6 +59,9 @@ class Care:
         self._retention_due_ms: int | None = None
         self._to_look_at: list[LogName] = []
         self._is_writing = False
+        #: Files and folders that are to be removed, and whether some of them are being removed.
+        self._garbage: list[str] = []
+        self._is_unlinking = False
         #: Logs whose start is to be stored as soon as may be: somebody waits for it.
         self._moved: set[LogName] = set()
 
@@ -93,6 +98,8 @@ class Care:
         self._begin_retention(node, now)
         if is_online:
             self._go_on_with_retention(node, now)
+        else:
+            self._to_look_at.clear()  # there is nothing to go on with
 
     # Records that have had their time ------------------------------------------------------------
 
@@ -201,13 +208,19 @@ class Care:
                 self._tell(LogStartMoved(name, start, is_stored=True), now)
 
     def _unlink(self) -> None:
-        garbage = self._directory.take_garbage()
-        if garbage:
-            self._lane.submit(lambda: unlink_garbage(self._files, garbage), self._unlinked)
+        """A piece at a time: flushes go through the same lane, and a stop waits for it."""
+        self._garbage += self._directory.take_garbage()
+        if self._garbage and not self._is_unlinking:
+            self._is_unlinking = True
+            piece = self._garbage[:UNLINKED_AT_ONCE]
+            del self._garbage[:UNLINKED_AT_ONCE]
+            self._lane.submit(lambda: unlink_garbage(self._files, piece), self._unlinked)
 
     def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - lanes report alike
         """What could not be removed is found again at the next start."""
+        self._is_unlinking = False
         if isinstance(error, OSError):
             self._say(f"removing deleted files: {error}")
         elif error is not None:
             raise error
+        self._unlink()

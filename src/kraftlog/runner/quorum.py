@@ -6,15 +6,14 @@ A disk that fails here ends the node: nobody could say what it has promised (see
 from __future__ import annotations
 
 from kraftlog import effects
-from kraftlog.errors import StorageError
+from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.config import RecoveredMetadata
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_in
 from kraftlog.raft.messages import ElectionState
-from kraftlog.runner.recovered import recovered_log
+from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
 from kraftlog.storage import election, recovery
 from kraftlog.storage.batches import describe
-from kraftlog.storage.config import LogConfig
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.format import BOOTSTRAP
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
@@ -22,7 +21,7 @@ from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.logstate.voters import VoterSet
@@ -35,10 +34,11 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, OffsetAndEpoch
     from kraftlog.wire.schema import Message
 
-#: The metadata log is bounded by snapshots, not by age or size.
-METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1)
-#: How much is read in a step when committed records are replayed from the log.
-READ_BYTES = 1 << 20
+
+#: Nothing is kept of what was read: a place in the log (offset, limit, bytes), and what is there.
+NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
+#: What is read for one follower is kept for the others up to this size.
+KEPT_BYTES = 64 << 10
 
 
 class NodeStoppedError(StorageError):
@@ -57,29 +57,34 @@ def open_quorum(
         if report.is_noteworthy:
             say(report.line())
     log = directory.logs[METADATA_LOG]
-    snapshots = MetadataSnapshots(files, folder)
-    snapshots.look_around()
-    newest = snapshots.latest
-    if newest is not None and _was_to_be_replaced(log, newest):
+    newest = newest_snapshot(log)
+    if newest is not None and _was_to_be_replaced(log, newest.end):
         # It was fetched, and the log was not put aside for it before the end.
-        log.truncate_fully_and_start_at(newest.offset)
+        log.truncate_fully_and_start_at(newest.end.offset)
     log.flush()
-    content = None if newest is None else snapshots.read(newest)
     stored = election.load(files, folder)
     state = ElectionState()
     if stored is not None:
         state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    seen = recovered_log(log)
+    seen = recovered_log(log, newest)
+    if voters.voters and seen.voter_set.voters and voters.ids != seen.voter_set.ids:
+        say(
+            f"controller.quorum.voters names {_listed(voters)}; "
+            f"by the metadata log {_listed(seen.voter_set)} vote"
+        )
     if not seen.voters.base.voters:
         seen.voters.base = voters
-    applied = newest.offset if newest is not None else log.start_offset
     return RecoveredMetadata(
         log=seen,
         election=state,
-        snapshot=tuple(records_in(content)) if content is not None else (),
-        applied=applied,
+        snapshot=tuple(records_in(newest.content)) if newest is not None else (),
+        applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=_bootstrap(files, directory.path),
     )
+
+
+def _listed(voters: VoterSet) -> str:
+    return ", ".join([str(voter_id) for voter_id in voters.ids])
 
 
 def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
@@ -95,12 +100,6 @@ def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
     """The records that formatting has left there."""
     name = f"{path}/{BOOTSTRAP}"
     return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
-
-
-def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:
-    """Whole batches from the one that holds `offset`; none where there are none."""
-    place = log.locate(offset, max_bytes, limit)
-    return b"" if place is None else log.read(place)
 
 
 class QuorumHands:
@@ -122,12 +121,13 @@ class QuorumHands:
         self._flushes = flushes
         self._tell = tell
         self._snapshots = MetadataSnapshots(files, self._folder)
-        #: Reads of committed records, done a chunk a turn.
-        self.reads: list[effects.ReadLog] = []
+        #: What was read last, and from where: all followers ask for the same at about one time.
+        self._read = NOTHING_READ
+        #: A snapshot that is being made, what is left to make of it, and what is there.
+        self._under_way: tuple[effects.StoreSnapshot, Iterator[bytes], list[bytes]] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
-            effects.ReadLog: self._read_later,
             effects.WriteElection: self._write_election,
             effects.AnswerRecords: self._answer_records,
             effects.AnswerSnapshot: self._answer_snapshot,
@@ -148,22 +148,13 @@ class QuorumHands:
     def _append(self, effect: effects.AppendBatch, now: Now) -> None:
         buffers = [effect.data]
         self._log.append(buffers, describe(buffers), now.wall_ms)
-        self._flushes.ask(METADATA_LOG, self._log.end_offset)
+        if effect.flush:
+            self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         self._log.truncate_to(effect.offset)
+        self._read = NOTHING_READ
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
-
-    def _read_later(self, effect: effects.ReadLog, _: Now) -> None:
-        self.reads.append(effect)
-
-    def go_on_reading(self, now: Now) -> None:
-        """One chunk of what has to be replayed."""
-        if self.reads:
-            wanted = self.reads.pop(0)
-            log = self._directory.logs.get(wanted.log)
-            data = b"" if log is None else read_batches(log, wanted.offset, wanted.limit)
-            self._tell(effects.LogRead(wanted.log, wanted.offset, data), now)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
         stored = election.StoredElection(effect.leader_id, effect.epoch, effect.voted)
@@ -177,14 +168,17 @@ class QuorumHands:
 
     def _answer_records(self, effect: effects.AnswerRecords, _: Now) -> None:
         answer = effect.answer
-        data = read_batches(self._log, answer.offset, answer.limit, max(effect.max_bytes, 1))
+        wanted = answer.offset, answer.limit, max(effect.max_bytes, 1)
+        place, data = self._read
+        if place != wanted:
+            data = read_batches(self._log, *wanted)
+            if len(data) <= KEPT_BYTES:
+                self._read = wanted, data
         effect.slot.answer(answer_to_wire(answer, data))
 
     # Snapshots -----------------------------------------------------------------------------------
 
     def _answer_snapshot(self, effect: effects.AnswerSnapshot, _: Now) -> None:
-        from kraftlog.errors import ErrorCode
-
         answer = effect.answer
         try:
             size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)
@@ -197,7 +191,23 @@ class QuorumHands:
         effect.slot.answer(answer_to_wire(answer, data))
 
     def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
-        pieces = list(effect.pieces)
+        self._under_way = effect, iter(effect.pieces), []
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return self._under_way is not None
+
+    def go_on(self) -> None:
+        """One piece more of the snapshot that is being made; when all are there, it is stored."""
+        if self._under_way is None:
+            return
+        effect, left, pieces = self._under_way
+        piece = next(left, None)
+        if piece is not None:
+            pieces.append(piece)
+            return
+        self._under_way = None
 
         def stored(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:
@@ -213,6 +223,7 @@ class QuorumHands:
     def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
         self._snapshots.finish(effect.id)
         self._log.truncate_fully_and_start_at(effect.id.offset)
+        self._read = NOTHING_READ
         self._snapshots.keep_only(effect.id)
         data = self._snapshots.read(effect.id)
         self._tell(effects.SnapshotLoaded(effect.id, data), now)

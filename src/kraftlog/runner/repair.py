@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import ReplicaKey, voters_by_id
-from kraftlog.node.quorum.batches import control_batch
+from kraftlog.node.quorum.batches import METADATA_LOG, control_batch
 from kraftlog.raft.messages import ElectionState
 from kraftlog.raft.repair import RepairRefusedError, plan, remains_of
-from kraftlog.runner.recovered import recovered_log
+from kraftlog.runner.recovered import METADATA, newest_snapshot, recovered_log
 from kraftlog.storage import election, meta
 from kraftlog.storage.batches import describe
-from kraftlog.storage.config import LogConfig
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import read_whole
-from kraftlog.storage.metadata_snapshots import MetadataSnapshots
 from kraftlog.storage.recovery import run
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -23,9 +21,6 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.raft.repair import Plan, Remains
     from kraftlog.storage.log import Log
-
-NAME = (METADATA_TOPIC, 0)
-CONFIG = LogConfig(retention_ms=-1, contiguous=True)
 
 
 class Survivor:
@@ -54,22 +49,21 @@ class Survivor:
             raise
 
     def _open(self, path: str) -> tuple[Log, list[str]]:
-        if NAME not in self._directory.names():
-            raise RepairRefusedError(f"{path} holds no {NAME[0]}-{NAME[1]}: no voter was here")
-        log, report = run(self._directory.open_log(NAME, CONFIG))
+        if METADATA_LOG not in self._directory.names():
+            raise RepairRefusedError(f"{path} holds no {METADATA_TOPIC}-0: no voter was here")
+        log, report = run(self._directory.open_log(METADATA_LOG, METADATA))
         return log, [report.line()] if report.is_noteworthy else []
 
     def _look(self) -> Remains:
         stored = self.stored or election.StoredElection()
-        snapshots = MetadataSnapshots(self.files, self._log.folder)
-        snapshots.look_around()
-        snapshot = snapshots.latest
-        if snapshot is not None and snapshot.offset > self._log.end_offset:
+        snapshot = newest_snapshot(self._log)
+        if snapshot is not None and snapshot.end.offset > self._log.end_offset:
             raise RepairRefusedError(
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
-                f"at {snapshot.offset}: it can't be recovered without another replica"
+                f"at {snapshot.end.offset}: it can't be recovered without another replica"
             )
-        log = recovered_log(self._log, self._directory.high_watermarks.get(NAME, 0))
+        known = self._directory.high_watermarks.get(METADATA_LOG, 0)
+        log = recovered_log(self._log, snapshot, known)
         return remains_of(
             ReplicaKey(self._properties.node_id, self._properties.directory_id),
             self._properties.cluster_id,

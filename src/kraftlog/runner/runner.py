@@ -9,23 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import (
-    ConfigureLog,
-    DeleteLog,
-    LogFailed,
-    LogFlushed,
-    LogOpened,
-    MoveLogStart,
-    OpenLog,
-    Reply,
-)
+from kraftlog.effects import FlushedTo, LogFailed, LogFlushed, LogRead, MoveLogStart, ReadLog, Reply
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
 from kraftlog.runner.compaction import Compactions
 from kraftlog.runner.flushes import Flushes
-from kraftlog.runner.logs import Logs, log_config
+from kraftlog.runner.logs import Logs
+from kraftlog.runner.openings import Openings
 from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
+from kraftlog.runner.recovered import read_batches
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,16 +30,9 @@ if TYPE_CHECKING:
     from kraftlog.ports.helper import Helper
     from kraftlog.ports.lane import Lane
     from kraftlog.ports.peers import Peers
-    from kraftlog.replication.partition import Append
-    from kraftlog.storage.config import LogConfig
+    from kraftlog.replication.partition import Append, Partition
     from kraftlog.storage.directory import LogDirectory
-    from kraftlog.storage.log import Log
-    from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now
-
-#: How much of a turn goes into opening logs: so many bytes checked, a step counting as some more.
-OPENING_BYTES_A_TURN = 2 << 20
-OPENING_BYTES_A_STEP = 64 << 10
 
 
 class Runner:
@@ -65,6 +51,7 @@ class Runner:
         self.logs = Logs(files, directory)
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
+        self._openings = Openings(directory, self._flushes, say, self._tell)
         self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, self._tell)
         self._care = Care(files, directory, lane, self._flushes, say, self._tell)
         self._compactions = Compactions(
@@ -74,14 +61,11 @@ class Runner:
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
         self._without_room: set[LogName] = set()
-        #: Logs on their way, opened in slices: what a turn has left of its time goes there.
-        self._openings: deque[tuple[OpenLog, Opening]] = deque()
-        #: What the logs are to go by, also those on their way.
-        self._configs: dict[LogName, LogConfig] = {}
+        #: Reads of what has to be replayed, whichever log's: a chunk a turn.
+        self._reads: deque[ReadLog] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
-            OpenLog: self._open,
-            ConfigureLog: self._configure,
-            DeleteLog: self._delete,
+            **self._openings.carry_out,
+            ReadLog: self._read_later,
             Reply: self._reply,
             **self._quorum.carry_out,
             MoveLogStart: self._move_start,
@@ -102,8 +86,9 @@ class Runner:
                 self._write(append, now)
             for effect in self.node.take_effects():
                 self._carry_out[type(effect)](effect, now)
-        self._go_on_opening(now)
-        self._quorum.go_on_reading(now)
+        self._openings.go_on(now)
+        self._go_on_reading(now)
+        self._quorum.go_on()
         self._care.take(self.node, now)
         self._compactions.take(self.node, now)
         self._flushes.start(now)
@@ -120,8 +105,9 @@ class Runner:
     def has_work(self) -> bool:
         """Whether the next turn has something to do even if nobody asks for anything."""
         return bool(
-            self._openings
-            or self._quorum.reads
+            self._openings.has_work
+            or self._reads
+            or self._quorum.has_work
             or self._care.has_work
             or self._compactions.has_work
         )
@@ -129,6 +115,7 @@ class Runner:
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""
         self._compactions.close()
+        self._openings.close()
         self.directory.close()
 
     def abandon(self) -> None:
@@ -144,7 +131,9 @@ class Runner:
             if append.partition.log not in self._without_room:
                 self._without_room.add(append.partition.log)
                 self._say(str(error))
-            self.node.write_failed(append.partition, stays_online=True)
+            # Were there others that wait to be durable, their offsets would be given once more.
+            is_alone = append.partition.unwritten[0] is append
+            self.node.write_failed(append.partition, stays_online=is_alone)
             return
         except StorageError as error:
             self._say(str(error))
@@ -152,36 +141,19 @@ class Runner:
             return
         if self._without_room:
             self._without_room.discard(append.partition.log)
-        self.node.written(append.partition, end)
+        self._written(append.partition, end)
+
+    def _written(self, partition: Partition, end: int) -> None:
+        """The node hears of it at once, or, where the topic wants that, once it is durable."""
+        log = self.logs[partition.log]
+        if end - log.recovery_point < log.config.flush_messages:
+            self.node.written(partition, end)
+        else:
+            self._flushes.hold(
+                FlushedTo(partition.log, end), lambda: self.node.written(partition, end)
+            )
 
     # Effects -------------------------------------------------------------------------------------
-
-    def _open(self, effect: OpenLog, now: Now) -> None:
-        directory, name = self.directory, effect.log
-        config = self._configs[name] = log_config(effect.config)
-        try:
-            if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
-                # A topic of this name that was deleted while this node was away.
-                directory.delete(name)
-            if name in directory.unopened:
-                self._openings.append((effect, directory.open_log(name, config)))
-                return
-            log = directory.create(name, effect.topic_id, config)
-        except StorageError as error:
-            self._opening_failed(effect, error, now)
-            return
-        self._opened(name, log, now)
-
-    def _opened(self, name: LogName, log: Log, now: Now) -> None:
-        log.config = self._configs[name]
-        producers = None if log.tracker.is_empty else log.producers.copy()
-        self.node.handle(LogOpened(name, log.start_offset, log.end_offset, producers), now)
-
-    def _configure(self, effect: ConfigureLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        self._configs[effect.log] = config = log_config(effect.config)
-        log = self.directory.logs.get(effect.log)
-        if log is not None:
-            log.config = config
 
     def _move_start(self, effect: MoveLogStart, now: Now) -> None:
         log = self.directory.logs.get(effect.log)
@@ -198,39 +170,15 @@ class Runner:
         if effect.log != METADATA_LOG:
             self._care.store_start(effect.log)
 
-    def _go_on_opening(self, now: Now) -> None:
-        """A slice of the work on logs that are being opened."""
-        spent_bytes = 0
-        while self._openings and spent_bytes < OPENING_BYTES_A_TURN:
-            effect, opening = self._openings[0]
-            # Also a log that opens at once, having been closed cleanly, has its share of the turn.
-            spent_bytes += OPENING_BYTES_A_STEP
-            try:
-                spent_bytes += next(opening)
-                continue
-            except StopIteration as end:
-                log, report = end.value
-                if report.is_noteworthy:
-                    self._say(report.line())
-                self._opened(effect.log, log, now)
-            except StorageError as error:
-                self._opening_failed(effect, error, now)
-            self._openings.popleft()
+    def _read_later(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+        self._reads.append(effect)
 
-    def _opening_failed(self, effect: OpenLog, error: StorageError, now: Now) -> None:
-        self._say(str(error))
-        self.node.handle(LogFailed(effect.log, str(error)), now)
-
-    def _delete(self, effect: DeleteLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        name = effect.log
-        self._configs.pop(name, None)
-        self._openings = deque([o for o in self._openings if o[0].log != name])
-        self._flushes.forget(name)
-        if name in self.directory.logs or name in self.directory.unopened:
-            try:
-                self.directory.delete(name)
-            except StorageError as error:
-                self._say(str(error))
+    def _go_on_reading(self, now: Now) -> None:
+        if self._reads:
+            wanted = self._reads.popleft()
+            log = self.directory.logs.get(wanted.log)
+            data = b"" if log is None else read_batches(log, wanted.offset, wanted.limit)
+            self.node.handle(LogRead(wanted.log, wanted.offset, data), now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         if effect.after is None:

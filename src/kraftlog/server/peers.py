@@ -1,20 +1,24 @@
 """Connections to other nodes: requests out, answers in, told to the node as reports.
 
-A line to a peer is one connection, opened when the first request is sent. A request without an
-answer in time ends its connection, as nobody could say to which request a late answer belongs. A
-connection that ends is tried again at once, once: when that is refused, the peer's process is gone.
+A line to a peer is one connection, opened when the first request is sent. It begins with the
+question which versions the peer knows; what is asked waits for that answer, and leaves in the
+newest version that both know. A request without an answer in time ends its connection, as nobody
+could say to which request a late answer belongs. A connection that ends is tried again at once,
+once: when that is refused, the peer's process is gone.
 """
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import struct
 
-from kraftlog.effects import PeerAnswered, PeerSilent, PeerVanished
-from kraftlog.errors import ProtocolError
+from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.errors import ProtocolError, UnsupportedVersionError
+from kraftlog.server.names import Names, numeric
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.primitives import Malformed, skip_tags
@@ -24,14 +28,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import Ask
+    from kraftlog.server.names import Place
     from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
 
 READ_SIZE = 256 << 10
 MAX_FRAME = 100 << 20
 CLIENT_ID = "kraftlog"
+#: The correlation id and version of the question which versions a peer knows: it knows this one.
+FIRST_QUESTION, ASKED_PLAINLY = 0, 0
+
+#: Who takes connections and ends them all without a word is not tried for ever.
+MOST_PROBES = 5
 
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
-_BUSY = {0, 11, 115}  # no error, EAGAIN, EINPROGRESS
+_BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
 
 
 class Line:
@@ -43,21 +54,39 @@ class Line:
         self.address = address
         self.sock: socket.socket | None = None
         self.fd = -1
+        self.events = 0
+        #: Where it was met last: there a connection that has ended is tried again.
+        self.met: Place | None = None
+        #: Where else to look, if it is not at the place that is being tried.
+        self.places: list[Place] = []
+        self.is_searching = False
         self.is_connected = False
         #: A connection has ended, and none has been made since.
         self.has_ended = False
+        #: How often a connection was tried because one had ended, since the peer said anything.
+        self.probes = 0
         self.out = bytearray()
         self.received = bytearray()
-        #: What waits for an answer by its correlation id: (number, API, version, deadline).
-        self.asked: dict[int, tuple[int, int, int, int]] = {}
+        #: What waits for an answer by its correlation id, and when that is overdue.
+        self.asked: dict[int, tuple[Ask, int]] = {}
+        #: No answer is overdue before this.
+        self.due_ms = 0
+        #: The versions that the peer knows of each API: (first, last). None: it has not said yet.
+        self.known: dict[int, tuple[int, int]] | None = None
+        #: The version in which each of `asked` was said; what is not here waits for `known`.
+        self.said: dict[int, int] = {}
 
 
 class Peers:
-    """All lines of a node. `tell` gets the reports; `now_ms` reads the monotonic clock."""
+    """All lines of a node. `tell` gets the reports."""
 
     def __init__(self, epoll: select.epoll, tell: Callable[[Any, Now], None]) -> None:
         self._epoll = epoll
         self._tell = tell
+        #: Whatever comes is received here first: allocating so much each time would cost more.
+        self._buffer = memoryview(bytearray(READ_SIZE))
+        self._names = Names()
+        epoll.register(self._names.ready_fd, select.EPOLLIN)
         self._lines: dict[tuple[str, int], Line] = {}
         self._by_fd: dict[int, Line] = {}
         self._correlation = 0
@@ -70,13 +99,11 @@ class Peers:
         self._new.append(ask)
 
     def owns(self, fd: int) -> bool:
-        return fd in self._by_fd
+        return fd in self._by_fd or fd == self._names.ready_fd
 
     def deadline(self) -> int | None:
-        """When the first answer is overdue."""
-        return min(
-            [a[3] for line in self._lines.values() for a in line.asked.values()], default=None
-        )
+        """Before which no answer is overdue."""
+        return min([line.due_ms for line in self._lines.values() if line.asked], default=None)
 
     def close(self) -> None:
         for line in list(self._by_fd.values()):
@@ -87,11 +114,14 @@ class Peers:
     def send(self, now: Now) -> None:
         """At the end of a turn: what was asked leaves."""
         asks, self._new = self._new, []
+        lines: dict[Line, None] = {}
         for ask in asks:
             line = self._line(ask, now)
             if ask.fresh and line.asked:
                 self._lost(line, now, probe=False)
             self._enqueue(line, ask, now)
+            lines[line] = None
+        for line in lines:
             if line.sock is None:
                 self._connect(line, now)
             else:
@@ -99,11 +129,17 @@ class Peers:
 
     def expire(self, now: Now) -> None:
         """End the connections of those whose answers are overdue."""
-        for line in list(self._lines.values()):
-            if any(asked[3] <= now.monotonic_ms for asked in line.asked.values()):
-                self._lost(line, now, probe=False)
+        for line in self._lines.values():
+            if line.asked and line.due_ms <= now.monotonic_ms:
+                line.due_ms = min([at for _, at in line.asked.values()])
+                if line.due_ms <= now.monotonic_ms:
+                    line.met = None  # who is silent there may be somewhere else by now
+                    self._lost(line, now, probe=False)
 
     def event(self, fd: int, event: int, now: Now) -> None:
+        if fd == self._names.ready_fd:
+            self._names.deliver(now)
+            return
         line = self._by_fd[fd]
         if not line.is_connected:
             self._connected(line, now)
@@ -124,48 +160,92 @@ class Peers:
             line = self._lines[key] = Line(ask.line, ask.peer, address)
         elif line.address != address:
             self._lost(line, now, probe=False)
-            line.address, line.has_ended = address, False
+            line.address, line.met, line.has_ended = address, None, False
         return line
 
     def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
-        self._correlation = (self._correlation + 1) & 0x7FFFFFFF
-        line.asked[self._correlation] = (
-            ask.number,
-            ask.api_key,
-            ask.version,
-            now.monotonic_ms + ask.timeout_ms,
-        )
-        pieces = request_frame(
-            APIS[ask.api_key], ask.version, self._correlation, CLIENT_ID, ask.request
-        )
+        self._correlation = (self._correlation & 0x3FFFFFFF) + 1
+        due_ms = now.monotonic_ms + ask.timeout_ms
+        line.due_ms = min(line.due_ms, due_ms) if line.asked else due_ms
+        line.asked[self._correlation] = ask, due_ms
+        if line.known is not None:
+            self._say(line, self._correlation, ask, now)
+
+    def _say(self, line: Line, correlation: int, ask: Ask, now: Now) -> None:
+        """In the newest version that both know, if there is one in which it can be said."""
+        assert line.known is not None
+        first, last = line.known.get(ask.api_key, (0, -1))
+        version = min(ask.version, last)
+        try:
+            if version < max(first, APIS[ask.api_key].first):
+                raise UnsupportedVersionError(f"{APIS[ask.api_key].name} {version}")
+            self._put(line, ask.api_key, version, correlation, ask.request)
+        except UnsupportedVersionError:
+            del line.asked[correlation]
+            self._tell(PeerUnaware(line.name, line.peer, ask.number), now)
+            return
+        line.said[correlation] = version
+
+    def _put(
+        self, line: Line, api_key: int, version: int, correlation: int, request: Message
+    ) -> None:
+        pieces = request_frame(APIS[api_key], version, correlation, CLIENT_ID, request)
         data = b"".join(pieces)
         line.out += data
         self.requests += 1
         self.bytes_out += len(data)
 
     def _connect(self, line: Line, now: Now) -> None:
-        host, port = line.address
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        """Where it was met last, or else wherever its name leads to."""
+        address = line.address
+        place = line.met or numeric(*address)
+        if place is not None:
+            self._try(line, place, now)
+        elif not line.is_searching:
+            line.is_searching = True
+
+            def found(places: list[Place], now: Now) -> None:
+                line.is_searching = False
+                if line.address == address and line.sock is None:
+                    self._found(line, places, now)
+                elif line.asked and line.sock is None:
+                    self._connect(line, now)
+
+            self._names.find(*address, found)
+
+    def _found(self, line: Line, places: list[Place], now: Now) -> None:
+        """A name that leads nowhere says nothing about who has it."""
+        if not places:
+            self._lost(line, now, probe=False)
+        elif line.asked:
+            line.has_ended = False  # the name may lead elsewhere now, where nobody has answered yet
+            line.places = places[1:]
+            self._try(line, places[0], now)
+
+    def _try(self, line: Line, place: Place, now: Now) -> None:
+        family, address = place
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         line.sock, line.fd, line.is_connected = sock, sock.fileno(), False
-        try:
-            error = sock.connect_ex((host, port))
-        except OSError:  # a name that can't be resolved
-            error = 1
+        line.met = place
+        error = sock.connect_ex(address)
         self._by_fd[line.fd] = line
-        self._epoll.register(line.fd, select.EPOLLIN | select.EPOLLOUT)
+        line.events = select.EPOLLIN | select.EPOLLOUT
+        self._epoll.register(line.fd, line.events)
         if error not in _BUSY:
-            self._refused(line, now)
+            self._failed(line, error, now)
 
     def _connected(self, line: Line, now: Now) -> None:
         assert line.sock is not None
-        if line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self._refused(line, now)
+        error = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._failed(line, error, now)
             return
-        line.is_connected = True
-        line.has_ended = False
+        line.is_connected, line.has_ended = True, False
+        line.places.clear()
+        question: Any = APIS[ApiKey.API_VERSIONS].request()
+        self._put(line, ApiKey.API_VERSIONS, ASKED_PLAINLY, FIRST_QUESTION, question())
         self._flush(line, now)
 
     def _flush(self, line: Line, now: Now) -> None:
@@ -181,47 +261,71 @@ class Peers:
             self._lost(line, now)
             return
         wanted = select.EPOLLIN | (select.EPOLLOUT if line.out else 0)
-        self._epoll.modify(line.fd, wanted)
+        if wanted != line.events:
+            line.events = wanted
+            self._epoll.modify(line.fd, wanted)
 
     # Being answered ------------------------------------------------------------------------------
 
     def _receive(self, line: Line, now: Now) -> None:
         assert line.sock is not None
         try:
-            data = line.sock.recv(READ_SIZE)
+            size = line.sock.recv_into(self._buffer)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if not data:
+            size = 0
+        if not size:
             self._lost(line, now)
             return
-        line.received += data
-        self.bytes_in += len(data)
-        while len(line.received) >= _LENGTH_AND_CORRELATION.size:
-            size, correlation = _LENGTH_AND_CORRELATION.unpack_from(line.received)
+        line.received += self._buffer[:size]
+        self.bytes_in += size
+        received, end, pos = line.received, len(line.received), 0
+        while end - pos >= _LENGTH_AND_CORRELATION.size:
+            size, correlation = _LENGTH_AND_CORRELATION.unpack_from(received, pos)
             if not 4 <= size <= MAX_FRAME:
                 self._lost(line, now, probe=False)
                 return
-            if len(line.received) < 4 + size:
-                return
-            frame = bytes(line.received[8 : 4 + size])
-            del line.received[: 4 + size]
-            answered = self._read(line, correlation, frame)
-            if answered is None:
+            if end - pos < 4 + size:
+                break
+            frame = bytes(received[pos + 8 : pos + 4 + size])
+            pos += 4 + size
+            is_first = line.known is None
+            if not (self._learn if is_first else self._answered)(line, correlation, frame, now):
                 self._lost(line, now, probe=False)
                 return
             self.responses += 1
+        del received[:pos]
+
+    def _learn(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+        """The answer to the first question: what has waited for it leaves. False: it is none."""
+        if correlation != FIRST_QUESTION:
+            return False
+        try:
+            response: Any = decode(APIS[ApiKey.API_VERSIONS].response(), ASKED_PLAINLY, frame)
+        except ProtocolError:
+            return False
+        line.probes = 0
+        line.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
+        for number, (ask, _) in list(line.asked.items()):
+            self._say(line, number, ask, now)
+        self._flush(line, now)
+        return True
+
+    def _answered(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+        answered = self._read(line, correlation, frame)
+        if answered is not None:
             self._tell(answered, now)
+        return answered is not None
 
     @staticmethod
     def _read(line: Line, correlation: int, frame: bytes) -> PeerAnswered | None:
         """The answer to what was asked; None when it is none, and what was asked still waits."""
-        asked = line.asked.get(correlation)
-        if asked is None:
+        version = line.said.get(correlation)
+        if version is None:
             return None
-        number, api_key, version, _ = asked
-        api = APIS[api_key]
+        ask, _ = line.asked[correlation]
+        api = APIS[ask.api_key]
         try:
             start = 0
             if api.response_header_version(version) == 1:
@@ -229,13 +333,24 @@ class Peers:
             response = decode(api.response(), version, frame, start)
         except (ProtocolError, IndexError, Malformed):
             return None
-        del line.asked[correlation]
-        return PeerAnswered(line.name, line.peer, number, response)
+        del line.asked[correlation], line.said[correlation]
+        return PeerAnswered(line.name, line.peer, ask.number, response)
 
     # Connections that end ------------------------------------------------------------------------
 
-    def _refused(self, line: Line, now: Now) -> None:
-        is_gone, line.has_ended = line.has_ended, False
+    def _failed(self, line: Line, error: int, now: Now) -> None:
+        """No connection was made. Only a refusal says that nobody listens there any more."""
+        if line.places:
+            self._close(line)
+            self._try(line, line.places.pop(0), now)
+            return
+        if error == errno.ECONNRESET and line.has_ended:
+            # Made and ended before we looked, as by a process whose sockets are just being closed.
+            line.is_connected = True
+            self._lost(line, now)
+            return
+        is_gone = line.has_ended and error == errno.ECONNREFUSED
+        line.has_ended, line.met = False, None
         self._lost(line, now, probe=False)
         if is_gone:
             self._tell(PeerVanished(line.peer), now)
@@ -246,16 +361,23 @@ class Peers:
         self._disconnect(line)
         asked, line.asked = line.asked, {}
         line.has_ended |= was_connected
-        if was_connected and probe:
+        if was_connected and probe and line.probes < MOST_PROBES:
+            line.probes += 1
             self._connect(line, now)
-        for number, *_ in asked.values():
-            self._tell(PeerSilent(line.name, line.peer, number), now)
+        for ask, _ in asked.values():
+            self._tell(PeerSilent(line.name, line.peer, ask.number), now)
 
-    def _disconnect(self, line: Line) -> None:
+    def _close(self, line: Line) -> None:
         if line.sock is not None:
             self._by_fd.pop(line.fd, None)
             self._epoll.unregister(line.fd)
             line.sock.close()
         line.sock, line.fd, line.is_connected = None, -1, False
+
+    def _disconnect(self, line: Line) -> None:
+        self._close(line)
+        line.places.clear()
         line.out.clear()
         line.received.clear()
+        line.said.clear()
+        line.known = None

@@ -28,16 +28,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.node.hot.produce import Answers
+    from kraftlog.node.hot.repeats import Repeats
+    from kraftlog.ports.peers import Peers
+
 
 class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
     def __init__(self, listener: int = BROKER) -> None:
-        self.slots: deque[Slot] = deque()
+        self.slots: deque[Slot | Answers] = deque()
         self.listener = listener
         self.host = "127.0.0.1"
+        self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot) -> None:
+    def ready(self, slot: Slot | Answers) -> None:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
@@ -124,6 +129,7 @@ class VirtualHost:
         *,
         settled: bool = True,
         life: int = 1,
+        peers: Peers | None = None,
     ) -> None:
         """`life` counts the starts on these files: ids of another life are others."""
         self.files = files or MemoryFiles()
@@ -131,6 +137,8 @@ class VirtualHost:
             self.files.make_directory("data")
         self.now = Now(0, 0)
         self.said: list[str] = []
+        #: What the node's stopwatch shows; it stands still unless it is moved.
+        self.stopwatch_ns = 0
         self._lane = InlineLane()
         self._ids = life << 32
         directory = LogDirectory(self.files, "data")
@@ -139,7 +147,7 @@ class VirtualHost:
             directory,
             self._lane,
             InlineHelper(self.files, self._lane),
-            NoPeers(),
+            peers or NoPeers(),
             self.said.append,
         )
         me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
@@ -152,6 +160,7 @@ class VirtualHost:
             addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
             new_id=self._new_id,
             chance=Random(1),
+            stopwatch_ns=lambda: self.stopwatch_ns,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
         self.runner.carry(self.node)
@@ -178,9 +187,14 @@ class VirtualHost:
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""
+        buffer = bytearray(frame)
+        repeats = connection.repeats
+        if repeats is not None and repeats.take(
+            buffer, memoryview(buffer), 4, len(buffer), self.now
+        ):
+            return
         slot = Slot(connection)
         connection.slots.append(slot)
-        buffer = bytearray(frame)
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:

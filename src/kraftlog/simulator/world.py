@@ -87,6 +87,7 @@ class World:
         self.voters = first_voters(setting)
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
+        self._disk_ms = setting.disk_ms
         self.pause_chance = self.chance("pauses")
         self.snapshot_chance = self.chance("snapshots")
         self._crash_chance = self.chance("crash points")
@@ -185,18 +186,19 @@ class World:
             else:
                 self.leaders.pop(replica.id, None)
             replica.seen_role, replica.seen_election = core.role, core.election
-        high_watermark = core.log.high_watermark
+        log = core.log
+        high_watermark = log.high_watermark
         if high_watermark != replica.seen_high_watermark:
             self.progress += 1
             for look in self._on["on_commit"]:
                 look(replica, core, high_watermark)
             replica.seen_high_watermark = high_watermark
-        if core.log.snapshot is not replica.seen_snapshot:
+        if log.snapshot is not replica.seen_snapshot:
             self.progress += 1
-            replica.seen_snapshot = core.log.snapshot
+            replica.seen_snapshot = log.snapshot
             for look in self._on["on_snapshot"]:
                 look(replica, core)
-        if core.log.voters.entries is not replica.seen_voters:
+        if log.voters.entries is not replica.seen_voters:
             self._see_voters(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
             self.full_check()
@@ -288,8 +290,8 @@ class World:
     # Disks and processes ---------------------------------------------------------------------
 
     def disk_ms(self, replica: Replica) -> int:
-        low, high = self.setting.disk_ms
-        slow = self.slow_disks.get(replica.id, 0)
+        low, high = self._disk_ms
+        slow = self.slow_disks.get(replica.id, 0) if self.slow_disks else 0
         if high == 0 and not slow:
             return 0
         wait = self._disk_chance.between(low, high)
@@ -306,8 +308,6 @@ class World:
 
     def may_refuse(self, replica: Replica) -> None:
         """A disk that is full, or can't write: the process ends before the batch is there."""
-        if not self.room and not self.write_errors:
-            return
         room = self.room.get(replica.id)
         is_full = room is not None and len(replica.disk.batches) >= room
         rate = self.write_errors.get(replica.id, 0)
@@ -426,7 +426,7 @@ class World:
         epoch, voters = leader.core.election.epoch, leader.core.log.voter_set
         return [
             replica
-            for replica in self.running
-            if replica.core is not None
-            and (replica.core.election.epoch <= epoch or voters.holds(replica.key))
+            for replica in self.replicas.values()
+            if (core := replica.core) is not None
+            and (core.election.epoch <= epoch or voters.holds(replica.key))
         ]

@@ -10,7 +10,9 @@ is cut below its stored point, that is lowered first, durably.
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptLogError, StorageError
+import contextlib
+
+from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.storage.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
@@ -175,12 +177,17 @@ class LogDirectory:
         return sorted([*self.logs, *self.unopened])
 
     def topic_id(self, name: Name) -> Uuid | None:
-        """Whose log it is, by its `partition.metadata`; None if that is missing or torn."""
+        """Whose log it is, by its `partition.metadata`; None if that is missing or torn.
+
+        One that can't be read says nothing of the rest of the disk, so it is that log's trouble.
+        """
         path = f"{self.folder(name)}/{PARTITION_METADATA}"
         try:
             return decode_partition_metadata(read_whole(self.disk.files, path), path)
         except (FileNotFoundError, CorruptLogError):
             return None
+        except OSError as error:
+            raise StorageError(f"{path}: reading whose log it is: {error.strerror}") from error
 
     def open_log(
         self, name: Name, config: LogConfig = DEFAULT_CONFIG
@@ -225,15 +232,28 @@ class LogDirectory:
             data = encode_partition_metadata(topic_id)
             write_whole(self.disk.files, f"{folder}/{PARTITION_METADATA}", data, sync=False)
         except OSError as error:
-            raise self.disk.failed(f"{folder}: making the log", error) from error
+            failure = self.disk.failed(f"{folder}: making the log", error)
+            if isinstance(failure, DiskFullError):
+                self._unmake(folder)
+            raise failure from error
         log = Log(self.disk, folder, config)
         log.is_new(f"{folder}/{PARTITION_METADATA}")
         self._adopt(name, log)
         return log
 
+    def _unmake(self, folder: str) -> None:
+        """Half a folder would be in the way of the next log of that name."""
+        with contextlib.suppress(OSError):
+            unlink_if_there(self.disk.files, f"{folder}/{PARTITION_METADATA}")
+            self.disk.files.remove_directory(folder)
+
     def delete(self, name: Name) -> None:
-        """Remove a log: its folder gets another name now, the files go in a lane."""
-        self.disk.check()
+        """Remove a log that is there."""
+        self.forget(name)
+        self.remove_folder(name)
+
+    def forget(self, name: Name) -> bool:
+        """A log is none any more, whatever its folder is called; whether there was one."""
         for known in (
             self._points,
             self._starts,
@@ -242,12 +262,22 @@ class LogDirectory:
             self._rows,
         ):
             known.pop(name, None)
-        topic_id = self.topic_id(name)
         log = self.logs.pop(name, None)
         if log is not None:
             log.abandon()
+        elif name not in self.unopened:
+            return False
         self.unopened.discard(name)
+        return True
+
+    def remove_folder(self, name: Name) -> None:
+        """A forgotten log's folder gets another name now, the files go in a lane."""
+        self.disk.check()
         folder = self.folder(name)
+        try:
+            topic_id = self.topic_id(name)
+        except StorageError:
+            topic_id = None
         unique = topic_id.hex() if topic_id is not None else "0" * 32
         doomed, number = f"{folder}.{unique}{_DELETED}", 0
         try:

@@ -53,9 +53,6 @@ class MetadataSnapshots:
     def path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self.folder}/{name_of(snapshot)}"
 
-    def exists(self, snapshot: OffsetAndEpoch) -> bool:
-        return self.files.exists(self.path(snapshot))
-
     def read(self, snapshot: OffsetAndEpoch) -> bytes:
         return read_whole(self.files, self.path(snapshot))
 

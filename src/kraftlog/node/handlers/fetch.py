@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
+from kraftlog.node.leaders import end_of_epoch, leader_of, name_endpoint
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
-from kraftlog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from kraftlog.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,12 +35,16 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
 BY_ID_SINCE = 13
+#: The first version whose errors name the leader, and the errors that do.
+LEADERS_SINCE = 16
+_LEAD_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 #: The isolation level that wants to hear of aborted transactions.
 READ_COMMITTED = 1
 
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
     if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
+        node.is_stirred = True
         body = request_from_wire(ApiKey.FETCH, request)
         node.quorum.asked(slot, body, slot.connection, now, body.max_bytes)
         return
@@ -57,7 +69,10 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
 
 
 def _is_of_the_quorum(request: FetchRequest) -> bool:
-    return bool(request.topics) and request.topics[0].topic_id == METADATA_TOPIC_ID
+    """Any other partition is looked for like one of a topic, and not found."""
+    if not request.topics or request.topics[0].topic_id != METADATA_TOPIC_ID:
+        return False
+    return all(part.partition == 0 for part in request.topics[0].partitions)
 
 
 class Fetch:
@@ -117,6 +132,20 @@ class Fetch:
             session_id=NO_SESSION if session is None else session.id,
             responses=responses,
         )
+        if self.failed and self.slot.version >= LEADERS_SINCE:
+            self._name_leaders(node)
+
+    def _name_leaders(self, node: Node) -> None:
+        """Who came to the wrong broker is told the right one (KIP-951)."""
+        assert self.response is not None, "it has looked"
+        for topic in self.response.responses:
+            for data in topic.partitions:
+                if data.error_code in _LEAD_ELSEWHERE:
+                    leader, epoch = leader_of(
+                        node.image, topic.topic, topic.topic_id, data.partition_index
+                    )
+                    data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+                    name_endpoint(node.image, leader, self.response, NodeEndpoint)
 
     def _look_at(
         self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
@@ -136,6 +165,10 @@ class Fetch:
         if code:
             partition.counts.failed_fetches += 1
             return self._refused(part.partition, code)
+        if part.last_fetched_epoch >= 0 and part.fetch_offset >= partition.start:
+            other = self._diverging(node, partition, part)
+            if other is not None:
+                return other
         if not partition.start <= part.fetch_offset <= partition.end:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         self.partitions.append(partition)
@@ -165,6 +198,27 @@ class Fetch:
             log_start_offset=partition.start,
             aborted_transactions=() if self.request.isolation_level == READ_COMMITTED else None,
             records=b"" if found is None else found,  # type: ignore[arg-type]  # bytes still in a file
+        )
+
+    def _diverging(
+        self, node: Node, partition: Partition, part: FetchPartition
+    ) -> PartitionData | None:
+        """The answer to a reader whose last batch is none of this log: where the two part."""
+        epoch, end = end_of_epoch(node, partition, part.last_fetched_epoch)
+        if end < 0:
+            return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
+            return None
+        self.failed = True  # it has to hear of it now, not once there is something to read
+        return PartitionData(
+            partition_index=part.partition,
+            error_code=ErrorCode.NONE,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.high_watermark,
+            log_start_offset=partition.start,
+            diverging_epoch=EpochEndOffset(epoch=epoch, end_offset=end),
+            aborted_transactions=None,
+            records=b"",
         )
 
     def _locate(self, node: Node, partition: Partition, part: FetchPartition) -> Slice | None:

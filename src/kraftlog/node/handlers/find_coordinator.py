@@ -1,6 +1,7 @@
 """FindCoordinator 0-6: which broker looks after a group; the topic it rests on is made if need be.
 
-Transactional ids have no coordinator yet.
+Transactional ids have no coordinator, as there are no transactions yet. Who asks for one must not
+ask again: every client takes one of two codes for final, and shows the words that come with it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ def handle(node: Node, slot: Slot, request: FindCoordinatorRequest, now: Now) ->
 def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
     several = slot.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
-    found = [_find(node, request.key_type, key) for key in keys]
+    if request.key_type == TRANSACTION:
+        found = [_without_transactions(key, several=several) for key in keys]
+    else:
+        found = [_find(node, request.key_type, key) for key in keys]
     if several:
         slot.answer(FindCoordinatorResponse(coordinators=found))
         return
@@ -53,11 +57,11 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
 
 
 def _find(node: Node, key_type: int, key: str) -> Coordinator:
-    if key_type not in {GROUP, TRANSACTION}:
+    if key_type != GROUP:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     assert node.coordinating is not None
     topic = node.image.topic_named(TOPIC)
-    if key_type == TRANSACTION or topic is None:
+    if topic is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     index = partition_of(key, topic.partition_count)
     partition = node.image.partitions.get((topic.id, index))
@@ -67,5 +71,15 @@ def _find(node: Node, key_type: int, key: str) -> Coordinator:
     return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
 
 
-def _nowhere(key: str, code: int) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
+def _without_transactions(key: str, *, several: bool) -> Coordinator:
+    """librdkafka, which asks for one at a time, gives up on nothing but missing rights."""
+    code = (
+        ErrorCode.UNSUPPORTED_VERSION
+        if several
+        else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    )
+    return _nowhere(key, code, "this cluster has no transactions")
+
+
+def _nowhere(key: str, code: int, why: str | None = None) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=why)

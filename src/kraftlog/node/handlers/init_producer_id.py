@@ -1,7 +1,7 @@
 """InitProducerId 0-5: an id for a producer that numbers its batches.
 
 Ids come in blocks from whoever governs. Transactions are not built yet, so a transactional id is
-refused.
+refused as by a Kafka that has a kind of transactions turned off, for which no client tries again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def handle(node: Node, slot: Slot, request: InitProducerIdRequest, now: Now) -> None:
     if request.transactional_id is not None:
-        slot.answer(_refused(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        slot.answer(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return
 
     def told(producer_id: int) -> None:

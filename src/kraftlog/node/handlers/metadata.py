@@ -10,6 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import encode_piece
 from kraftlog.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -18,8 +19,6 @@ from kraftlog.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage, TopicImage
     from kraftlog.node.node import Node
@@ -83,9 +82,9 @@ def _answer(
     if request.include_topic_authorized_operations:
         operations = ALL_TOPIC_OPERATIONS
     if asked is None or (not asked and slot.version == 0):
-        topics = [_known(image, topic, operations) for topic in image.topics.values()]
+        topics = [_known(node, topic, slot.version, operations) for topic in image.topics.values()]
     else:
-        topics = [_asked_for(image, it, slot.version, operations, codes or {}) for it in asked]
+        topics = [_asked_for(node, it, slot.version, operations, codes or {}) for it in asked]
     brokers = [
         MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
         for b in image.brokers.values()
@@ -106,7 +105,7 @@ def _answer(
 
 
 def _asked_for(
-    image: Image,
+    node: Node,
     asked: MetadataRequestTopic,
     version: int,
     operations: int,
@@ -117,6 +116,7 @@ def _asked_for(
         return MetadataResponseTopic(
             error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=NULL_UUID, partitions=()
         )
+    image = node.image
     by_id = version >= BY_ID_SINCE and asked.topic_id != NULL_UUID
     if by_id:
         topic = image.topics.get(asked.topic_id)
@@ -126,7 +126,7 @@ def _asked_for(
         topic = image.topic_named(name)
         code = codes.get(name) or _why_not(name)
     if topic is not None:
-        return _known(image, topic, operations)
+        return _known(node, topic, version, operations)
     return MetadataResponseTopic(
         error_code=code,
         name=asked.name if not by_id else None,
@@ -143,25 +143,42 @@ def _why_not(name: str) -> int:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _known(image: Image, topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _known(node: Node, topic: TopicImage, version: int, operations: int) -> MetadataResponseTopic:
+    """A topic that is there, as the bytes that stand for it: most often they are known."""
+    form = version, operations
+    piece = node.topic_pieces.get(topic.id, form)
+    if piece is None:
+        told = _told(node.image, topic, operations)
+        piece = encode_piece(MetadataResponse, version, told)
+        node.topic_pieces.keep(topic.id, form, piece)
+    return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
+
+
+def _told(image: Image, topic: TopicImage, operations: int) -> MetadataResponseTopic:
+    #: By replicas: whole topics have few different ones.
+    offline: dict[tuple[int, ...], list[int]] = {}
+    partitions = []
+    for partition in image.partitions_of(topic):
+        replicas = partition.replicas
+        if replicas not in offline:
+            offline[replicas] = offline_replicas(image, partition)
+        has_leader = partition.leader != NO_LEADER
+        partitions.append(
+            MetadataResponsePartition(
+                error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                partition_index=partition.index,
+                leader_id=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=replicas,
+                isr_nodes=partition.isr,
+                offline_replicas=offline[replicas],
+            )
+        )
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,
         topic_id=topic.id,
         is_internal=is_internal(topic.name),
-        partitions=[_partition(image, p) for p in image.partitions_of(topic)],
+        partitions=partitions,
         topic_authorized_operations=operations,
-    )
-
-
-def _partition(image: Image, partition: PartitionImage) -> Any:
-    offline = partition.leader == NO_LEADER
-    return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if offline else ErrorCode.NONE,
-        partition_index=partition.index,
-        leader_id=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
-        offline_replicas=offline_replicas(image, partition),
     )

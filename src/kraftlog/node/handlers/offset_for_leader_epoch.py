@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.node.leaders import end_of_epoch
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.offset_for_leader_epoch import (
@@ -14,14 +15,11 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
-    from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.offset_for_leader_epoch import (
         OffsetForLeaderEpochRequest,
         OffsetForLeaderPartition,
     )
-
-UNKNOWN = -1, -1
 
 
 def handle(node: Node, slot: Slot, request: OffsetForLeaderEpochRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
@@ -45,16 +43,7 @@ def _one(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOff
     )
     if code or isinstance(partition, int):
         return EpochEndOffset(error_code=code, partition=asked.partition)
-    epoch, end = _end_of(node, partition, asked.leader_epoch)
+    epoch, end = end_of_epoch(node, partition, asked.leader_epoch)
     return EpochEndOffset(
         error_code=ErrorCode.NONE, partition=asked.partition, leader_epoch=epoch, end_offset=end
     )
-
-
-def _end_of(node: Node, partition: Partition, epoch: int) -> tuple[int, int]:
-    """The leader's own epoch is known also before it has written; one yet to come is not."""
-    if epoch < 0 or epoch > partition.leader_epoch:
-        return UNKNOWN
-    if epoch == partition.leader_epoch:
-        return epoch, partition.written_end
-    return node.logs.end_of_epoch(partition.log, epoch)

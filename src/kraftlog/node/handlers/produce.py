@@ -8,13 +8,17 @@ it has already. Transactions are not offered: their batches get INVALID_TXN_STAT
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.node.committing import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
+from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.records.header import NO_TIMESTAMP, read_header, stamp_append_time
 from kraftlog.records.repack import repack
 from kraftlog.records.validate import check_produced, check_records
-from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE
+from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, WRITTEN_IS_ENOUGH
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
@@ -35,25 +39,25 @@ if TYPE_CHECKING:
 
 BY_ID_SINCE = 13
 ZSTD_SINCE = 7
+#: The first version whose errors name the leader.
+LEADERS_SINCE = 10
 
-_ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
+ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
 def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
     slot.waits = 1  # this handler itself: the answer may not leave before it is complete
-    slot.response = ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    _produce(node, slot, request.acks, topic, part, now)
-                    for part in topic.partition_data
-                ],
-            )
-            for topic in request.topic_data
-        ]
-    )
+    slot.response = response = ProduceResponse(responses=())
+    response.responses = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                _produce(node, slot, request, topic, part, now) for part in topic.partition_data
+            ],
+        )
+        for topic in request.topic_data
+    ]
     slot.waits -= 1
     if request.acks == ACKS_NONE:
         slot.answer_nothing()
@@ -64,20 +68,21 @@ def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
 def _produce(
     node: Node,
     slot: Slot,
-    acks: int,
+    request: ProduceRequest,
     topic: TopicProduceData,
     part: PartitionProduceData,
     now: Now,
 ) -> PartitionProduceResponse:
     partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
     if isinstance(partition, int):
-        return _refused(part.index, partition)
+        return _refused_here(node, slot, topic, part.index, partition)
+    acks = request.acks
     counts = partition.counts
     counts.produces += 1
     code = _refusal(partition, acks)
     if code:
         counts.failed_produces += 1
-        return _refused(part.index, code)
+        return _refused_here(node, slot, topic, part.index, code)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
     terms = partition.terms
@@ -90,7 +95,7 @@ def _produce(
         if header.producer_id >= 0:
             code = _producer_refusal(partition, header)
             if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
-                return _repeated(slot, acks, partition, header)
+                return _repeated(node, slot, request, partition, header)
             if code:
                 return _refused(part.index, code)
         if rules.has_log_append_time or terms.must_repack(header.codec):
@@ -108,7 +113,7 @@ def _produce(
     )
     if acks != ACKS_NONE:
         slot.waits += 1
-        partition.acks.append((partition.end, slot, told))
+        partition.acks.append((partition.end, slot, told, patience_ms(request)))
     return told
 
 
@@ -118,7 +123,7 @@ def _refusal(partition: Partition, acks: int) -> int:
         return code
     if is_internal(partition.topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator alone writes, and believes, it
-    if acks not in _ACKS:
+    if acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if acks == ACKS_ALL and partition.lacks_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -133,7 +138,7 @@ def _producer_refusal(partition: Partition, header: BatchHeader) -> int:
 
 
 def _repeated(
-    slot: Slot, acks: int, partition: Partition, header: BatchHeader
+    node: Node, slot: Slot, request: ProduceRequest, partition: Partition, header: BatchHeader
 ) -> PartitionProduceResponse:
     """A batch that came before is told its old offset, once the first one's wait is over too."""
     first = partition.duplicate_of(header)
@@ -147,9 +152,12 @@ def _repeated(
         log_start_offset=partition.start,
     )
     needed = first.last_offset + 1
-    if acks != ACKS_NONE and needed > partition.high_watermark:
+    patience = patience_ms(request)
+    if request.acks != ACKS_NONE and not partition.is_reached(needed, patience):
         slot.waits += 1
-        partition.wait_for(needed, slot, told)
+        partition.wait_for(needed, slot, told, patience)
+        if partition.late:
+            wait_for_replicas(node, partition)
     return told
 
 
@@ -169,6 +177,23 @@ def _as_the_topic_wants(
     if rules.has_log_append_time:
         stamp_append_time(batch, 0, now.wall_ms)
     return batch, read_header(batch)
+
+
+def patience_ms(request: ProduceRequest) -> int:
+    """For how long to wait for other replicas."""
+    return max(0, request.timeout_ms) if request.acks == ACKS_ALL else WRITTEN_IS_ENOUGH
+
+
+def _refused_here(
+    node: Node, slot: Slot, topic: TopicProduceData, index: int, code: int
+) -> PartitionProduceResponse:
+    """Who came to the wrong broker is told the right one (KIP-951)."""
+    told = _refused(index, code)
+    if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.version >= LEADERS_SINCE:
+        leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
+        told.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        name_endpoint(node.image, leader, slot.response, NodeEndpoint)
+    return told
 
 
 def _refused(index: int, code: int, why: str | None = None) -> PartitionProduceResponse:

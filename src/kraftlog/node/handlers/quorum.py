@@ -3,7 +3,9 @@ quorum ask each other goes to its core (a Fetch of the metadata log does, too: s
 
 from __future__ import annotations
 
+from kraftlog.node.quorum.elsewhere import refusal_elsewhere
 from kraftlog.node.quorum.requests import request_from_wire
+from kraftlog.raft.messages import Begin
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,5 +17,12 @@ if TYPE_CHECKING:
 
 def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
     assert slot.api is not None
+    refusal = refusal_elsewhere(slot.api.key, request)
+    if refusal is not None:
+        slot.answer(refusal)
+        return
     body = request_from_wire(slot.api.key, request)
+    told = getattr(request, "leader_endpoints", ())
+    if told and isinstance(body, Begin):
+        node.quorum.leader_is_at(body, (told[0].host, told[0].port))
     node.quorum.asked(slot, body, slot.connection, now)

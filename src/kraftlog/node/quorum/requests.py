@@ -36,10 +36,15 @@ VERSIONS = {
 }
 
 
-def request_to_wire(body: Any) -> tuple[int, Message]:
-    """The API and the request that say what a core wants to ask."""
+def request_to_wire(
+    body: Any, reached_at: Sequence[begins.LeaderEndpoint] = ()
+) -> tuple[int, Message]:
+    """The API and the request that say what a core wants to ask; who leads says where it is."""
     api_key, convert = _TO_WIRE[type(body)]
-    return api_key, convert(body)
+    request = convert(body)
+    if isinstance(request, begins.BeginQuorumEpochRequest):
+        request.leader_endpoints = reached_at
+    return api_key, request
 
 
 def request_from_wire(api_key: int, request: Any) -> Any:

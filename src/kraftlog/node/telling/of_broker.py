@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kraftlog.groups.states import State
-from kraftlog.node.telling.family import COUNTER, GAUGE, Family, single
+from kraftlog.node.answer_times import quantile
+from kraftlog.node.telling.family import COUNTER, GAUGE, UNTYPED, Family, single
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -168,6 +169,31 @@ def _requests(node: Node, _: Now) -> Samples:
         yield (("request", APIS[key].name), ("version", str(version))), count
 
 
+#: Those of Kafka's histograms, as the exporter writes them.
+QUANTILES = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
+
+
+def _labels_of_api(node: Node, key: int) -> Iterator[tuple[str, str]]:
+    """As with Kafka, a Fetch counts once more by who asks: consumers, or replicas."""
+    yield "request", APIS[key].name
+    if key == ApiKey.FETCH:
+        yield "request", "FetchFollower" if node.membership is None else "FetchConsumer"
+
+
+def _times(node: Node, now: Now) -> Samples:
+    totals = node.counts.requests_by_api()
+    for key, buckets in node.counts.times.lately(totals, now.monotonic_ms).items():
+        for label in _labels_of_api(node, key):
+            for share in QUANTILES:
+                yield (label, ("quantile", share)), quantile(buckets, float(share))
+
+
+def _timed(node: Node, _: Now) -> Samples:
+    for key, count in node.counts.requests_by_api().items():
+        for label in _labels_of_api(node, key):
+            yield (label,), count
+
+
 TRAFFIC = (
     _traffic("messagesin", "Records (offsets) that producers have added.", lambda c: c.messages_in),
     _traffic("bytesin", "Bytes of the batches with them.", lambda c: c.bytes_in),
@@ -189,6 +215,18 @@ REQUESTS = (
         COUNTER,
         "Requests by kind and version, good or bad.",
         _requests,
+    ),
+    Family(
+        "kafka_network_requestmetrics_totaltimems",
+        GAUGE,
+        "Milliseconds from a request to its answer, lately: the most that this share of them took.",
+        _times,
+    ),
+    Family(
+        "kafka_network_requestmetrics_totaltimems_count",
+        UNTYPED,  # a counter, which some readers would want to end in _total
+        "Requests by kind, as for these times.",
+        _timed,
     ),
 )
 

@@ -1,0 +1,134 @@
+"""Records a second into and out of one partition, and what they cost the broker."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.beside.figures import parse_perf_test
+from bench.beside.machine import cpu_seconds
+from bench.beside.peers import java, kafka_node, kraftlog_node, running
+from bench.beside.programs import load, output
+from bench.beside.recycled import recycled_memory
+from bench.beside.rounds import BATCHED, GREEDY, UNBATCHED, in_turns, warm
+from bench.beside.talk import make_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.beside.figures import Result
+    from bench.beside.peers import Peer
+    from bench.beside.plan import Plan
+
+    #: Sends or reads so many records; how many it counted, and their seconds.
+    Once = Callable[[Peer, "Load", int], tuple[int, float]]
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many records of a size, produced with these settings of librdkafka."""
+
+    name: str
+    size: int
+    count: int
+    settings: tuple[str, ...] = BATCHED
+    most_rounds: int = 100
+
+
+ONE_BY_ONE = Load("unbatched", 100, 60_000, UNBATCHED)
+PRODUCED = (
+    Load("100B", 100, 2_000_000, ("acks=1", *BATCHED)),
+    Load("1KiB", KIB, 500_000, ("acks=1", *BATCHED)),
+    Load("100KiB", 100 * KIB, 5_000, ("acks=1", *BATCHED)),
+    Load("idempotent", 100, 2_000_000, ("enable.idempotence=true", "acks=all", *BATCHED)),
+    Load("defaults", 100, 2_000_000, ("acks=all",)),
+    ONE_BY_ONE,
+)
+#: Kafka's own client, from the start of its JVM: longer, and not so often.
+BY_JAVA = Load("java", 100, 1_500_000, most_rounds=3)
+CONSUMED = (
+    Load("100B", 100, 3_000_000),
+    Load("1KiB", KIB, 1_000_000),
+    Load("100KiB", 100 * KIB, 10_000),
+)
+
+
+def produce(plan: Plan, folder: str, result: Result) -> None:
+    with ExitStack() as ends:
+        refill = ends.enter_context(recycled_memory(folder)) if plan.with_recycling else None
+        peers = ends.enter_context(running(kafka_node(folder), kraftlog_node(folder)))
+        warm(peers, plan)
+
+        def by_java(peer: Peer, each: Load, count: int) -> tuple[int, float]:
+            return produced_by_java(folder, peer, each, count)
+
+        for each in (*PRODUCED, BY_JAVA):
+            for peer in peers:
+                make_topic(peer.port, f"produce.{each.name}")
+            if each is not BY_JAVA:  # whose own JVM is new each time
+                rehearsed(peers, each, plan, produced, seconds=0)
+            if refill:
+                refill()
+            repeated("produce", peers, each, plan, result, by_java if each is BY_JAVA else produced)
+    # what it costs is given a request, as there is nothing in it but the request
+    for figures in result.figures["produce.unbatched.cpu"].values():
+        figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
+
+
+def consume(plan: Plan, folder: str, result: Result) -> None:
+    with running(kafka_node(folder), kraftlog_node(folder)) as peers:
+        warm(peers, plan)
+        for each in CONSUMED:
+            for peer in peers:
+                topic = f"consume.{each.name}"
+                make_topic(peer.port, topic)
+                produced(peer, each, count_of(each, plan), topic)
+            rehearsed(peers, each, plan, consumed, plan.warm_s / 3)
+            repeated("consume", peers, each, plan, result, consumed)
+
+
+def count_of(each: Load, plan: Plan) -> int:
+    return plan.count(each.count, least=1000 if each.size < 10_000 else 100)
+
+
+def rehearsed(peers: Sequence[Peer], each: Load, plan: Plan, once: Once, seconds: float) -> None:
+    """Unmeasured, for so many seconds, and once at least: a JVM compiles what it runs often."""
+    for peer in peers:
+        end = time.perf_counter() + seconds
+        once(peer, each, count_of(each, plan))
+        while time.perf_counter() < end:
+            once(peer, each, count_of(each, plan))
+
+
+def repeated(
+    case: str, peers: Sequence[Peer], each: Load, plan: Plan, result: Result, once: Once
+) -> None:
+    """Rounds in turns; each gives a rate, and the CPU seconds of the broker for a GB."""
+    row = f"{case}.{each.name}"
+    count = count_of(each, plan)
+    for peer in in_turns(peers, min(plan.rounds, each.most_rounds)):
+        before = cpu_seconds(peer.pid)
+        records, seconds = once(peer, each, count)
+        spent = cpu_seconds(peer.pid) - before
+        result.add(f"{row}.rate", peer.name, records / seconds)
+        result.add(f"{row}.cpu", peer.name, spent / (count * each.size / 1e9))
+
+
+def produced(peer: Peer, each: Load, count: int, topic: str = "") -> tuple[int, float]:
+    topic = topic or f"produce.{each.name}"
+    return load("produce", peer.address, topic, count, each.size, *each.settings)
+
+
+def consumed(peer: Peer, each: Load, count: int) -> tuple[int, float]:
+    return load("consume", peer.address, f"consume.{each.name}", count, *GREEDY)
+
+
+def produced_by_java(folder: str, peer: Peer, each: Load, count: int) -> tuple[int, float]:
+    numbers = ["--num-records", str(count), "--record-size", str(each.size), "--throughput", "-1"]
+    where = ["--bootstrap-server", peer.address, "--topic", f"produce.{each.name}"]
+    main = "org.apache.kafka.tools.ProducerPerformance"
+    return parse_perf_test(output(java(folder, main, *where, *numbers)))

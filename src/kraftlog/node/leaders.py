@@ -1,0 +1,47 @@
+"""Leaders of partitions and their epochs: who leads, and up to where the log is of which epoch."""
+
+from __future__ import annotations
+
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.node.node import Node
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Uuid
+
+UNKNOWN = -1, -1
+
+
+def end_of_epoch(node: Node, partition: Partition, epoch: int) -> tuple[int, int]:
+    """The newest epoch with records that is not above this one, and where it ends; else -1, -1.
+
+    The leader's own epoch is known also before it has written; one yet to come is not.
+    """
+    if epoch < 0 or epoch > partition.leader_epoch:
+        return UNKNOWN
+    if epoch == partition.leader_epoch:
+        return epoch, partition.written_end
+    return node.logs.end_of_epoch(partition.log, epoch)
+
+
+def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int, int]:
+    """The leader and its epoch, as the image has them; the topic goes by its id or its name."""
+    if topic_id == NULL_UUID:
+        topic_id = image.topic_ids.get(topic, NULL_UUID)
+    partition = image.partitions.get((topic_id, index))
+    return UNKNOWN if partition is None else (partition.leader, partition.leader_epoch)
+
+
+def name_endpoint(image: Image, leader: int, response: Any, endpoint: Any) -> None:
+    """Say, once in an answer, where this leader listens; `endpoint` is how the answer says it."""
+    broker = image.brokers.get(leader)
+    if broker is None or leader in [named.node_id for named in response.node_endpoints]:
+        return
+    response.node_endpoints = [
+        *response.node_endpoints,
+        endpoint(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack),
+    ]

@@ -1,0 +1,154 @@
+"""Logs that come and go: opened, made and deleted a slice a turn, in the order that was wished.
+
+One topic may have thousands of partitions, and every log costs a few system calls: all at once
+they would keep everybody waiting. What is deleted is forgotten at once, and only its folder waits
+for its turn; so a log of the same name, which is another one, is made behind that.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.effects import ConfigureLog, DeleteLog, LogFailed, LogOpened, OpenLog
+from kraftlog.errors import StorageError
+from kraftlog.runner.logs import log_config
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.runner.flushes import Flushes
+    from kraftlog.storage.config import LogConfig
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
+    from kraftlog.storage.recovery import Opening
+    from kraftlog.types import LogName, Now
+
+#: How much of a turn goes into this: so many bytes checked, whatever else is done counting as so
+#: many more, by the time that it takes.
+BYTES_A_TURN = 2 << 20
+A_STEP_COSTS = 64 << 10
+MAKING_COSTS = 256 << 10
+DELETING_COSTS = 128 << 10
+
+
+class Openings:
+    """Reports go to `tell`; `say` gets a line for people."""
+
+    def __init__(
+        self,
+        directory: LogDirectory,
+        flushes: Flushes,
+        say: Callable[[str], None],
+        tell: Callable[[Any, Now], None],
+    ) -> None:
+        self._directory = directory
+        self._flushes = flushes
+        self._say = say
+        self._tell = tell
+        self._steps: deque[OpenLog | DeleteLog] = deque()
+        #: What the first step has come to, if that takes several slices.
+        self._under_way: Opening | None = None
+        #: The logs to be opened: what was deleted meanwhile is not among them, or not that one.
+        self._wanted: dict[LogName, OpenLog] = {}
+        #: What the logs are to go by, also those on their way.
+        self._configs: dict[LogName, LogConfig] = {}
+        self.carry_out: dict[type, Callable[[Any, Now], None]] = {
+            OpenLog: self._open,
+            ConfigureLog: self._configure,
+            DeleteLog: self._delete,
+        }
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return bool(self._steps)
+
+    def go_on(self, now: Now) -> None:
+        """A slice of the work."""
+        spent_bytes = 0
+        while self._steps and spent_bytes < BYTES_A_TURN:
+            step = self._steps[0]
+            if isinstance(step, DeleteLog):
+                self._remove_folder(step.log)
+                spent_bytes += DELETING_COSTS
+            elif self._wanted.get(step.log) is step:
+                spent_bytes += self._go_on_with(step, now)
+            else:
+                self._under_way = None
+            if self._under_way is None:
+                self._steps.popleft()
+
+    def close(self) -> None:
+        """A clean stop: what was to be deleted does not lie about for ever."""
+        for step in self._steps:
+            if isinstance(step, DeleteLog):
+                self._remove_folder(step.log)
+        self._steps.clear()
+
+    # Wishes --------------------------------------------------------------------------------------
+
+    def _open(self, effect: OpenLog, _: Now) -> None:
+        self._configs[effect.log] = log_config(effect.config)
+        self._wanted[effect.log] = effect
+        self._steps.append(effect)
+
+    def _configure(self, effect: ConfigureLog, _: Now) -> None:
+        self._configs[effect.log] = config = log_config(effect.config)
+        log = self._directory.logs.get(effect.log)
+        if log is not None:
+            log.config = config
+
+    def _delete(self, effect: DeleteLog, _: Now) -> None:
+        name = effect.log
+        self._configs.pop(name, None)
+        self._wanted.pop(name, None)
+        self._flushes.forget(name)
+        if self._directory.forget(name):
+            self._steps.append(effect)
+
+    # Steps ---------------------------------------------------------------------------------------
+
+    def _go_on_with(self, effect: OpenLog, now: Now) -> int:
+        """One slice of a log's opening; what it costs."""
+        name = effect.log
+        try:
+            if self._under_way is None:
+                self._forget_another(effect)
+                if name not in self._directory.unopened:
+                    log = self._directory.create(name, effect.topic_id, self._configs[name])
+                    self._opened(name, log, now)
+                    return MAKING_COSTS
+                self._under_way = self._directory.open_log(name, self._configs[name])
+            # Also a log that opens at once, having been closed cleanly, has its share of the turn.
+            return A_STEP_COSTS + next(self._under_way)
+        except StopIteration as end:
+            log, report = end.value
+            if report.is_noteworthy:
+                self._say(report.line())
+            self._opened(name, log, now)
+        except StorageError as error:
+            del self._wanted[name]
+            self._say(str(error))
+            self._tell(LogFailed(name, str(error)), now)
+        self._under_way = None
+        return A_STEP_COSTS
+
+    def _forget_another(self, effect: OpenLog) -> None:
+        """A topic of this name that was deleted while this node was away goes first."""
+        directory, name = self._directory, effect.log
+        if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
+            directory.delete(name)
+
+    def _opened(self, name: LogName, log: Log, now: Now) -> None:
+        del self._wanted[name]
+        log.config = self._configs[name]
+        producers = None if log.tracker.is_empty else log.producers.copy()
+        self._tell(LogOpened(name, log.start_offset, log.end_offset, producers), now)
+
+    def _remove_folder(self, name: LogName) -> None:
+        try:
+            self._directory.remove_folder(name)
+        except StorageError as error:
+            self._say(str(error))

@@ -1,0 +1,66 @@
+"""What `kraftlog start` makes of its words: the settings of a node, before it starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli.start import options_of, read_settings
+from kraftlog.server.start import _directory
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("words", "node_id", "directory"),
+    [
+        ([], 1, "data"),
+        (["--node-id", "3", "--data", "d"], 3, "d"),
+        (["--override", "node.id=4", "--override", "log.dir=e"], 4, "e"),
+        (["--override", "log.dirs=f"], 1, "f"),
+        (["--node-id", "3", "--data", "d", "--override", "log.dir=e"], 3, "d"),
+    ],
+)
+def test_a_node_of_its_own(words: list[str], node_id: int, directory: str) -> None:
+    """What is said by an override counts as well as what is said by an option."""
+    settings, warnings = read_settings(options_of(words))
+    assert (settings.node_id, settings.data_directories) == (node_id, [directory])
+    assert [voter.id for voter in settings.voters] == [node_id]
+    assert warnings == []
+
+
+def test_tools_are_told_where_a_directory_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings, _ = read_settings(options_of([]))
+    assert _directory(settings) == f"{tmp_path}/data"
+
+
+@pytest.mark.parametrize(
+    ("roles", "words", "listeners"),
+    [
+        ("broker,controller", [], "CONTROLLER://c:1,PLAINTEXT://p:2"),
+        ("broker,controller", ["--port", "0"], "CONTROLLER://c:1,PLAINTEXT://p:0"),
+        (
+            "broker,controller",
+            ["--port", "9", "--host", "::1"],
+            "CONTROLLER://c:1,PLAINTEXT://[::1]:9",
+        ),
+        ("controller", ["--host", "h"], "CONTROLLER://h:1"),
+    ],
+)
+def test_where_a_file_says_to_listen_an_option_says_otherwise(
+    tmp_path: Path, roles: str, words: list[str], listeners: str
+) -> None:
+    """Of the listener for clients, or of a controller's own."""
+    listed = ["CONTROLLER://c:1", "PLAINTEXT://p:2"][: len(roles.split(","))]
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"process.roles={roles}\nnode.id=1\nlisteners={','.join(listed)}\nlog.dirs=/d\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@c:1\n"
+    )
+    settings, _ = read_settings(options_of([str(file), *words]))
+    assert ",".join(map(str, settings.listeners)) == listeners

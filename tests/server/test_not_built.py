@@ -1,0 +1,111 @@
+"""Clients that ask for what is not built yet are told so at once, in words, and don't try again.
+
+Each of these would wait for its own time limit, half a minute or more, and then say something
+else, if it took the answer for one that may be better the next time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import aiokafka
+import aiokafka.errors
+import kafka
+import kafka.errors
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from tests.server.clients import JAVA, LIMIT_S
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.interop.driver import Driver
+
+WORDS = "this cluster has no transactions"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeProcess]:
+    """One for all of them, as nobody leaves anything behind."""
+    folder = tmp_path_factory.mktemp("not-built")
+    started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"))
+    try:
+        yield started
+    finally:
+        started.make_sure_it_is_gone()
+
+
+def test_librdkafka_is_told_that_there_are_no_transactions(node: NodeProcess) -> None:
+    producer = Producer({"bootstrap.servers": node.address, "transactional.id": "t"})
+    with pytest.raises(KafkaException, match=WORDS) as refused:
+        producer.init_transactions(LIMIT_S)
+    error = refused.value.args[0]
+    assert error.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert error.fatal()
+
+
+def test_kafka_python_is_told_that_there_are_no_transactions(node: NodeProcess) -> None:
+    producer = kafka.KafkaProducer(bootstrap_servers=node.address, transactional_id="t")
+    try:
+        with pytest.raises(kafka.errors.KafkaError, match="UnsupportedVersionError"):
+            producer.init_transactions()
+    finally:
+        producer.close(LIMIT_S)
+
+
+def test_aiokafka_is_told_that_there_are_no_transactions(node: NodeProcess) -> None:
+    async def work() -> None:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=node.address, transactional_id="t")
+        try:
+            with pytest.raises(aiokafka.errors.TransactionalIdAuthorizationFailed):
+                await producer.start()
+        finally:
+            await producer.stop()
+
+    asyncio.run(asyncio.wait_for(work(), LIMIT_S))
+
+
+def test_kafkas_producer_is_told_that_there_are_no_transactions(
+    node: NodeProcess, jvm: Driver
+) -> None:
+    done = jvm.tool(
+        JAVA + "ProducerPerformance",
+        *("--bootstrap-server", node.address, "--topic", "demo", "--throughput", "-1"),
+        *("--num-records", "1", "--record-size", "1"),
+        *("--transactional-id", "t", "--transaction-duration-ms", "1000"),
+    )
+    assert done.exit_code == 1
+    assert WORDS in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("tool", "words", "api"),
+    [
+        (f"{JAVA}TransactionsCommand", ("list",), "LIST_TRANSACTIONS"),
+        (f"{JAVA}AclCommand", ("--list",), "DESCRIBE_ACLS"),
+        (
+            "kafka.admin.ConfigCommand",
+            ("--describe", "--entity-type", "users"),
+            "DESCRIBE_CLIENT_QUOTAS",
+        ),
+        (
+            f"{JAVA}consumer.group.ShareGroupCommand",
+            ("--describe", "--group", "g"),
+            "SHARE_GROUP_DESCRIBE",
+        ),
+        (
+            f"{JAVA}consumer.ConsoleConsumer",
+            ("--topic", "demo", "--command-property", "group.protocol=consumer"),
+            "CONSUMER_GROUP_HEARTBEAT",
+        ),
+    ],
+)
+def test_kafkas_tools_are_told_what_is_not_there(
+    node: NodeProcess, jvm: Driver, tool: str, words: tuple[str, ...], api: str
+) -> None:
+    done = jvm.tool(tool, "--bootstrap-server", node.address, *words)
+    assert not done.timed_out
+    assert f"The node does not support {api}" in done.stdout + done.stderr
