@@ -8,6 +8,7 @@ for what blocks in the kernel, and report through an eventfd (see `lane`).
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import select
 import signal
@@ -142,6 +143,7 @@ class Server:
                 self._say_refusal()
             if not self.stopping:
                 on_ready()
+            gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
             while not self.stopping:
                 self.turn()
             self._leave()
