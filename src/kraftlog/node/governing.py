@@ -9,10 +9,13 @@ from __future__ import annotations
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
 from kraftlog.controller.features import SUPPORTED
-from kraftlog.errors import ErrorCode
+from kraftlog.effects import Say
+from kraftlog.errors import ErrorCode, MistakeError
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
+from kraftlog.node.handlers.refusals import refusal
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 
 if TYPE_CHECKING:
@@ -41,9 +44,14 @@ class Governing:
     """Follows the log on every controller; `is_active` on the one that decides."""
 
     def __init__(
-        self, controller: Controller, quorum: QuorumDriver, bootstrap: Sequence[Message]
+        self,
+        controller: Controller,
+        quorum: QuorumDriver,
+        bootstrap: Sequence[Message],
+        emit: Callable[[Any], None],
     ) -> None:
         self.controller = controller
+        self._emit = emit
         #: What formatting has chosen, but for what this version does not offer yet.
         self._bootstrap = [
             record
@@ -78,9 +86,17 @@ class Governing:
             self.epoch = -1
             self.controller.resign()
 
-    def decide(self, api_key: int, request: Message, told: Told, now: Now) -> None:
-        """Decide now; `told` gets the answer once it is true."""
-        decision = self.controller.decide(api_key, request, now, self._quorum.core.log.end)
+    def decide(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
+        """Decide now; `told` gets the answer once it is true.
+
+        A decision changes nothing before it is proposed, so one that fails is told and no more.
+        """
+        try:
+            decision = self.controller.decide(api_key, request, now, self._quorum.core.log.end)
+        except Exception as error:
+            self._emit(Say(str(MistakeError(f"deciding on {APIS[api_key].name}", error))))
+            told(refusal(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR), now)
+            return
         self._propose(decision, told, now)
 
     def poll(self, now: Now) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import LogFailed, LogFlushed, LogRead, MoveLogStart, ReadLog, Reply
+from kraftlog.effects import LogFailed, LogFlushed, LogRead, MoveLogStart, ReadLog, Reply, Say
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
@@ -67,6 +67,7 @@ class Runner:
             **self._openings.carry_out,
             ReadLog: self._read_later,
             Reply: self._reply,
+            Say: lambda effect, _: say(effect.line),
             **self._quorum.carry_out,
             MoveLogStart: self._move_start,
         }

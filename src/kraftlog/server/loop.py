@@ -15,7 +15,7 @@ import socket
 import sys
 import time
 
-from kraftlog.errors import ErrorCode, ProtocolError, error_name
+from kraftlog.errors import ErrorCode, MistakeError, ProtocolError, error_name
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.peers import Peers
 from kraftlog.types import Now
@@ -270,6 +270,9 @@ class Server:
         except ProtocolError as error:
             say(f"{connection.peer} sent what is no request: {error}")
             self._drop(connection)
+        except MistakeError as mistake:
+            say(str(mistake))
+            self._drop(connection)
         except ConnectionError:
             self._drop(connection)
 
@@ -283,7 +286,9 @@ class Server:
             connection.stirred = self.stirred
             try:
                 connection.send()
-            except OSError:
+            except (OSError, MistakeError) as error:
+                if isinstance(error, MistakeError):
+                    say(str(error))
                 self._drop(connection)
                 continue
             self._watch(connection)
