@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 #: many more, by the time that it takes.
 BYTES_A_TURN = 2 << 20
 A_STEP_COSTS = 64 << 10
-MAKING_COSTS = 256 << 10
-DELETING_COSTS = 128 << 10
+A_FOLDER_COSTS = 128 << 10
 
 
 class Openings:
@@ -72,7 +71,7 @@ class Openings:
             step = self._steps[0]
             if isinstance(step, DeleteLog):
                 self._remove_folder(step.log)
-                spent_bytes += DELETING_COSTS
+                spent_bytes += A_FOLDER_COSTS
             elif self._wanted.get(step.log) is step:
                 spent_bytes += self._go_on_with(step, now)
             else:
@@ -119,7 +118,7 @@ class Openings:
                 if name not in self._directory.unopened:
                     log = self._directory.create(name, effect.topic_id, self._configs[name])
                     self._opened(name, log, now)
-                    return MAKING_COSTS
+                    return A_FOLDER_COSTS
                 self._under_way = self._directory.open_log(name, self._configs[name])
             # Also a log that opens at once, having been closed cleanly, has its share of the turn.
             return A_STEP_COSTS + next(self._under_way)
