@@ -24,5 +24,5 @@ if __name__ == "__main__":
     api_table._handlers[ApiKey.METADATA] = broken
     api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = broken
     api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = answers_what_can_not_be_said
-    partitions.decide_create_partitions = broken  # type: ignore[assignment]
+    partitions.decide_create_partitions = broken  # type: ignore[assignment]  # the mistake
     sys.exit(main())
