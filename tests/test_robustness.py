@@ -29,9 +29,7 @@ def test_every_row_names_a_test_that_there_is() -> None:
     assert len(named) > 40
     assert [test for test in named if not there_is(*test)] == []
     rows = [line for line in text.splitlines() if line.startswith("| ") and "| what |" not in line]
-    assert [row for row in rows if not named_tests(row)] == [
-        "| what | what a node does | tests |"
-    ] * 3
+    assert [row for row in rows if not named_tests(row)] == []
 
 
 def test_a_test_that_is_not_there_is_noticed() -> None:
