@@ -14,7 +14,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
-from kraftlog.runner.openings import A_FOLDER_COSTS, A_STEP_COSTS, BYTES_A_TURN
+from kraftlog.runner.openings import A_FOLDER_COSTS, A_STEP_COSTS, BYTES_A_TURN, FULL_FOR_MS
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
@@ -211,12 +211,29 @@ def test_an_unreadable_partition_metadata_takes_its_log_offline_and_nothing_else
     assert codes == {"demo": ErrorCode.NOT_LEADER_OR_FOLLOWER, "other": ErrorCode.NONE}
 
 
+def test_a_log_for_which_there_is_no_room_is_made_when_there_is() -> None:
+    host = make_host()
+    fault = Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata", times=2)
+    host.files.faults.append(fault)
+    create_topics(host, {"many": 1})
+    for code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+    ):
+        answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+        assert answer.responses[0].partition_responses[0].error_code == code
+        host.pass_time(FULL_FOR_MS)
+        host.settle()
+
+
 def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None:
     """Its folder does not stay half made: a later topic of that name has a log again."""
     host = make_host()
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
     create_topics(host, {"many": 1})
     assert folders(host) == []
+    assert host.runner.deadline() <= host.now.monotonic_ms + FULL_FOR_MS
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
     assert folders(host) == ["many-0"]

@@ -100,7 +100,8 @@ class Runner:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        return min(self._care.due_ms, self._compactions.due_ms)
+        due_ms = min(self._care.due_ms, self._compactions.due_ms)
+        return due_ms if self._openings.due_ms is None else min(due_ms, self._openings.due_ms)
 
     @property
     def has_work(self) -> bool:
