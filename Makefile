@@ -73,7 +73,7 @@ mutants: $(READY)
 soak: $(READY)
 	$(BIN)/kraftlog simulate --soak .cache/soak
 
-## bench     measure, print, and write docs/performance.md
+## bench     measure, print, and write docs/performance.md (ARGS="beside --quick": beside Kafka)
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
 

@@ -1,7 +1,8 @@
 """`python -m bench [NAME …]`: measure, print, and write docs/performance.md.
 
 Each module here offers `cases()`, which yields (what, figure, unit). Without names all of them run
-and the page is written; with names only those are printed.
+and the page is written; with names only those are printed. `python -m bench beside [CASE …]`
+compares with Apache Kafka and writes its own part of the page.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import platform
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
+
+from bench.beside.command import main as beside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +26,7 @@ PARTS = {
     "node": "Requests",
     "controller": "Decisions about the cluster",
     "groups": "Consumer groups",
+    "quorum": "Changes of the cluster",
     "simulator": "Simulation",
 }
 PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")
@@ -34,15 +38,19 @@ with others: compare figures of one run with each other, not with those of anoth
 
 
 def main(names: list[str]) -> int:
+    if names[:1] == ["beside"]:
+        return beside(names[1:])
     for name in names:
         if name not in PARTS:
-            print(f"no bench {name!r}; there are {', '.join(PARTS)}", file=sys.stderr)
+            print(f"no bench {name!r}; there are {', '.join(PARTS)}, beside", file=sys.stderr)
             return 2
     parts = [run(name) for name in names or PARTS]
     if not names:
         with open(PAGE, "w") as page:
             page.write("\n".join([HEAD, machine(), *parts]))
         print(f"written: {os.path.relpath(PAGE)}")
+        if beside([]):
+            beside(["--page"])  # what was measured at another time is kept
     return 0
 
 

@@ -22,8 +22,10 @@ from tests.node.talk import make_host
 
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.metadata import MetadataRequest
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -43,6 +45,7 @@ def cases() -> Iterator[Case]:
     with tempfile.TemporaryDirectory() as data:
         yield from start_cases(data)
         yield from server_cases(data)
+    yield from traffic_cases()
 
 
 def batch(size: int) -> bytes:
@@ -117,6 +120,7 @@ def start_cases(data: str) -> Iterator[Case]:
 
 def server_cases(data: str) -> Iterator[Case]:
     with Server(data) as server:
+        server.make_topic()
         for name, raw in REQUESTS.items():
             for in_flight in (1, 100):
                 rounds = [server.round(raw, in_flight) for _ in range(ROUNDS)]
@@ -125,6 +129,38 @@ def server_cases(data: str) -> Iterator[Case]:
                 yield f"{name}: server, {in_flight} in flight", wall, "µs/request"
                 yield f"{name}: server, {in_flight} in flight, CPU", cpu, "µs/request"
         yield "memory after that", server.rss_mb(), "MB"
+
+
+#: What one connection carries with several requests under way: bytes a request, how many requests.
+PRODUCED = ((170, 40_000), (16 << 10, 8_000), (100 << 10, 3_000), (1_000_000, 400))
+FETCHED = ((4 << 10, 10_000), (64 << 10, 5_000), (1 << 20, 800))
+UNDER_WAY = {170: 100, 4 << 10: 32}  # others: 4
+
+
+def traffic_cases() -> Iterator[Case]:
+    """Batches in and out, pipelined: what they cost by the request and by the gigabyte."""
+    for size, count in PRODUCED:
+        with tempfile.TemporaryDirectory() as data, Server(data) as server:
+            raw = frame(ApiKey.PRODUCE, 9, produce(batch(size - 70)))
+            server.make_topic()
+            rounds = [server.stream(raw, UNDER_WAY.get(size, 4), count) for _ in range(ROUNDS)]
+            yield from traffic_lines(f"Produce v9, {size:,} bytes: pipelined", size, rounds)
+    with tempfile.TemporaryDirectory() as data, Server(data) as server:
+        server.make_topic()
+        raw = frame(ApiKey.PRODUCE, 9, produce(batch(4000)))
+        server.stream(raw, 4, 1_000)
+        for size, count in FETCHED:
+            raw = frame(ApiKey.FETCH, 12, fetch(0, size))
+            rounds = [server.stream(raw, UNDER_WAY.get(size, 4), count) for _ in range(ROUNDS)]
+            yield from traffic_lines(f"Fetch v12, {size:,} bytes: pipelined", size, rounds)
+
+
+def traffic_lines(name: str, size: int, rounds: list[tuple[float, float]]) -> Iterator[Case]:
+    wall, cpu = (min([r[i] for r in rounds]) for i in (0, 1))
+    yield name, wall, "µs/request"
+    yield f"{name}, CPU", cpu, "µs/request"
+    if size >= 16 << 10:
+        yield f"{name}, CPU by volume", cpu * 1000 / size, "s/GB"
 
 
 class Server:
@@ -153,6 +189,17 @@ class Server:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
+    def make_topic(self) -> None:
+        """The topic `demo`: what is asked of one that is not there costs nothing."""
+        topic = CreatableTopic(
+            name="demo", num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        self.sock.sendall(frame(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])))
+        size: int = struct.unpack(">i", self.read_exactly(4))[0]
+        api = APIS[ApiKey.CREATE_TOPICS]
+        answer: Any = decode(api.response(), 7, self.read_exactly(size)[5:])
+        assert [made.error_code for made in answer.topics] == [0]
+
     def cpu_us(self) -> float:
         with open(f"/proc/{self.process.pid}/schedstat") as stat:
             return int(stat.read().split()[0]) / 1000
@@ -171,6 +218,24 @@ class Server:
         for _ in range(count // in_flight):
             self.sock.sendall(block)
             self.read_exactly(size * in_flight)
+        wall = (time.perf_counter() - start) * 1e6
+        return wall / count, (self.cpu_us() - cpu) / count
+
+    def stream(self, raw: bytes, under_way: int, count: int) -> tuple[float, float]:
+        """Wall and CPU microseconds a request, as many of them under way as are said."""
+        size = self.answer_size(raw)
+        room = memoryview(bytearray(max(size * under_way, 1 << 20)))
+        cpu, start = self.cpu_us(), time.perf_counter()
+        self.sock.sendall(raw * under_way)
+        sent, waited_for, left = under_way, count, 0
+        while waited_for:
+            left += self.sock.recv_into(room)
+            answered, left = divmod(left, size)
+            waited_for -= answered
+            more = min(answered, count - sent)
+            if more:
+                self.sock.sendall(raw * more)
+                sent += more
         wall = (time.perf_counter() - start) * 1e6
         return wall / count, (self.cpu_us() - cpu) / count
 

@@ -47,7 +47,7 @@ def test_wall_time_is_shared_out_by_the_time_of_the_tests() -> None:
     lines = shares.table(200.0).splitlines()
     [quorum] = [line for line in lines if line.startswith("quorum")]
     [spark] = [line for line in lines if line.startswith("spark")]
-    assert quorum.split() == ["quorum", "1", "150.0", "75%", "90", "over", "its", "budget"]
+    assert quorum.split() == ["quorum", "1", "150.0", "75%", "120", "over", "its", "budget"]
     assert spark.split() == ["spark", "0", "50.0", "25%", "120"]
 
 

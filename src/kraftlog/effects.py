@@ -66,10 +66,14 @@ class Say(Value):
 
 
 class AppendBatch(Value):
-    """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed."""
+    """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed.
+
+    Without `flush` that may wait for whatever is flushed next, or for the end.
+    """
 
     log: LogName
     data: Buffer
+    flush: bool = True
 
 
 class TruncateLog(Value):

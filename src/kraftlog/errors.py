@@ -282,3 +282,10 @@ def error_name(code: int) -> str:
         if number == code and name.isupper():
             return name
     return f"error {code}"
+
+
+def in_words(error: BaseException) -> str:
+    """What is wrong, for people: of the system's errors the file and the words, not the number."""
+    if not isinstance(error, OSError) or error.strerror is None:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

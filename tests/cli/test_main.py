@@ -15,7 +15,8 @@ from kraftlog.cli import main
         (["--help"], 0, "start           run a node"),
         (["--version"], 0, f"kraftlog {__version__}"),
         (["stop"], 2, "no command 'stop'"),
-        (["start", "--data", "/dev/null/a"], 1, "Not a directory: '/dev/null/a"),
+        (["start", "--data", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
+        (["start", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
     ],
 )
 def test_what_is_said_and_returned(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.cli import main
+from kraftlog.cli.consume import NOTHING
 from tests.client.waiting import until
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def test_records_in_and_out(shell: Shell, named: Named, tmp_path: Path) -> None:
         "Partition:0\tOffset:1\tEpoch:0\th3:\tk2\tnull\n"
         "Partition:0\tOffset:2\tEpoch:0\tNO_HEADERS\tk3\tthree\n"
     )
+    assert shell.said == "3 records read\n"
+    assert shell.run(f"{read} --formatter {NOTHING}") == ""
     assert shell.said == "3 records read\n"
     told = [json.loads(line) for line in shell.run(read, "--json").splitlines()]
     assert told[1]["key"] == "k2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -468,3 +468,37 @@ def test_a_partition_that_never_answers_is_given_up(
         client.delete_topic(topic)
         with pytest.raises(ClientError, match=topic):
             next(records)
+
+
+def test_values_are_taken_as_people_write_them(client: Client, named: Named) -> None:
+    topic = named("t")
+    client.create_topic(
+        topic, 1, configs={"retention.ms": 3_600_000, "unclean.leader.election.enable": True}
+    )
+    client.alter_configs("topic", topic, {"min.cleanable.dirty.ratio": 0.25})
+    found = {it.name: it.value for it in client.describe_configs("topics", topic)}
+    assert found["retention.ms"] == "3600000"
+    assert found["unclean.leader.election.enable"] == "true"
+    assert found["min.cleanable.dirty.ratio"] == "0.25"
+    client.produce(topic, "a", headers={"from": "text", "none": None, "raw": b"\x00"})
+    with client.consume(topic, "beginning", until_end=True) as records:
+        [record] = records
+    assert record.headers == (("from", b"text"), ("none", None), ("raw", b"\x00"))
+
+
+def test_what_can_not_be_meant_is_said(client: Client) -> None:
+    """By name, before anything is sent."""
+    send: Any = client.producer().send
+    for words, said in (
+        ({"value": {"a": 1}}, "value {'a': 1}: expected bytes, text or None"),
+        ({"value": "v", "key": 3}, "key 3: expected bytes, text or None"),
+        ({"value": "v", "headers": [("n", 1)]}, "header n 1: expected bytes, text or None"),
+        ({"value": "v", "headers": ["n"]}, "headers ['n']: expected pairs of a name and a value"),
+    ):
+        with pytest.raises(TypeError) as refused:
+            send("never-made", **words)
+        assert str(refused.value) == said
+    with pytest.raises(ValueError, match=r"kind 'queue': expected one of topics, brokers, "):
+        client.describe_configs("queue", "t")
+    with pytest.raises(ValueError, match=r"offsets 'newest': expected a timestamp or one of "):
+        client.offsets("t", "newest")

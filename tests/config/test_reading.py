@@ -92,14 +92,16 @@ def test_the_smallest_unit_counts() -> None:
 def test_keys_that_nobody_knows() -> None:
     text = started_with(
         "num.partition=3 ; zookeeper.connect=a ; log.message.format.version=1 ; qwertz=1 ; "
-        "config.providers.file.class=x ; listener.name.plaintext.max.connections=5"
+        "config.providers.file.class=x ; listener.name.plaintext.max.connections=5 ; "
+        "super.users=User:a ; kraftlog.http.prot=1"
     )
     assert read_config(text, {})[1] == [
         "num.partition: no such key; did you mean num.partitions?",
         "zookeeper.connect: Kafka 4 has no ZooKeeper and dropped this key",
         "log.message.format.version: Kafka 4 dropped this key",
         "qwertz: no such key",
-        "known to Kafka, without effect here: listener.name.plaintext.max.connections",
+        "kraftlog.http.prot: no such key; did you mean kraftlog.http.port?",
+        "known to Kafka, without effect here: listener.name.plaintext.max.connections, super.users",
     ]
 
 

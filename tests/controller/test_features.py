@@ -9,8 +9,8 @@ import pytest
 from kraftlog.config.keys import BROKER
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import RECORDS_IN_BATCH, batches
-from kraftlog.controller.features import SUPPORTED
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.features import SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.values import Directory
 from kraftlog.wire.apis import ApiKey
@@ -174,10 +174,10 @@ def test_a_new_cluster_begins_as_kafka_begins_one() -> None:
 
 
 def test_a_new_cluster_begins_with_the_levels_that_are_kept_to() -> None:
-    records = bootstrap_records(chosen_levels(None, {}, SUPPORTED))
+    records = bootstrap_records(chosen_levels(None, {}, SET_BY_RECORDS))
     assert records[0] == FeatureLevelRecord(name="metadata.version", feature_level=30)
     levels = {r.name: r.feature_level for r in records if isinstance(r, FeatureLevelRecord)}
-    assert levels == {name: highest for name, (_, highest) in SUPPORTED.items()}
+    assert levels == {name: highest for name, (_, highest) in SET_BY_RECORDS.items()}
 
 
 def test_v14_the_next_controller_writes_nothing_twice_and_voids_what_is_half_said() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
@@ -11,6 +13,7 @@ from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, 
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.gathering import GATHERED_BYTES
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft import messages as raft
@@ -20,13 +23,20 @@ from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState
 from kraftlog.records.header import read_header, stamp
 from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
-from kraftlog.types import Now, OffsetAndEpoch
+from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
 from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import describe_quorum as api
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
-from kraftlog.wire.messages.fetch import FetchResponse
-from kraftlog.wire.messages.metadata_records import NoOpRecord
+from kraftlog.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from kraftlog.wire.messages.metadata_records import NoOpRecord, TopicRecord
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kraftlog.wire.record_frames import encode_metadata
 from tests.node.talk import Talker
 
 if TYPE_CHECKING:
@@ -79,10 +89,66 @@ def test_what_is_proposed_while_a_turn_is_carried_out_follows_what_was_wanted_be
     machine, wanted = driven(1)
     assert machine.driver is not None
     machine.driver.handle(effects.ElectionWritten(1), NOW)
+    machine.driver.append_gathered(NOW)
     batches = [it.data for it in wanted if isinstance(it, effects.AppendBatch)]
     assert machine.proposals == 1
     assert [read_header(batch).base_offset for batch in batches] == [0, 2]
     assert read_header(batches[0]).is_control
+
+
+def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
+    """Each proposal is told of; what is too large to be gathered goes behind what was."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    driver.handle(effects.ElectionWritten(1), NOW)
+    driver.append_gathered(NOW)
+    wanted.clear()
+    start, told = driver.end, list[int]()
+    large = TopicRecord(name="x" * GATHERED_BYTES, topic_id=b"x" * 16)
+    for record in (NoOpRecord(), NoOpRecord(), large):
+        assert driver.propose([(record, 0)], lambda code, _: told.append(code), NOW) == 0
+    assert driver.end == start + 3
+    batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 1)]
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    assert told == [0, 0, 0]
+
+
+def test_a_node_that_does_not_lead_refuses_what_is_proposed() -> None:
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    assert machine.driver is not None
+    refusal = machine.driver.propose([(NoOpRecord(), 0)], lambda _, __: None, NOW)
+    assert refusal == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not machine.driver.gathered
+
+
+@pytest.mark.parametrize(("voters", "is_flushed"), [((1, 2), True), ((2, 3), False)])
+def test_q6_what_an_observer_holds_need_not_be_on_its_disk(
+    voters: tuple[int, ...], is_flushed: bool
+) -> None:
+    """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
+    machine, wanted = driven(*voters, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.Ask)]
+    wanted.clear()
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
+    stamp(batch, 0, 0, 5)
+    leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
+    part = PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=0,
+        current_leader=leader,
+        aborted_transactions=None,
+        records=bytes(batch),
+    )
+    topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[part])
+    answer = FetchResponse(error_code=0, session_id=0, responses=[topic])
+    assert machine.driver is not None
+    machine.driver.handle(effects.PeerAnswered("quorum", 2, ask.number, answer), NOW)
+    (append,) = [it for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert append.flush == is_flushed
+    assert any(isinstance(it, effects.Ask) for it in wanted) != is_flushed
 
 
 def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:
@@ -140,6 +206,27 @@ def test_r12_a_change_of_the_voters_that_waited_for_a_leader_is_made_by_a_node_t
     assert told.error_code == ErrorCode.VOTER_NOT_FOUND
 
 
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_d2_every_version_can_tell_of_replicas_with_a_directory(version: int) -> None:
+    """Versions 0 and 1 leave it out."""
+    state = api.ReplicaState(replica_id=4, replica_directory_id=b"d" * 16, log_end_offset=7)
+    part = api.PartitionResult(
+        partition_index=0,
+        error_code=0,
+        leader_id=1,
+        leader_epoch=2,
+        high_watermark=7,
+        current_voters=(),
+        observers=[state],
+    )
+    topic = api.TopicResult(topic_name="__cluster_metadata", partitions=[part])
+    response = api.DescribeQuorumResponse(error_code=0, topics=[topic])
+    told = decode(api.DescribeQuorumResponse, version, encode(response, version))
+    (observer,) = told.topics[0].partitions[0].observers
+    assert observer.log_end_offset == 7
+    assert (observer.replica_directory_id == b"d" * 16) == (version >= 2)
+
+
 def only(wanted: list[Any], kind: type) -> Any:
     """The one effect of a kind; what was wanted until now is done."""
     [found] = [it for it in wanted if isinstance(it, kind)]
@@ -167,7 +254,7 @@ def test_a_state_machine_behind_the_start_of_the_log_is_told_to_load_the_snapsho
     assert (machine.fed, driver.applied) == ([("reload", 3, 6)], 7)
     fetch = only(wanted, effects.Ask)
     assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 7)
-    batch = records_batch([(NoOpRecord(), 0), (NoOpRecord(), 0)], 0)
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)] * 2, 0)
     stamp(batch, 0, 7, 5)
     more = answer_to_wire(raft.FetchAnswer(0, 2, 5, 9, offset=7), bytes(batch))
     driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, more), NOW)

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from math import isnan
+from typing import TYPE_CHECKING
 
+from kraftlog.metadata.image import Image
 from kraftlog.node.quorum.times import SPAN_MS, QuorumTimes, Window
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
+from tests.node.talk import Talker, make_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.metadata.changes import Change
+    from kraftlog.simulator.host import VirtualHost
+    from kraftlog.wire.schema import Message
 
 
 def test_q35_a_window_forgets_what_is_older_than_two_spans() -> None:
@@ -46,3 +60,66 @@ def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
     assert times.waiting_ms(300) == 0, "what it appended is another leader's to commit"
     times.append(4, 5, 310, leads=False)
     assert times.fetched.per_second(310) == 4_000 / SPAN_MS
+
+
+def test_q35_flushes_are_timed_from_their_append_whoever_leads() -> None:
+    times = QuorumTimes()
+    times.append(2, 2, 100, leads=True)
+    times.append(1, 3, 110, leads=False)
+    times.append(1, 4, 120, leads=False)
+    times.truncate(3)
+    times.flush(2, 130)
+    times.append(1, 4, 150, leads=False)
+    times.flush(4, 160)
+    assert (times.flushes.average(160), times.flushes.most(160)) == (30, 50)
+
+
+def test_q35_what_is_committed_is_timed_until_it_is_applied() -> None:
+    times = QuorumTimes()
+    times.commit(5, 100)
+    times.commit(7, 120)
+    times.apply(6, 130)
+    assert times.commits_to_applied.average(130) == 30
+    times.apply(7, 140)
+    assert times.commits_to_applied.average(140) == 25
+
+
+def test_q35_a_change_is_timed_from_being_taken_on_until_it_is_true() -> None:
+    """A topic, on a disk that takes 30 ms."""
+    host = make_host()
+    times = host.node.quorum.times
+    talker = Talker(host)
+    topic = CreatableTopic(
+        name="slow", num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+    host.one_turn()
+    assert talker.take() == []
+    host.now = Now(30, 30)
+    host.settle()
+    [(_, answer)] = talker.take()
+    assert answer.topics[0].error_code == 0
+    assert (times.changes.most(30), times.flushes.most(30), times.commits.most(30)) == (30, 30, 30)
+    assert times.commits_to_applied.most(30) == 0
+    assert times.applying.most(30) == 0, "the stopwatch stands still"
+
+
+class SlowImage(Image):
+    """Takes 2 ms to take a record in."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        super().__init__()
+        self._host = host
+
+    def replay(self, record: Message) -> Sequence[Change]:
+        self._host.stopwatch_ns += 2_000_000
+        return super().replay(record)
+
+
+def test_q35_applying_is_timed_by_the_stopwatch() -> None:
+    host = make_host()
+    image = host.node.image = SlowImage(host)
+    for record in (FeatureLevelRecord(name=name, feature_level=1) for name in ("a", "b")):
+        host.node.replay([record], 100)
+    assert host.node.quorum.times.applying.most(0) == 2
+    assert image.features.keys() == {"a", "b"}

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.logstate.quorum_records import voters_from_record, voters_record
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
-from kraftlog.node.quorum.batches import control_batch, summaries, voters_from_record, voters_record
+from kraftlog.node.quorum.batches import control_batch, summaries
 from kraftlog.node.quorum.requests import VERSIONS, request_from_wire, request_to_wire
 from kraftlog.raft import messages as raft
 from kraftlog.raft.messages import Batch, LeaderChange

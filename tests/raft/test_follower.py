@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.raft.fetching import NO_NEWS
 from kraftlog.raft.messages import (
     Append,
     BeginAnswer,
@@ -40,6 +41,16 @@ from tests.raft.solo import (
 )
 
 everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
+
+
+def test_q22_who_only_votes_does_not_ask_for_commits_alone() -> None:
+    """And learns of them with the records that follow."""
+    solo = follower()
+    solo.core.config = solo.core.config.replace(awaits_commits=False)
+    end = solo.core.log.end
+    (sent,) = of(Send, solo.answer(2, solo.fetched(high_watermark=end)))
+    assert sent.body.high_watermark == NO_NEWS
+    assert solo.core.log.high_watermark == end
 
 
 # Who leads -----------------------------------------------------------------------------------

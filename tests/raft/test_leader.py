@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.raft.fetching import NO_NEWS
 from kraftlog.raft.messages import (
     Append,
     Begin,
@@ -402,6 +403,16 @@ def test_q20_a_new_high_watermark_is_told_without_waiting_for_a_record() -> None
     (told,) = replies(solo.ask(solo.fetch(3, high_watermark=0), channel=3))
     assert told.high_watermark == 11
     parked(solo, 3)
+
+
+def test_q20_who_does_not_wait_for_commits_is_told_of_them_with_the_next_records() -> None:
+    """A replica that only votes says so by the high watermark that it claims to know."""
+    solo = leader()
+    parked(solo, 9, high_watermark=NO_NEWS)
+    assert replies(solo.ask(solo.fetch(2), channel=2))[0].high_watermark == 11
+    solo.propose("a")
+    told = {answer.high_watermark for answer in replies(solo.step())}
+    assert told == {11}
 
 
 @pytest.mark.parametrize("wait", [1, 500])

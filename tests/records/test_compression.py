@@ -255,9 +255,9 @@ def test_unknown_codecs(codec: int) -> None:
 def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch) -> None:
     packed = compress(codec, b"data")
     monkeypatch.setitem(sys.modules, "cramjam", None)
-    with pytest.raises(CorruptBatchError, match=r"cramjam.*kraftlog\[compression\]") as caught:
+    with pytest.raises(CorruptBatchError, match="needs the package cramjam") as caught:
         compress(codec, b"data")
-    with pytest.raises(CorruptBatchError, match=r"cramjam.*kraftlog\[compression\]") as caught:
+    with pytest.raises(CorruptBatchError, match="needs the package cramjam") as caught:
         decompress(codec, packed, 9)
     assert caught.value.what.startswith(CODEC_NAMES[codec])
     assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE

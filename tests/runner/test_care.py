@@ -9,6 +9,7 @@ from kraftlog.runner.quorum import NodeStoppedError
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
+from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from tests.node.talk import Talker, configured_host, make_host
 from tests.node.test_requests import batch, produce
@@ -81,3 +82,12 @@ def test_where_checkpoints_can_not_be_written_the_metadata_is_not_safe_either() 
     host.files.faults.append(Fault("pwritev", path="checkpoint", times=10))
     with pytest.raises(NodeStoppedError, match="writing checkpoints"):
         host.pass_time(INTERVAL_MS)
+
+
+def test_a_directory_that_is_offline_makes_no_work() -> None:
+    """A broker may live on without it, and must not turn its loop for logs nobody can look at."""
+    host = make_host()
+    host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))
+    later = host.now.monotonic_ms + host.node.config.settings.log_retention_check_interval_ms
+    host.runner.finish_turn(Now(later, host.now.wall_ms))
+    assert not host.runner.has_work

@@ -94,7 +94,8 @@ def test_a_second_node_on_the_directory_is_refused(node: NodeProcess, tmp_path: 
 
 
 def test_a_port_in_use_is_said(node: NodeProcess, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="Address already in use"):
+    said = f"listeners: PLAINTEXT://{node.address}: Address already in use"
+    with pytest.raises(AssertionError, match=said):
         NodeProcess(
             str(tmp_path / "other"), "--port", str(node.port), errors=str(tmp_path / "second.txt")
         )

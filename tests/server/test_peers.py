@@ -54,12 +54,10 @@ class Wire:
             raise IndexError("ours")
         self.told.append(report)
 
-    def ask(self, port: int = 0, request: VoteRequest = PLAIN) -> None:
+    def ask(self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1") -> None:
         self.numbers += 1
         where = port or self.listener.getsockname()[1]
-        self.peers.ask(
-            Ask("quorum", 2, "127.0.0.1", where, self.numbers, ApiKey.VOTE, 2, request, 1000)
-        )
+        self.peers.ask(Ask("quorum", 2, host, where, self.numbers, ApiKey.VOTE, 2, request, 1000))
         self.peers.send(NOW)
 
     def events(self) -> None:
@@ -70,6 +68,8 @@ class Wire:
 
     def accept(self, votes_up_to: int = 2) -> socket.socket:
         """The other end, once it was asked which versions it knows and has said so."""
+        while not select.select([self.listener], [], [], 0)[0]:
+            self.events()  # the name of where to connect to may have to be found first
         taken, _ = self.listener.accept()
         taken.settimeout(LIMIT_S)
         self.events()
@@ -150,6 +150,42 @@ def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: W
         other.sendall(vote_answer(2))
         with pytest.raises(IndexError, match="ours"):
             wire.until_told()
+
+
+def test_a_peer_with_a_name_is_found_and_its_death_is_proved_where_it_was(wire: Wire) -> None:
+    """Of several places that a name has, all are tried."""
+    wire.ask(host="localhost")
+    with wire.accept_asked() as other:
+        other.sendall(vote_answer(1))
+        assert isinstance(wire.until_told(), PeerAnswered)
+        wire.ask(host="localhost")
+        assert other.recv(1 << 16)
+        wire.listener.close()
+    assert {type(wire.until_told()), type(wire.until_told())} == {PeerSilent, PeerVanished}
+
+
+def test_that_nobody_knows_a_name_is_no_proof_of_death(wire: Wire) -> None:
+    wire.ask(host="no..host")
+    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    assert not wire.told
+
+
+def test_answers_that_are_overdue_end_the_line_and_others_do_not(wire: Wire) -> None:
+    """The first answer that was waited for is there, so the second one's time counts."""
+    wire.ask()
+    with wire.accept_asked() as other:
+        where = wire.listener.getsockname()[1]
+        later = Ask("quorum", 2, "127.0.0.1", where, 2, ApiKey.VOTE, 2, PLAIN, 5000)
+        wire.peers.ask(later)
+        wire.peers.send(NOW)
+        other.sendall(vote_answer(1))
+        assert isinstance(wire.until_told(), PeerAnswered)
+        wire.peers.expire(Now(1000, 0))
+        assert not wire.told
+        assert wire.peers.deadline() == 5000
+        wire.peers.expire(Now(5000, 0))
+        assert wire.told == [PeerSilent("quorum", 2, 2)]
+        assert wire.peers.deadline() is None
 
 
 def pre_vote() -> VoteRequest:

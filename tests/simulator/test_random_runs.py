@@ -32,7 +32,8 @@ def test_random_runs_go_well_and_see_everything_rare() -> None:
     sights: Counter[str] = Counter()
     failed = []
     runs = [("mixture", seed) for seed in range(1, MIXTURES + 1)]
-    runs += [(name, seed) for name in SCENARIOS for seed in range(1, OF_EACH_NAMED + 1)]
+    # The first of each is played under its own name (`test_scenarios`).
+    runs += [(name, seed) for name in SCENARIOS for seed in range(2, OF_EACH_NAMED + 1)]
     for scenario, seed in runs:
         outcome = simulate(scenario, seed)
         sights.update(outcome.sights)

@@ -32,9 +32,31 @@ COMMANDS = {
 }
 
 
+#: What a shell expects of a program that Ctrl-C has ended.
+INTERRUPTED = 130
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of the `kraftlog` script."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """Entry point of the `kraftlog` script. Ctrl-C, or a reader that has gone, end it quietly."""
+    try:
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _forget_output()
+        return 0
+    return code
+
+
+def _forget_output() -> None:
+    """Who read our output has gone (`| head`): say no more, not even at the end."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(words: Sequence[str]) -> int:
     if not words or words[0] in {"-h", "--help", "help"}:
         print(usage())
         return 0 if words else 2

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
+    import argparse
+
     parser = new_parser(
         "cluster",
         "The cluster's id and endpoints; forget a broker that is gone.",
@@ -30,6 +32,9 @@ def _parser() -> argparse.ArgumentParser:
     unregister.add_argument("-i", "--id", type=int, required=True, metavar="N")
     for each in commands.choices.values():
         add_connection(each, again=True, controllers=True)
+        each.add_argument(
+            "--config", dest="command_config", default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
     return parser
 
 

@@ -41,6 +41,9 @@ FORMATTER = {
     "value.deserializer": "",
     "headers.deserializer": "",
 }
+#: Kafka's names for how records are shown: like this, or not at all.
+NOTHING = "org.apache.kafka.tools.consumer.NoOpMessageFormatter"
+FORMATTERS = ("org.apache.kafka.tools.consumer.DefaultMessageFormatter", NOTHING)
 _PACKED = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
 
 
@@ -76,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f"how to print: {', '.join(FORMATTER)}",
     )
     parser.add_argument("--formatter-config", metavar="FILE", help="the same, from a file")
+    parser.add_argument("--formatter", choices=FORMATTERS, help=argparse.SUPPRESS)
     parser.add_argument("--key-deserializer", metavar="CLASS", help="String, Long, Integer, …")
     parser.add_argument("--value-deserializer", metavar="CLASS")
     parser.add_argument(
@@ -104,7 +108,10 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("--partition and --group: a group deals its partitions out itself")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
-    show = _as_json if options.json else Formatter(FORMATTER | _properties(options)).text
+    formatted = Formatter(FORMATTER | _properties(options)).text
+    if options.formatter == NOTHING:
+        formatted = _not_at_all
+    show = _as_json if options.json else formatted
     consumer = client.consume(
         _topics(client, options),
         _start(options, properties),
@@ -237,6 +244,10 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
         raise UsageError(f"{name}: expected String, ByteArray or one of {', '.join(_PACKED)}")
     packed = struct.Struct(_PACKED[short])
     return lambda data: str(packed.unpack(data)[0]).encode()
+
+
+def _not_at_all(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike
+    return b""
 
 
 def _as_json(record: ConsumedRecord) -> bytes:

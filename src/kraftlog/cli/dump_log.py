@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kraftlog.cli.talking import UsageError, guarded
+from kraftlog.cli.talking import UsageError, add_version, guarded
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--index-sanity-check", action="store_true", help="only check indexes")
     parser.add_argument("--verify-index-only", action="store_true", help="print no entries")
     parser.add_argument("--json", action="store_true", help="one line of JSON a batch or entry")
+    add_version(parser)
     parser.add_argument("--max-message-size", type=int, help=argparse.SUPPRESS)
     return parser
 

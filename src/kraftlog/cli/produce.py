@@ -34,6 +34,8 @@ READER = {
     "headers.key.separator": ":",
     "null.marker": "",
 }
+#: Kafka's name for what reads lines here.
+LINE_READER = "org.apache.kafka.tools.LineMessageReader"
 #: Settings of Kafka's producer that mean something here.
 KNOWN_PROPERTIES = {
     "acks",
@@ -102,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a setting of the producer: acks, compression.type, …",
     )
     parser.add_argument("--producer.config", dest="command_config", help=argparse.SUPPRESS)
+    parser.add_argument("--line-reader", choices=(LINE_READER,), help=argparse.SUPPRESS)
     for name in _WITHOUT_EFFECT:
         parser.add_argument(f"--{name}", help=argparse.SUPPRESS)
     return parser

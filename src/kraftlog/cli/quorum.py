@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from kraftlog.cli.talking import guarded, new_parser
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from kraftlog.cli.talking import new_parser
-
     parser = new_parser(
         "quorum",
         "Look after the metadata quorum.",
@@ -76,13 +73,9 @@ def run(arguments: Sequence[str]) -> int:
         from kraftlog.cli import quorum_online
 
         return quorum_online.run(options)
-    from kraftlog.errors import KraftlogError
-
-    try:
-        return _repair(options.data, options.voters, options.accept_loss)
-    except (KraftlogError, OSError) as error:
-        print(f"kraftlog quorum repair: {error}", file=sys.stderr)
-        return 1
+    return guarded(
+        "quorum repair", lambda: _repair(options.data, options.voters, options.accept_loss)
+    )
 
 
 def _repair(data: str, voters_text: str, accepted: str | None) -> int:

@@ -48,9 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def options_of(arguments: Sequence[str]) -> argparse.Namespace:
+    return _parser().parse_args(arguments)
+
+
 def run(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
-    from kraftlog.errors import KraftlogError
+    options = options_of(arguments)
+    from kraftlog.errors import KraftlogError, in_words
     from kraftlog.server.start import serve
 
     try:
@@ -63,7 +67,7 @@ def run(arguments: Sequence[str]) -> int:
             may_format=options.file is None,
         )
     except (KraftlogError, ValueError, OSError) as error:
-        print(f"kraftlog: {error}", file=sys.stderr)
+        print(f"kraftlog: {in_words(error)}", file=sys.stderr)
         return 1
     return 0
 
@@ -79,10 +83,10 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
         overrides["kraftlog.http.port"] = str(options.http_port)
     if options.file is None:
         text = STANDALONE.format(
-            node_id=1 if options.node_id is None else options.node_id,
+            node_id=overrides.get("node.id", "1") if options.node_id is None else options.node_id,
             host=options.host or "127.0.0.1",
             port=9092 if options.port is None else options.port,
-            data=options.data or "data",
+            data=options.data or overrides.get("log.dir", "data"),
         )
         return read_config(text, overrides)
     for key, value in (("node.id", options.node_id), ("log.dirs", options.data)):

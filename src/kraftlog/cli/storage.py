@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 
-from kraftlog.errors import ConfigError, KraftlogError
+from kraftlog.cli.talking import guarded
+from kraftlog.errors import ConfigError
+from kraftlog.server.ids import new_id
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 
@@ -20,11 +21,7 @@ if TYPE_CHECKING:
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    try:
-        return _COMMANDS[options.command](options)
-    except (KraftlogError, OSError) as error:
-        print(f"kraftlog storage {options.command}: {error}", file=sys.stderr)
-        return 1
+    return guarded(f"storage {options.command}", lambda: _COMMANDS[options.command](options))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -122,7 +119,7 @@ def _format(options: argparse.Namespace) -> int:
     release = METADATA_VERSIONS[formatting.features[METADATA_VERSION]]
     for path in empty:
         is_metadata = path == config.metadata_directory
-        directory_id = _directory_id(voters, config.node_id) if is_metadata else _new_id()
+        directory_id = _directory_id(voters, config.node_id) if is_metadata else new_id()
         what = _description(config, voters) if is_metadata else "data directory"
         print(f"Formatting {what} {path} with metadata.version {release}.")
         format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
@@ -165,7 +162,7 @@ def _only_voter(config: BrokerConfig) -> Voter:
     listener = config.advertised_controller_listeners[0]
     is_anywhere = listener.host in {"", *META_ADDRESSES}
     host = "localhost" if is_anywhere else listener.host
-    return Voter(config.node_id, host, listener.port, _new_id())
+    return Voter(config.node_id, host, listener.port, new_id())
 
 
 def _initial_voters(text: str) -> list[Voter]:
@@ -186,8 +183,8 @@ def _initial_voters(text: str) -> list[Voter]:
 
 
 def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int]:
-    from kraftlog.controller.features import SUPPORTED
-    from kraftlog.metadata.releases import KRAFT_VERSION, chosen_levels, parse_feature
+    from kraftlog.metadata.features import KRAFT_VERSION, SET_BY_RECORDS
+    from kraftlog.metadata.releases import chosen_levels, parse_feature
 
     features = dict([parse_feature(text) for text in options.features])
     kraft = features.pop(KRAFT_VERSION, int(is_dynamic))
@@ -197,12 +194,12 @@ def _features(options: argparse.Namespace, *, is_dynamic: bool) -> dict[str, int
             "(--standalone, --initial-controllers, --no-initial-controllers), 0 for one of "
             "controller.quorum.voters"
         )
-    return chosen_levels(options.release_version, features, SUPPORTED)
+    return chosen_levels(options.release_version, features, SET_BY_RECORDS)
 
 
 def _cluster_id(text: str | None) -> str:
     if text is None:
-        return uuid_text(_new_id())
+        return uuid_text(new_id())
     if not text or not all(letter.isalnum() or letter in "-_." for letter in text):
         raise ConfigError(f"--cluster-id {text}: expected letters, digits, - _ and . alone")
     return text
@@ -213,15 +210,7 @@ def _directory_id(voters: list[Voter] | None, node_id: int) -> Uuid:
     for voter in voters or ():
         if voter.id == node_id and voter.directory_id is not None:
             return voter.directory_id
-    return _new_id()
-
-
-def _new_id() -> Uuid:
-    """Never one that begins with a dash: it would look like a flag."""
-    while True:
-        made = os.urandom(16)  # noqa: TID251 - a command is a host
-        if not uuid_text(made).startswith("-"):
-            return made
+    return new_id()
 
 
 def _description(config: BrokerConfig, voters: list[Voter] | None) -> str:
@@ -306,7 +295,7 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
 
 
 def _random_uuid(_: argparse.Namespace) -> int:
-    print(uuid_text(_new_id()))
+    print(uuid_text(new_id()))
     return 0
 
 

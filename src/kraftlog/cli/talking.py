@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.version import VERSION
 
 if TYPE_CHECKING:
     import argparse
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from kraftlog.client.client import Client
 
 DEFAULT_SERVER = "127.0.0.1:9092"
-#: What a shell expects of a program that Ctrl-C has ended.
-INTERRUPTED = 130
 
 
 class UsageError(Exception):
@@ -38,8 +37,13 @@ def new_parser(
         epilog=f"example: kraftlog {name} {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     add_connection(parser, controllers=controllers)
     return parser
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--version", action="version", version=f"kraftlog {VERSION}")
 
 
 def add_connection(
@@ -107,28 +111,18 @@ def _with_client(
 
 def guarded(command: str, work: Callable[[], int]) -> int:
     """The exit code of some work: 0 done, 1 failed, 2 asked for wrongly."""
-    from kraftlog.errors import KraftlogError
+    from kraftlog.errors import KraftlogError, in_words
 
     try:
         return work()
     except UsageError as error:
         print(f"kraftlog {command}: {error}; see --help", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except BrokenPipeError:
-        _forget_output()
-        return 0
+        raise
     except (KraftlogError, OSError, ValueError) as error:
-        print(f"kraftlog {command}: {error}", file=sys.stderr)
+        print(f"kraftlog {command}: {in_words(error)}", file=sys.stderr)
         return 1
-
-
-def _forget_output() -> None:
-    """Who read our output has gone (`| head`): say no more, not even at the end."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:

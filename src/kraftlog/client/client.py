@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from kraftlog.client.configs import Setting
+    from kraftlog.client.configs import Plain, Setting
     from kraftlog.client.consumer import Consumer
     from kraftlog.client.groups import Committed, Group, ListedGroup
     from kraftlog.client.model import FoundOffset, PartitionName, Topic
     from kraftlog.client.nodes import ClusterDescription, Features, Quorum
-    from kraftlog.client.producer import Producer
-    from kraftlog.records.record import Header
+    from kraftlog.client.producer import Headers, Producer
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.api_versions import ApiVersionsResponse
     from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsResult
@@ -100,7 +99,7 @@ class Client:
         partitions: int = -1,
         replication_factor: int = -1,
         *,
-        configs: Mapping[str, str] | None = None,
+        configs: Mapping[str, Plain] | None = None,
         assignment: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
@@ -145,7 +144,7 @@ class Client:
         """Of each partition the "earliest", "latest", "max-timestamp", or that of a timestamp."""
         from kraftlog.client import offsets
 
-        timestamp = offsets.SPECS[spec] if isinstance(spec, str) else spec
+        timestamp = offsets.timestamp_of(spec)
         if partitions is None:
             partitions = [each.index for each in self.cluster.topic(topic).partitions]
         wanted = {(topic, index): timestamp for index in partitions}
@@ -160,7 +159,7 @@ class Client:
         *,
         key: bytes | str | None = None,
         partition: int | None = None,
-        headers: Sequence[Header] = (),
+        headers: Headers = (),
         timestamp_ms: int | None = None,
         compression: str = "none",
     ) -> tuple[int, int]:
@@ -271,27 +270,27 @@ class Client:
         """The settings of a resource; `kind` is one of topics, brokers, groups, …"""
         from kraftlog.client import configs
 
-        return configs.describe(self.cluster, configs.RESOURCE_TYPES[kind], [name])[name]
+        return configs.describe(self.cluster, configs.kind_of(kind), [name])[name]
 
     def alter_configs(
         self,
         kind: str,
         name: str,
-        changes: Mapping[str, str | None],
+        changes: Mapping[str, Plain | None],
         *,
         validate_only: bool = False,
     ) -> None:
         """Set some settings and leave the others; None takes one back."""
         from kraftlog.client import configs
 
-        kinds = configs.RESOURCE_TYPES
-        configs.alter(self.cluster, kinds[kind], name, changes, validate_only=validate_only)
+        kind_of = configs.kind_of(kind)
+        configs.alter(self.cluster, kind_of, name, changes, validate_only=validate_only)
 
     def config_resources(self, kind: str) -> list[str]:
         """The groups or client metrics that have settings."""
         from kraftlog.client import configs
 
-        return configs.named(self.cluster, configs.RESOURCE_TYPES[kind])
+        return configs.named(self.cluster, configs.kind_of(kind))
 
     # The cluster
 

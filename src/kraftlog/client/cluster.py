@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from kraftlog.client.connection import Connection
 from kraftlog.client.deadline import Deadline
-from kraftlog.client.model import NO_LEADER, Broker, Partition, Topic, parse_servers
+from kraftlog.client.model import (
+    NO_LEADER,
+    Broker,
+    Topic,
+    parse_servers,
+    partition_as_told,
+)
 from kraftlog.client.versions import api_of
 from kraftlog.errors import (
     RETRIABLE,
@@ -363,15 +369,7 @@ class Cluster:
 def _read_topic(told: MetadataResponseTopic) -> Topic:
     name = told.name or ""
     partitions = [
-        Partition(
-            name,
-            each.partition_index,
-            each.leader_id,
-            each.leader_epoch,
-            tuple(each.replica_nodes),
-            tuple(each.isr_nodes),
-            tuple(each.offline_replicas),
-        )
+        partition_as_told(name, each)
         for each in sorted(told.partitions, key=lambda part: part.partition_index)
     ]
     return Topic(name, told.is_internal, tuple(partitions), told.topic_id)

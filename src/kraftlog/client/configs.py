@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from kraftlog.client.cluster import Cluster, Refusal
 
+    #: A setting's value, as people write it down.
+    Plain = str | int | float | bool
+
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 #: By the words of kafka-configs.
 RESOURCE_TYPES = {
@@ -24,6 +27,21 @@ RESOURCE_TYPES = {
     "client-metrics": CLIENT_METRICS,
     "groups": GROUP,
 }
+
+
+def kind_of(name: str) -> int:
+    """The number of a kind of resource, which may also be named as one of them: "topic"."""
+    found = RESOURCE_TYPES.get(name, RESOURCE_TYPES.get(f"{name}s"))
+    if found is None:
+        raise ValueError(f"kind {name!r}: expected one of {', '.join(RESOURCE_TYPES)}")
+    return found
+
+
+def text_of(value: Plain) -> str:
+    """A setting's value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 #: As Kafka's tools print where a value comes from.
 SOURCES = (
     "UNKNOWN",
@@ -114,7 +132,7 @@ def alter(
     cluster: Cluster,
     kind: int,
     name: str,
-    changes: Mapping[str, str | None],
+    changes: Mapping[str, Plain | None],
     *,
     operation: int = SET,
     validate_only: bool = False,
@@ -127,7 +145,7 @@ def alter(
             incremental_alter_configs.AlterableConfig(
                 name=key,
                 config_operation=DELETE if value is None else operation,
-                value=value,
+                value=None if value is None else text_of(value),
             )
             for key, value in changes.items()
         ],

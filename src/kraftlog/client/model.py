@@ -8,6 +8,10 @@ from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from kraftlog.types import Uuid
+    from kraftlog.wire.messages.describe_topic_partitions import (
+        DescribeTopicPartitionsResponsePartition,
+    )
+    from kraftlog.wire.messages.metadata import MetadataResponsePartition
 
 NO_LEADER = -1
 
@@ -41,6 +45,22 @@ class Partition(Value):
     @property
     def is_under_replicated(self) -> bool:
         return len(self.isr) < len(self.replicas)
+
+
+def partition_as_told(
+    topic: str,
+    told: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition,
+) -> Partition:
+    """What both answers that describe partitions say of one."""
+    return Partition(
+        topic,
+        told.partition_index,
+        told.leader_id,
+        told.leader_epoch,
+        tuple(told.replica_nodes),
+        tuple(told.isr_nodes),
+        tuple(told.offline_replicas),
+    )
 
 
 class Topic(Value):

@@ -34,6 +34,15 @@ SPECS = {
 }
 
 
+def timestamp_of(spec: str | int) -> int:
+    """A moment, or the number that stands for one of `SPECS`."""
+    if isinstance(spec, int):
+        return spec
+    if spec not in SPECS:
+        raise ValueError(f"offsets {spec!r}: expected a timestamp or one of {', '.join(SPECS)}")
+    return SPECS[spec]
+
+
 def find(
     cluster: Cluster, wanted: Mapping[PartitionName, int], isolation_level: int = 0
 ) -> dict[PartitionName, FoundOffset]:

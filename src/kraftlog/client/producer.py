@@ -7,6 +7,8 @@ so that none is written twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kraftlog.client.cluster import RETRIED, Cluster
 from kraftlog.client.deadline import wall_ms
 from kraftlog.client.partitioner import partition_of
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from kraftlog.client.deadline import Deadline
     from kraftlog.client.model import PartitionName
     from kraftlog.records.record import Header
+
+    #: Pairs of a name and a value; text becomes UTF-8.
+    Headers = Mapping[str, bytes | str | None] | Sequence[tuple[str, bytes | str | None]]
 
 #: What `acks` may be: none, the leader's, those of all replicas in sync.
 ACKS = {"0": 0, "1": 1, "-1": -1, "all": -1}
@@ -98,11 +103,12 @@ class Producer:
         *,
         key: bytes | str | None = None,
         partition: int | None = None,
-        headers: Sequence[Header] = (),
+        headers: Headers = (),
         timestamp_ms: int | None = None,
     ) -> PartitionName:
         """Put a record in the batch of its partition, which is returned; text becomes UTF-8."""
-        key, value = encoded(key), encoded(value)
+        key, value = encoded(key, "key"), encoded(value, "value")
+        headers = _headers(headers) if headers else ()
         name = (topic, self._partition(topic, key) if partition is None else partition)
         size = _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
         size += sum(len(h[0]) * 4 + len(h[1] or b"") + 10 for h in headers)
@@ -226,8 +232,20 @@ class Producer:
             self._acknowledged(sending.count)
 
 
-def encoded(text: bytes | str | None) -> bytes | None:
-    return text.encode() if isinstance(text, str) else text
+def encoded(text: bytes | str | None, what: str = "value") -> bytes | None:
+    if text is None or isinstance(text, bytes):
+        return text
+    if isinstance(text, str):
+        return text.encode()
+    raise TypeError(f"{what} {text!r}: expected bytes, text or None")
+
+
+def _headers(given: Headers) -> Sequence[Header]:
+    pairs = given.items() if isinstance(given, Mapping) else given
+    try:
+        return [(name, encoded(value, f"header {name}")) for name, value in pairs]
+    except ValueError:
+        raise TypeError(f"headers {given!r}: expected pairs of a name and a value") from None
 
 
 def _new_identity(cluster: Cluster) -> tuple[int, int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
-from kraftlog.client.model import Partition, Topic
+from kraftlog.client.configs import text_of
+from kraftlog.client.model import Topic, partition_as_told
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import (
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.configs import Plain
     from kraftlog.client.model import PartitionName
 
 
@@ -68,16 +70,9 @@ def _add_page(
 ) -> None:
     name = told.name or ""
     partitions = tuple(
-        Partition(
-            name,
-            each.partition_index,
-            each.leader_id,
-            each.leader_epoch,
-            tuple(each.replica_nodes),
-            tuple(each.isr_nodes),
-            tuple(each.offline_replicas),
-            tuple(each.eligible_leader_replicas or ()),
-            tuple(each.last_known_elr or ()),
+        partition_as_told(name, each).replace(
+            elr=tuple(each.eligible_leader_replicas or ()),
+            last_known_elr=tuple(each.last_known_elr or ()),
         )
         for each in told.partitions
     )
@@ -91,7 +86,7 @@ def create(
     *,
     partitions: int = -1,
     replication_factor: int = -1,
-    configs: Mapping[str, str] | None = None,
+    configs: Mapping[str, Plain] | None = None,
     assignment: Mapping[int, Sequence[int]] | None = None,
     validate_only: bool = False,
 ) -> None:
@@ -106,7 +101,7 @@ def create(
         replication_factor=-1 if given else replication_factor,
         assignments=given,
         configs=[
-            create_topics.CreatableTopicConfig(name=key, value=value)
+            create_topics.CreatableTopicConfig(name=key, value=text_of(value))
             for key, value in (configs or {}).items()
         ],
     )

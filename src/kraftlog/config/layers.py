@@ -35,9 +35,10 @@ class Synonym(Value):
 
 
 class Layers:
-    """A broker's keys in all their layers. The mappings are texts by key, and belong to others."""
+    """A broker's keys in all their layers. The mappings are texts by key, and belong to others,
+    who replace them rather than change them: what they come to is worked out once."""
 
-    __slots__ = ("all_brokers", "broker", "file")
+    __slots__ = ("_inherited", "all_brokers", "broker", "file")
 
     def __init__(
         self,
@@ -48,6 +49,7 @@ class Layers:
         self.file = file
         self.all_brokers = all_brokers or {}
         self.broker = broker or {}
+        self._inherited: dict[str, Any] = {}
 
     def standing(self, names: list[str]) -> Iterator[Synonym]:
         """All values of the keys, the strongest first; the first is the one that counts."""
@@ -69,6 +71,13 @@ class Layers:
             raise KeyError(name)
         texts = [standing.value for standing in self.standing([name])]
         return parse_value(key, texts[0]) if texts and texts[0] is not None else None
+
+    def inherited_value(self, key: Key) -> Any:
+        """What a topic has where nothing is set for it; None where there is no default."""
+        if key.name not in self._inherited:
+            text = inherited(key, self)[0]
+            self._inherited[key.name] = None if text is None else parse_value(key, text)
+        return self._inherited[key.name]
 
 
 def names_of(name: str) -> list[str]:

@@ -31,6 +31,8 @@ REMOVED = (
     "offsets.commit.required.acks",
     "reserved.broker.max.id",
 )
+#: Kafka's authorizer asks for these, which are no keys of the broker itself.
+OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
 #: What stands behind these is for plug-ins that name their keys themselves.
 _PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
@@ -60,7 +62,9 @@ def _check_directories(config: BrokerConfig) -> None:
 
 def warnings(texts: Mapping[str, str]) -> list[str]:
     """Unknown keys, each with the nearest known one, and one line of those without effect."""
-    unknown = [name for name in texts if find_broker_key(name) is None]
+    unknown = [
+        name for name in texts if find_broker_key(name) is None and name not in OF_THE_AUTHORIZER
+    ]
     lines = [_about_unknown(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)]
     working = {*EFFECTIVE[BROKER], *OWN}
     idle = [name for name in texts if name not in unknown and name not in working]
@@ -76,5 +80,5 @@ def _about_unknown(name: str) -> str:
         return f"{name}: Kafka 4 dropped this key"
     from difflib import get_close_matches  # slow to import
 
-    near = get_close_matches(name, BROKER_KEYS.names(), 1, 0.75)
+    near = get_close_matches(name, [*BROKER_KEYS.names(), *OWN], 1, 0.75)
     return f"{name}: no such key" + (f"; did you mean {near[0]}?" if near else "")

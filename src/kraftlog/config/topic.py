@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kraftlog.config.keys import TOPIC_KEYS
-from kraftlog.config.layers import inherited
 from kraftlog.config.setting import setting
 from kraftlog.config.values import parse_value
 from kraftlog.value import TYPE_CHECKING
@@ -34,8 +33,10 @@ class TopicConfig:
             key = TOPIC_KEYS.find(name)
             if key is None:
                 raise KeyError(name)
-            text = self._own[name] if name in self._own else inherited(key, self._layers)[0]
-            self._values[name] = None if text is None else parse_value(key, text)
+            own = self._own.get(name)
+            self._values[name] = (
+                self._layers.inherited_value(key) if own is None else parse_value(key, own)
+            )
         return self._values[name]
 
     cleanup_policy: list[str] = setting()

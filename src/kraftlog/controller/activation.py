@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.controller.features import one_minimum
-from kraftlog.controller.state import ELR_FEATURE
+from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import (

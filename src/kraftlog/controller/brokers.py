@@ -25,6 +25,8 @@ from kraftlog.wire.messages.metadata_records import (
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerResponse
 
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from kraftlog.controller.context import Context
     from kraftlog.controller.state import State
     from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.controller_registration import ControllerRegistrationRequest
     from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
     from kraftlog.wire.schema import Message
+
+    E = TypeVar("E", BrokerEndpoint, ControllerEndpoint)
+    F = TypeVar("F", BrokerFeature, ControllerFeature)
 
 #: In a change of a registration: it ends, it does not change, it begins.
 ENDS, BEGINS = -1, 1
@@ -63,23 +68,8 @@ def decide_register_broker(
             broker_id=broker_id,
             incarnation_id=request.incarnation_id,
             broker_epoch=epoch,
-            end_points=[
-                BrokerEndpoint(
-                    name=each.name,
-                    host=each.host,
-                    port=each.port,
-                    security_protocol=each.security_protocol,
-                )
-                for each in request.listeners
-            ],
-            features=[
-                BrokerFeature(
-                    name=each.name,
-                    min_supported_version=each.min_supported_version,
-                    max_supported_version=each.max_supported_version,
-                )
-                for each in request.features
-            ],
+            end_points=_endpoints(BrokerEndpoint, request),
+            features=_features(BrokerFeature, request),
             rack=request.rack,
             fenced=fenced,
             in_controlled_shutdown=shutting_down,
@@ -286,22 +276,36 @@ def decide_register_controller(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=False,
-        end_points=[
-            ControllerEndpoint(
-                name=each.name,
-                host=each.host,
-                port=each.port,
-                security_protocol=each.security_protocol,
-            )
-            for each in request.listeners
-        ],
-        features=[
-            ControllerFeature(
-                name=each.name,
-                min_supported_version=each.min_supported_version,
-                max_supported_version=each.max_supported_version,
-            )
-            for each in request.features
-        ],
+        end_points=_endpoints(ControllerEndpoint, request),
+        features=_features(ControllerFeature, request),
     )
     return Decision([record], ControllerRegistrationResponse(error_code=ErrorCode.NONE))
+
+
+def _endpoints(
+    kind: type[E], request: BrokerRegistrationRequest | ControllerRegistrationRequest
+) -> list[E]:
+    """Where it is reached, as its record says that."""
+    return [
+        kind(
+            name=each.name,
+            host=each.host,
+            port=each.port,
+            security_protocol=each.security_protocol,
+        )
+        for each in request.listeners
+    ]
+
+
+def _features(
+    kind: type[F], request: BrokerRegistrationRequest | ControllerRegistrationRequest
+) -> list[F]:
+    """What it supports, the same way."""
+    return [
+        kind(
+            name=each.name,
+            min_supported_version=each.min_supported_version,
+            max_supported_version=each.max_supported_version,
+        )
+        for each in request.features
+    ]

@@ -230,7 +230,10 @@ def check_configs(
 
 def _layers(state: State, context: Context) -> Layers:
     """What stands below a topic's own; brokers are taken to be configured as this node."""
-    return Layers(context.static, state.config(BROKER, ALL_BROKERS))
+    for_all = state.config(BROKER, ALL_BROKERS)
+    if context.layers.all_brokers != for_all:
+        context.layers = Layers(context.static, for_all)
+    return context.layers
 
 
 def described_configs(

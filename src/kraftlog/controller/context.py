@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.config.layers import Layers
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Context:
     __slots__ = (
         "chance",
         "config",
+        "layers",
         "new_id",
         "next_offset",
         "now",
@@ -55,6 +57,8 @@ class Context:
         self.config = config
         #: What the node's own configuration file sets.
         self.static = static
+        #: The same, and what was last seen to be set for all brokers.
+        self.layers = Layers(static)
         self.sessions = sessions
         self.chance = chance
         self.new_id = new_id

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kraftlog.controller.decision import Decision
-from kraftlog.controller.state import ALL_BROKERS, ELR_FEATURE, MIN_ISR
+from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, SET_BY_RECORDS
 from kraftlog.metadata.replay import BROKER
-from kraftlog.metadata.snapshot import METADATA_VERSION
-from kraftlog.metadata.versions import METADATA_LEVEL
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
 from kraftlog.wire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
@@ -19,16 +18,6 @@ if TYPE_CHECKING:
     from kraftlog.controller.state import State
     from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
     from kraftlog.wire.schema import Message
-
-#: What this version understands, from and to. A level is only offered once it is kept to.
-SUPPORTED = {
-    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
-    ELR_FEATURE: (0, 1),
-    "group.version": (0, 1),
-    "transaction.version": (0, 2),
-}
-#: Set by the voters themselves, not by a record.
-KRAFT_VERSION = "kraft.version"
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
@@ -119,7 +108,7 @@ def _refuse(state: State, update: FeatureUpdateKey) -> str | None:
 
 def _everyone(state: State, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Who would have to live with a level, and what it supports."""
-    yield "Local controller", SUPPORTED.get(feature, (0, 0))
+    yield "Local controller", SET_BY_RECORDS.get(feature, (0, 0))
     for broker in state.brokers.values():
         ranges = {
             e.name: (e.min_supported_version, e.max_supported_version) for e in broker.features

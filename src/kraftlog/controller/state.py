@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.controller.index import PartitionIndex
+from kraftlog.metadata.features import ELR_FEATURE
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.replay import BROKER, TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -28,7 +29,6 @@ ABSENT: Any = object()
 ALL_BROKERS = ""
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
-ELR_FEATURE = "eligible.leader.replicas.version"
 
 
 class State(Image):

@@ -1,12 +1,13 @@
 """What Kafka's releases say of features: which level of each a release begins with, and what a
 level needs of another feature.
 
-These are facts about Kafka. Which levels this software keeps to is said by the controller.
+These are facts about Kafka. Which levels this software keeps to is in `features`.
 """
 
 from __future__ import annotations
 
 from kraftlog.errors import ConfigError
+from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.value import TYPE_CHECKING
 
@@ -21,19 +22,18 @@ _NAMES = (
 )  # fmt: skip
 METADATA_VERSIONS = dict(enumerate(_NAMES, 7))
 LATEST = max(METADATA_VERSIONS)
-KRAFT_VERSION = "kraft.version"
 
 #: Feature -> level -> the metadata.version from which on a new cluster begins with it.
 FEATURES = {
     KRAFT_VERSION: {0: 7, 1: 21},
     "transaction.version": {0: 7, 1: 24, 2: 24},
     "group.version": {0: 7, 1: 22},
-    "eligible.leader.replicas.version": {0: 7, 1: 26},
+    ELR_FEATURE: {0: 7, 1: 26},
     "share.version": {0: 7, 1: 28},
     "streams.version": {0: 7, 1: 29},
 }
 #: (feature, level) -> what must be set at least beside it.
-DEPENDENCIES = {("eligible.leader.replicas.version", 1): {METADATA_VERSION: 23}}
+DEPENDENCIES = {(ELR_FEATURE, 1): {METADATA_VERSION: 23}}
 
 
 def release_level(text: str) -> int:

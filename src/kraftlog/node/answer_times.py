@@ -60,7 +60,7 @@ class AnswerTimes:
     def answered(self, slot: Any) -> None:
         """Of a slot that the host has given its moment (`asked_ms`)."""
         if slot.api is not None:
-            self.add(slot.api.key, self._ends_ms - slot.asked_ms)
+            self.add(slot.api.key, self._ends_ms - slot.asked_ms, slot.count)
 
     def add(self, key: int, ms: int, count: int = 1) -> None:
         bucket = bucket_of(ms)

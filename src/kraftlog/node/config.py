@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class NodeConfig(Value):
     """Who the node is, by its directory and its settings; `addresses` are what others are told.
 
-    `new_id` makes ids that nobody has, `chance` is a seeded generator: both are the host's.
+    `new_id` makes ids that nobody has, `chance` is a seeded generator, `stopwatch_ns` is a clock
+    for metrics, by which nothing is decided: all are the host's.
     """
 
     cluster_id: str
@@ -30,6 +31,9 @@ class NodeConfig(Value):
     addresses: tuple[BrokerAddress, ...]
     new_id: Callable[[], Uuid]
     chance: Chance
+    stopwatch_ns: Callable[[], int]
+    #: Where other nodes reach this controller.
+    controller_addresses: tuple[BrokerAddress, ...] = ()
 
     @property
     def node_id(self) -> int:

@@ -26,6 +26,11 @@ class Counts:
         #: How often this node became the active controller.
         self.activations = 0
 
+    @staticmethod
+    def key_of(key: int, version: int) -> int:
+        """Under which number `requests` counts these."""
+        return key << _VERSIONS | version
+
     def count_request(self, key: int, version: int) -> None:
         what = key << _VERSIONS | version
         self.requests[what] = self.requests.get(what, 0) + 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
-from kraftlog.controller.features import SUPPORTED
 from kraftlog.effects import Say
 from kraftlog.errors import ErrorCode, MistakeError
+from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
 from kraftlog.node.handlers.refusals import refusal
@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     #: Gets the response, or None when nobody can say what became of it.
     Told = Callable[[Any, Now], None]
 
-#: Features that this version does not offer yet stay at the level of "not there".
-FEATURES_OFF = ("transaction.version", "group.version")
-
 
 def first_levels() -> dict[str, int]:
     """The features a cluster begins with when nobody has chosen any."""
-    return chosen_levels(None, dict.fromkeys(FEATURES_OFF, 0), SUPPORTED)
+    return chosen_levels(None, dict.fromkeys(NOT_OFFERED_YET, 0), SET_BY_RECORDS)
 
 
 class Governing:
@@ -56,7 +53,7 @@ class Governing:
         self._bootstrap = [
             record
             for record in bootstrap or bootstrap_records(first_levels())
-            if not isinstance(record, FeatureLevelRecord) or record.name not in FEATURES_OFF
+            if not isinstance(record, FeatureLevelRecord) or record.name not in NOT_OFFERED_YET
         ]
         self._quorum = quorum
         #: The epoch in which this node decides; -1: it does not.
@@ -92,7 +89,7 @@ class Governing:
         A decision changes nothing before it is proposed, so one that fails is told and no more.
         """
         try:
-            decision = self.controller.decide(api_key, request, now, self._quorum.core.log.end)
+            decision = self.controller.decide(api_key, request, now, self._quorum.end)
         except Exception as error:
             self._emit(Say(str(MistakeError(f"deciding on {APIS[api_key].name}", error))))
             told(refusal(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR), now)
@@ -102,7 +99,7 @@ class Governing:
     def poll(self, now: Now) -> None:
         """Do what is due by itself, until nothing is."""
         while self.is_active:
-            decision = self.controller.poll(now, self._quorum.core.log.end)
+            decision = self.controller.poll(now, self._quorum.end)
             if decision is None:
                 return
             self._propose(decision, lambda _, __: None, now)
@@ -117,10 +114,10 @@ class Governing:
         parts = list(batches(decision.records, "a large request"))
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
-            last_offset = self._quorum.core.log.end + len(part) - 1
+            last_offset = self._quorum.end + len(part) - 1
             error = self._quorum.propose(
                 [(record, record_version(record)) for record in part],
-                _teller(told, decision.response) if is_last else _nobody,
+                self._teller(told, decision.response, now) if is_last else _nobody,
                 now,
             )
             if error:
@@ -128,12 +125,14 @@ class Governing:
                 return
             self.controller.proposed(part, last_offset)
 
+    def _teller(self, told: Told, response: Any, since: Now) -> Callable[[int, Now], None]:
+        def became(error: int, now: Now) -> None:
+            if not error:
+                took_ms = now.monotonic_ms - since.monotonic_ms
+                self._quorum.times.changes.add(took_ms, now.monotonic_ms)
+            told(None if error else response, now)
 
-def _teller(told: Told, response: Any) -> Callable[[int, Now], None]:
-    def became(error: int, now: Now) -> None:
-        told(None if error != ErrorCode.NONE else response, now)
-
-    return became
+        return became
 
 
 def _nobody(_: int, __: Now) -> None:

@@ -4,8 +4,7 @@ and leaves in order."""
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.snapshot import METADATA_VERSION
-from kraftlog.metadata.versions import METADATA_LEVEL
+from kraftlog.metadata.features import OFFERED
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -20,15 +19,9 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
-#: How soon what failed is tried again.
-RETRY_MS = 50
+#: How soon what failed is tried again: at first, and at the longest.
+RETRY_MS, LONGEST_RETRY_MS = 50, 500
 UNKNOWN = -1
-#: The lowest and the highest level of each feature that is offered.
-SUPPORTED_FEATURES = {
-    METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
-    "kraft.version": (0, 1),
-    "eligible.leader.replicas.version": (0, 1),
-}
 
 
 class BrokerAddress(Value):
@@ -72,6 +65,7 @@ class Membership:
         self.has_left = False
         self._due_ms = 0
         self._is_asking = False
+        self._failures = 0
         #: Why it may not join, for people; said once.
         self.refusal = 0
 
@@ -80,7 +74,13 @@ class Membership:
 
     def soon(self) -> None:
         """Something has changed: look at once."""
-        self._due_ms = 0
+        self._due_ms = self._failures = 0
+
+    def _failed(self, now: Now) -> None:
+        """Nobody answered, or with a refusal: ask again, less and less often."""
+        wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
+        self._failures += 1
+        self._due_ms = now.monotonic_ms + wait_ms
 
     def leave(self) -> None:
         self.wants_to_leave = True
@@ -113,7 +113,7 @@ class Membership:
                 registrations.Feature(
                     name=name, min_supported_version=low, max_supported_version=high
                 )
-                for name, (low, high) in SUPPORTED_FEATURES.items()
+                for name, (low, high) in OFFERED.items()
             ],
             rack=self._rack,
             log_dirs=[self._directory_id],
@@ -121,14 +121,14 @@ class Membership:
 
     def _registered(self, response: Any, now: Now) -> None:
         self._is_asking = False
-        self._due_ms = now.monotonic_ms + RETRY_MS
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            return
-        if response.error_code:
+            self._failed(now)
+        elif response.error_code:
             self.refusal = response.error_code
-            return
-        self.epoch = response.broker_epoch
-        self._due_ms = 0
+            self._failed(now)
+        else:
+            self.epoch = response.broker_epoch
+            self._due_ms = self._failures = 0
 
     def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
         return heartbeats.BrokerHeartbeatRequest(
@@ -141,9 +141,11 @@ class Membership:
 
     def _heard(self, response: Any, now: Now) -> None:
         self._is_asking = False
-        self._due_ms = now.monotonic_ms + RETRY_MS
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            self._failed(now)
             return
+        self._failures = 0
+        self._due_ms = now.monotonic_ms + RETRY_MS
         if response.error_code == ErrorCode.STALE_BROKER_EPOCH:
             self.epoch = UNKNOWN
             return

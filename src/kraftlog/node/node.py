@@ -35,6 +35,7 @@ from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow, forget
+from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
@@ -49,14 +50,15 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
-    from kraftlog.node.membership import Membership
+    from kraftlog.node.membership import BrokerAddress, Membership
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -78,10 +80,14 @@ class Node:
         self.logs = logs
         #: When the turn began that is under way.
         self.now = now
+        #: Whether something has come or been done since the host took this back that may have
+        #: changed what is due, or when. What repeats itself (`hot`) does not.
+        self.is_stirred = True
         self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
         #: The most that one answer carries, whatever was asked for.
@@ -143,14 +149,20 @@ class Node:
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
 
+    def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
+        """Where a voter is reached. Of itself a node knows better than the log: its port may have
+        been any that was free."""
+        if voter.key.id == self.config.node_id and self.config.controller_addresses:
+            return self.config.controller_addresses
+        return voter.endpoints
+
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
-        image = self.image
-        return Layers(
-            self.config.settings.texts,
-            image.config(BROKER, ""),
-            image.config(BROKER, str(self.config.node_id)),
-        )
+        for_all = self.image.config(BROKER, "")
+        for_me = self.image.config(BROKER, str(self.config.node_id))
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
+            self._layers = Layers(self.config.settings.texts, for_all, for_me)
+        return self._layers
 
     def _make_coordinating(self) -> Coordinating:
         from kraftlog.node.coordinating import Coordinating
@@ -178,9 +190,12 @@ class Node:
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
         """Committed records: the image follows, and the partitions follow the image."""
         records = list(records)
+        began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
         self._replay_here(records)
+        took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
+        self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def _replay_here(self, records: Iterable[Message]) -> None:
         for record in records:
@@ -221,6 +236,7 @@ class Node:
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         self.now = now
+        self.is_stirred = True
         if isinstance(message, LogOpened):
             partition = self.by_log.get(message.log)
             if partition is not None:
@@ -286,9 +302,10 @@ class Node:
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn)
+        return bool(self._effects or self.turn or self.quorum.gathered)
 
     def take_effects(self) -> list[Any]:
+        self.quorum.append_gathered(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken
@@ -346,6 +363,7 @@ class Node:
 
     def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """A request as bytes. Raises ProtocolError when it is none that we serve."""
+        self.is_stirred = True
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
@@ -372,9 +390,12 @@ class Node:
             if not served.only_reads:
                 raise
             raise MistakeError(f"serving {api.name} version {head.version}", error) from error
+        if api.key == ApiKey.PRODUCE:
+            learn(self, slot, request, buffer, pos, end)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""
+        self.is_stirred = True
         slot.api = APIS[api_key]
         slot.version = version
         handler(api_key)(self, slot, request, now)

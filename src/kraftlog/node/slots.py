@@ -32,6 +32,9 @@ class Slot:
         "waits",
     )
 
+    #: How many answers it stands for.
+    count = 1
+
     def __init__(self, connection: Any) -> None:
         #: The host's connection; opaque to everybody else.
         self.connection = connection

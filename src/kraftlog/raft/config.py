@@ -12,6 +12,9 @@ class RaftConfig(Value):
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
+    #: Whether to be told at once that something was committed. Who only votes can wait until more
+    #: records follow, or the longest wait is over.
+    awaits_commits: bool = True
     #: How long a linearizable read may wait before the client tries elsewhere (P6).
     read_timeout_ms: int = 5000
     max_fetch_bytes: int = 8 << 20

@@ -378,14 +378,21 @@ class RaftCore:
         yet that it is over.
         """
         self.now = now
-        role = self.role
-        if not isinstance(role, Leader) or changes.LEAVE in self.timers:
+        error = self.refusal_of_proposal(epoch)
+        if error:
+            return error
+        if size_bytes > self.config.max_batch_bytes:
+            return ErrorCode.MESSAGE_TOO_LARGE
+        assert isinstance(self.role, Leader), "nobody else's proposals are taken"
+        self.role.propose(self, slot, count, size_bytes, payload)
+        return ErrorCode.NONE
+
+    def refusal_of_proposal(self, epoch: int = -1) -> int:
+        """Why nothing may be proposed now, whatever it is."""
+        if not isinstance(self.role, Leader) or changes.LEAVE in self.timers:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if epoch not in {-1, self.election.epoch}:
             return ErrorCode.FENCED_LEADER_EPOCH
-        if size_bytes > self.config.max_batch_bytes:
-            return ErrorCode.MESSAGE_TOO_LARGE
-        role.propose(self, slot, count, size_bytes, payload)
         return ErrorCode.NONE
 
     def reassign(self, slot: Any, targets: tuple[int, ...] | None, now: Now) -> int:

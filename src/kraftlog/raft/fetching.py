@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from kraftlog.types import OffsetAndEpoch
 
 
+#: As a high watermark: that of the leader is no news by itself (Kafka's sign, KIP-1166).
+NO_NEWS = (1 << 63) - 1
+
+
 def fetch_from(core: RaftCore, peer: int) -> None:
     """Ask for what follows the log. A voter's fetch acknowledges, so it waits for the disk (Q6)."""
     log = core.log
@@ -29,7 +33,7 @@ def fetch_from(core: RaftCore, peer: int) -> None:
         epoch=core.election.epoch,
         offset=log.end,
         last_epoch=log.last_epoch,
-        high_watermark=log.high_watermark,
+        high_watermark=log.high_watermark if core.config.awaits_commits else NO_NEWS,
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )

@@ -1,7 +1,7 @@
 """The codecs of record batches, with a bound on what is unpacked.
 
-gzip comes with Python. snappy, lz4 and zstd come with cramjam (the extra `compression`), which is
-loaded when the first such batch must be opened. A broker opens none: batches are opaque to it.
+gzip comes with Python. snappy, lz4 and zstd come with cramjam, which is loaded when the first such
+batch must be opened. A broker opens few: batches are opaque to it.
 
 Unpacking never allocates more than `max_size`, nor more than the packed bytes could hold: the
 block headers of lz4 and zstd frames bound that without unpacking anything.
@@ -73,7 +73,7 @@ def _cramjam(codec: int) -> ModuleType:
     except ImportError:
         name = CODEC_NAMES[codec]
         raise UnsupportedCodecError(
-            f"{name} needs the package cramjam; pip install 'kraftlog[compression]'"
+            f"{name} needs the package cramjam; pip install cramjam"
         ) from None
     module: ModuleType = cramjam
     return module

@@ -14,7 +14,7 @@ from collections import deque
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import ProducerState
-from kraftlog.records.header import stamp
+from kraftlog.records.header import stamp_whole
 from kraftlog.replication.counts import TopicCounts
 from kraftlog.replication.terms import DEFAULT_TERMS
 from kraftlog.value import TYPE_CHECKING
@@ -37,14 +37,34 @@ WRITTEN_IS_ENOUGH = -1
 
 
 class Append:
-    """Batches that one turn adds to one partition: written by a single call."""
+    """Batches that one turn adds to one partition: written by a single call.
 
-    __slots__ = ("buffers", "headers", "partition", "producers_before")
+    It says of them what the log must know, so that nobody goes through them a second time.
+    """
+
+    __slots__ = (
+        "base",
+        "buffers",
+        "end",
+        "epoch",
+        "newest",
+        "newest_offset",
+        "numbered",
+        "partition",
+        "producers_before",
+        "size",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.buffers: list[memoryview] = []
-        self.headers: list[BatchHeader] = []
+        self.base = self.end = partition.end
+        self.epoch = partition.leader_epoch
+        self.size = 0
+        #: The largest timestamp, and the last offset of its batch.
+        self.newest = self.newest_offset = -1
+        #: The headers of those whose producer numbers them.
+        self.numbered: list[BatchHeader] = []
         #: What was known of the producers that have a part in it; None: nothing.
         self.producers_before: dict[int, ProducerEntry | None] = {}
 
@@ -140,27 +160,35 @@ class Partition:
 
     def append(self, header: BatchHeader, batch: memoryview, turn: list[Append]) -> int:
         """Take on a valid batch: give it its offsets, in place. Returns its base offset."""
-        base = self.end
-        stamp(batch, 0, base, self.leader_epoch)
-        header.base_offset = base
+        header.base_offset = base = self.end
         header.leader_epoch = self.leader_epoch
-        self.end = base + header.last_offset_delta + 1
+        self.add(batch, header.last_offset_delta, header.max_timestamp, turn)
+        if header.producer_id >= 0:
+            assert self.pending is not None, "the batch has just been added to it"
+            self._note_producer(header, self.pending)
+        return base
+
+    def add(self, batch: memoryview, delta: int, newest: int, turn: list[Append]) -> None:
+        """As `append`, of a batch that no producer has numbered: these numbers are enough."""
+        base = self.end
+        stamp_whole(batch, base, self.leader_epoch)
         pending = self.pending
         if pending is None:
             pending = self.pending = Append(self)
             turn.append(pending)
             self.unwritten.append(pending)
         pending.buffers.append(batch)
-        pending.headers.append(header)
-        if header.producer_id >= 0:
-            self._note_producer(header, pending)
-        return base
+        pending.size += len(batch)
+        if newest > pending.newest:
+            pending.newest, pending.newest_offset = newest, base + delta
+        self.end = pending.end = base + delta + 1
 
     def _note_producer(self, header: BatchHeader, pending: Append) -> None:
         producers = self.producers
         if producers is None:
             producers = self.producers = ProducerState()
         producer_id = header.producer_id
+        pending.numbered.append(header)
         pending.producers_before.setdefault(producer_id, producers.entries.get(producer_id))
         producers.apply(header)
 
@@ -217,8 +245,8 @@ class Partition:
         if self.in_sync <= 1:
             self.high_watermark = end
         unwritten = self.unwritten
-        while unwritten and unwritten[0].headers[-1].next_offset <= end:
-            counts.bytes_in += sum(map(len, unwritten[0].buffers))
+        while unwritten and unwritten[0].end <= end:
+            counts.bytes_in += unwritten[0].size
             del unwritten[0]
         return self._released(end)
 

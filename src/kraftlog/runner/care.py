@@ -98,6 +98,8 @@ class Care:
         self._begin_retention(node, now)
         if is_online:
             self._go_on_with_retention(node, now)
+        else:
+            self._to_look_at.clear()  # there is nothing to go on with
 
     # Records that have had their time ------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.storage.batches import describe_produced
+from kraftlog.storage.batches import Batches, ProducerBatch
 from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
@@ -36,6 +36,20 @@ def log_config(config: TopicConfig) -> LogConfig:
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
         delete_retention_ms=config.delete_retention_ms,
+        flush_messages=config.flush_messages,
+    )
+
+
+def batches_of(append: Append) -> Batches:
+    """What the log is told of a turn's batches; producers send no markers."""
+    return Batches(
+        append.base,
+        append.end - 1,
+        append.size,
+        append.newest,
+        append.newest_offset,
+        append.epoch,
+        tuple([ProducerBatch(header) for header in append.numbered]),
     )
 
 
@@ -127,5 +141,5 @@ class Logs:
     def append(self, append: Append, now_ms: int) -> int:
         """Write a turn's batches of one partition; the new end."""
         log = self._logs[append.partition.log]
-        log.append(append.buffers, describe_produced(append.headers), now_ms)
+        log.append(append.buffers, batches_of(append), now_ms)
         return log.end_offset

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
+#: Nothing is kept of what was read: a place in the log (offset, limit, bytes), and what is there.
+NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
+#: What is read for one follower is kept for the others up to this size.
+KEPT_BYTES = 64 << 10
+
+
 class NodeStoppedError(StorageError):
     """The node can't go on, and says why."""
 
@@ -115,6 +121,8 @@ class QuorumHands:
         self._flushes = flushes
         self._tell = tell
         self._snapshots = MetadataSnapshots(files, self._folder)
+        #: What was read last, and from where: all followers ask for the same at about one time.
+        self._read = NOTHING_READ
         #: A snapshot that is being made, what is left to make of it, and what is there.
         self._under_way: tuple[effects.StoreSnapshot, Iterator[bytes], list[bytes]] | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -140,10 +148,12 @@ class QuorumHands:
     def _append(self, effect: effects.AppendBatch, now: Now) -> None:
         buffers = [effect.data]
         self._log.append(buffers, describe(buffers), now.wall_ms)
-        self._flushes.ask(METADATA_LOG, self._log.end_offset)
+        if effect.flush:
+            self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
         self._log.truncate_to(effect.offset)
+        self._read = NOTHING_READ
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
@@ -158,7 +168,12 @@ class QuorumHands:
 
     def _answer_records(self, effect: effects.AnswerRecords, _: Now) -> None:
         answer = effect.answer
-        data = read_batches(self._log, answer.offset, answer.limit, max(effect.max_bytes, 1))
+        wanted = answer.offset, answer.limit, max(effect.max_bytes, 1)
+        place, data = self._read
+        if place != wanted:
+            data = read_batches(self._log, *wanted)
+            if len(data) <= KEPT_BYTES:
+                self._read = wanted, data
         effect.slot.answer(answer_to_wire(answer, data))
 
     # Snapshots -----------------------------------------------------------------------------------
@@ -208,6 +223,7 @@ class QuorumHands:
     def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
         self._snapshots.finish(effect.id)
         self._log.truncate_fully_and_start_at(effect.id.offset)
+        self._read = NOTHING_READ
         self._snapshots.keep_only(effect.id)
         data = self._snapshots.read(effect.id)
         self._tell(effects.SnapshotLoaded(effect.id, data), now)

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import LogFailed, LogFlushed, LogRead, MoveLogStart, ReadLog, Reply, Say
+from kraftlog.effects import (
+    FlushedTo,
+    LogFailed,
+    LogFlushed,
+    LogRead,
+    MoveLogStart,
+    ReadLog,
+    Reply,
+    Say,
+)
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
@@ -30,7 +39,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.helper import Helper
     from kraftlog.ports.lane import Lane
     from kraftlog.ports.peers import Peers
-    from kraftlog.replication.partition import Append
+    from kraftlog.replication.partition import Append, Partition
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.types import LogName, Now
 
@@ -133,7 +142,9 @@ class Runner:
             if append.partition.log not in self._without_room:
                 self._without_room.add(append.partition.log)
                 self._say(str(error))
-            self.node.write_failed(append.partition, stays_online=True)
+            # Were there others that wait to be durable, their offsets would be given once more.
+            is_alone = append.partition.unwritten[0] is append
+            self.node.write_failed(append.partition, stays_online=is_alone)
             return
         except StorageError as error:
             self._say(str(error))
@@ -141,7 +152,17 @@ class Runner:
             return
         if self._without_room:
             self._without_room.discard(append.partition.log)
-        self.node.written(append.partition, end)
+        self._written(append.partition, end)
+
+    def _written(self, partition: Partition, end: int) -> None:
+        """The node hears of it at once, or, where the topic wants that, once it is durable."""
+        log = self.logs[partition.log]
+        if end - log.recovery_point < log.config.flush_messages:
+            self.node.written(partition, end)
+        else:
+            self._flushes.hold(
+                FlushedTo(partition.log, end), lambda: self.node.written(partition, end)
+            )
 
     # Effects -------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.answer_times import AnswerTimes
+    from kraftlog.node.hot.produce import Answers
+    from kraftlog.node.hot.repeats import Repeats
     from kraftlog.node.node import Node
     from kraftlog.types import Now
 
@@ -31,8 +33,11 @@ ARENA_SIZE = 1 << 20
 SMALL_FRAME = 64 << 10
 #: The most that one socket may read in a turn: nobody keeps the others waiting.
 READ_SIZE = 256 << 10
-#: A large frame's buffer begins with this and doubles: a length alone gets nobody the memory.
-FIRST_LARGE = 1 << 20
+#: A larger frame's buffer begins with this and doubles: a length alone gets nobody the memory.
+#: It has room for the largest batch that Kafka takes by default, and what stands around it.
+FIRST_LARGE = (1 << 20) + (64 << 10)
+#: Buffers of so many bytes are kept for the next large frames: new memory is slow memory.
+KEPT_FREE = 8 << 20
 #: A connection that owes more answers than this is not listened to until it has taken some.
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
@@ -48,12 +53,40 @@ assert SMALL_FRAME + READ_SIZE <= ARENA_SIZE
 
 
 class Arena:
-    """The shared receive buffer, filled from the front during one turn."""
+    """The shared receive buffer, filled from the front during one turn; and buffers on loan."""
 
     def __init__(self) -> None:
         self.buffer = bytearray(ARENA_SIZE)
         self.view = memoryview(self.buffer)
         self.used = 0
+        self._free: dict[int, list[bytearray]] = {}
+        self._free_bytes = 0
+        #: What was handed to the node in this turn.
+        self._given_back: list[bytearray] = []
+
+    def lend(self, size: int) -> bytearray:
+        """A buffer for the beginning of a large frame, or for all of it; it is not empty."""
+        capacity = min(1 << (size - 1).bit_length(), FIRST_LARGE)
+        free = self._free.get(capacity)
+        if not free:
+            return bytearray(capacity)
+        self._free_bytes -= capacity
+        return free.pop()
+
+    def give_back(self, buffer: bytearray) -> None:
+        """Nobody needs it beyond this turn."""
+        self._given_back.append(buffer)
+
+    def clear(self) -> None:
+        """The turn is over: batches are written, nobody looks at what was received."""
+        self.used = 0
+        if self._given_back:
+            for buffer in self._given_back:
+                size = len(buffer)
+                if size <= FIRST_LARGE and self._free_bytes + size <= KEPT_FREE:
+                    self._free.setdefault(size, []).append(buffer)
+                    self._free_bytes += size
+            self._given_back.clear()
 
     def has_room(self) -> bool:
         return self.used + SMALL_FRAME + READ_SIZE <= ARENA_SIZE
@@ -82,7 +115,7 @@ class Connection:
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
-        self.slots: deque[Slot] = deque()
+        self.slots: deque[Slot | Answers] = deque()
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
@@ -91,8 +124,10 @@ class Connection:
         #: Where to enter when there may be something to send; None while entered.
         self.stirred: list[Connection] | None = None
         self.events = 0
+        #: What it has been seen to ask for again and again; the node's.
+        self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot) -> None:
+    def ready(self, slot: Slot | Answers) -> None:
         """The node has filled a slot. The files that it takes from are held until it is sent."""
         if self.closed:
             return
@@ -120,30 +155,33 @@ class Connection:
 
     def receive(self, arena: Arena, node: Node, now: Now) -> None:
         """Read what there is, once, and hand every whole frame to the node."""
-        if self.large is not None:
-            self._receive_large(node, now)
-            return
         start = arena.used
-        kept = len(self.rest)
-        if kept:
-            arena.view[start : start + kept] = self.rest
-        end = start + kept
-        try:
-            end += self._read(arena.view[end : start + SMALL_FRAME + READ_SIZE])
-        except BlockingIOError:
-            if not self.holds_frames:
-                raise
+        if self.large is not None:
+            end = start + self._receive_large(arena, node, now)
+        else:
+            kept = len(self.rest)
+            if kept:
+                arena.view[start : start + kept] = self.rest
+            end = start + kept
+            try:
+                end += self._read([arena.view[end : start + SMALL_FRAME + READ_SIZE]])
+            except BlockingIOError:
+                if not self.holds_frames:
+                    raise
         arena.used = end
         self.rest = b""
-        pos = self._frames(arena.buffer, start, end, node, now)
+        pos = self._frames(arena, start, end, node, now)
         self._keep(arena, pos, end)
 
-    def _read(self, view: memoryview) -> int:
+    def _read(self, views: list[memoryview]) -> int:
         """What the socket has; whatever else comes of it is the end of the connection."""
-        if not view:
+        if not views[-1]:
             return 0
         try:
-            count = self.sock.recv_into(view)
+            if len(views) == 1:
+                count = self.sock.recv_into(views[0])
+            else:
+                count = self.sock.recvmsg_into(views)[0]
         except BlockingIOError:
             raise
         except OSError as error:  # also those that Python counts to no connection: no route, say
@@ -152,9 +190,9 @@ class Connection:
             raise ConnectionResetError("closed by the peer")
         return count
 
-    def _frames(self, buffer: bytearray, pos: int, end: int, node: Node, now: Now) -> int:
-        """Hand over whole frames in `buffer[pos:end]`; where the first one left begins."""
-        slots = self.slots
+    def _frames(self, arena: Arena, pos: int, end: int, node: Node, now: Now) -> int:
+        """Hand over whole frames in the arena's `[pos:end]`; where the first one left begins."""
+        slots, buffer, view = self.slots, arena.buffer, arena.view
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
@@ -165,10 +203,13 @@ class Connection:
                 self.holds_frames = True
                 self.stir()
                 return pos
-            slot = Slot(self)
-            slots.append(slot)
-            node.frame(slot, buffer, pos + 4, pos + 4 + size, now)
-            pos += 4 + size
+            after = pos + 4 + size
+            repeats = self.repeats
+            if repeats is None or not repeats.take(buffer, view, pos + 4, after, now):
+                slot = Slot(self)
+                slots.append(slot)
+                node.frame(slot, buffer, pos + 4, after, now)
+            pos = after
         self.holds_frames = False
         return pos
 
@@ -177,25 +218,36 @@ class Connection:
         if left >= 4 and not self.holds_frames:
             size = _LENGTH.unpack_from(arena.buffer, pos)[0]
             if size > SMALL_FRAME:
-                self.large = bytearray(max(min(size, FIRST_LARGE), left - 4))
-                self.large[: left - 4] = arena.view[pos + 4 : end]
+                self.large = arena.lend(size)
+                memoryview(self.large)[: left - 4] = arena.view[pos + 4 : end]
                 self.large_filled = left - 4
                 self.large_size = size
                 return
         self.rest = bytes(arena.view[pos:end])
 
-    def _receive_large(self, node: Node, now: Now) -> None:
-        buffer = self.large
+    def _receive_large(self, arena: Arena, node: Node, now: Now) -> int:
+        """What is missing of a large frame; how much there was behind it, now in the arena."""
+        buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
-            buffer.extend(bytes(min(len(buffer), self.large_size - len(buffer))))
+            buffer.extend(bytes(min(len(buffer), size - len(buffer))))
         with memoryview(buffer) as view:
-            self.large_filled += self._read(view[self.large_filled :])
-        if self.large_filled == self.large_size:
-            self.large = None
-            slot = Slot(self)
-            self.slots.append(slot)
-            node.frame(slot, buffer, 0, len(buffer), now)
+            room = [view[self.large_filled : size]]
+            if len(buffer) >= size:
+                room.append(arena.view[start : start + READ_SIZE])
+            count = self._read(room)
+            room.clear()
+        self.large_filled += count
+        if self.large_filled >= size:
+            behind, self.large = self.large_filled - size, None
+            arena.give_back(buffer)
+            repeats = self.repeats
+            if repeats is None or not repeats.take(buffer, memoryview(buffer), 0, size, now):
+                slot = Slot(self)
+                self.slots.append(slot)
+                node.frame(slot, buffer, 0, size, now)
+            return behind
+        return 0
 
     # Sending -------------------------------------------------------------------------------------
 

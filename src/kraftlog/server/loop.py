@@ -73,6 +73,8 @@ class Server:
         self.peers = Peers(self.epoll, self._tell)
         #: When newcomers are looked at again; None while they are.
         self.full_until_ms: int | None = None
+        #: When there is something to do besides what comes: as of when the node was last stirred.
+        self._due_ms = 0
         #: Connections with something to send; each knows this list, so it stays the same one.
         self.stirred: list[Connection] = []
         self.stopping = False
@@ -183,21 +185,26 @@ class Server:
         self._set_aside_above = 2 * len(self.node.by_log) + GROWN_BY
 
     def turn(self) -> None:
-        if len(self.node.by_log) > self._set_aside_above:
-            self._set_aside()
+        """Where nothing but data came, nothing else is due before it was, and nobody is asked."""
         events = self._wait()
+        node = self.node
         began_ns = time.monotonic_ns()
         now = Now(began_ns // 1_000_000, time.time_ns() // 1_000_000)
+        node.now = now
         for fd, event in events:
             self._event(fd, event, now)
-        if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
-            self._welcome()
-        self.node.poll(now)
-        self.peers.expire(now)
-        if self.http is not None:
-            self.http.go_on(now)
+        if node.is_stirred or now.monotonic_ms >= self._due_ms:
+            node.is_stirred = True
+            if len(node.by_log) > self._set_aside_above:
+                self._set_aside()
+            if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
+                self._welcome()
+            node.poll(now)
+            self.peers.expire(now)
+            if self.http is not None:
+                self.http.go_on(now)
         self.runner.finish_turn(now)
-        self.arena.used = 0
+        self.arena.clear()
         self.peers.send(now)
         if self.stirred:
             took_ms = (time.monotonic_ns() - began_ns + 500_000) // 1_000_000
@@ -208,24 +215,28 @@ class Server:
         if self.delayed:
             delayed, self.delayed = self.delayed, []
             return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
-        http = self.http
-        if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
-            return self.epoll.poll(0)
-        wishes = (
-            self.node.deadline(),
-            self.runner.deadline(),
-            self.peers.deadline(),
-            self.full_until_ms,
-            None if http is None else http.deadline(),
-        )
-        deadline = min([at for at in wishes if at is not None])
-        return self.epoll.poll(max(deadline - read_clock().monotonic_ms, 0) / 1000)
+        if self.node.is_stirred:
+            http = self.http
+            if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
+                return self.epoll.poll(0)
+            wishes = (
+                self.node.deadline(),
+                self.runner.deadline(),
+                self.peers.deadline(),
+                self.full_until_ms,
+                None if http is None else http.deadline(),
+            )
+            self._due_ms = min([at for at in wishes if at is not None])
+            self.node.is_stirred = False
+        return self.epoll.poll(max(self._due_ms - read_clock().monotonic_ms, 0) / 1000)
 
     def _event(self, fd: int, event: int, now: Now) -> None:
         connection = self.connections.get(fd)
         if connection is not None:
             self._serve(connection, event, now)
-        elif fd in self.listeners:
+            return
+        self.node.is_stirred = True
+        if fd in self.listeners:
             self._accept(*self.listeners[fd], now)
         elif self.peers.owns(fd):
             self.peers.event(fd, event, now)

@@ -9,12 +9,14 @@ once: when that is refused, the peer's process is gone.
 
 from __future__ import annotations
 
+import errno
 import select
 import socket
 import struct
 
 from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
+from kraftlog.server.names import Names, numeric
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import Ask
+    from kraftlog.server.names import Place
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
@@ -36,7 +39,7 @@ CLIENT_ID = "kraftlog"
 FIRST_QUESTION, ASKED_PLAINLY = 0, 0
 
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
-_BUSY = {0, 11, 115}  # no error, EAGAIN, EINPROGRESS
+_BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
 
 
 class Line:
@@ -48,6 +51,12 @@ class Line:
         self.address = address
         self.sock: socket.socket | None = None
         self.fd = -1
+        self.events = 0
+        #: Where it was met last: there a connection that has ended is tried again.
+        self.met: Place | None = None
+        #: Where else to look, if it is not at the place that is being tried.
+        self.places: list[Place] = []
+        self.is_searching = False
         self.is_connected = False
         #: A connection has ended, and none has been made since.
         self.has_ended = False
@@ -55,6 +64,8 @@ class Line:
         self.received = bytearray()
         #: What waits for an answer by its correlation id, and when that is overdue.
         self.asked: dict[int, tuple[Ask, int]] = {}
+        #: No answer is overdue before this.
+        self.due_ms = 0
         #: The versions that the peer knows of each API: (first, last). None: it has not said yet.
         self.known: dict[int, tuple[int, int]] | None = None
         #: The version in which each of `asked` was said; what is not here waits for `known`.
@@ -62,11 +73,15 @@ class Line:
 
 
 class Peers:
-    """All lines of a node. `tell` gets the reports; `now_ms` reads the monotonic clock."""
+    """All lines of a node. `tell` gets the reports."""
 
     def __init__(self, epoll: select.epoll, tell: Callable[[Any, Now], None]) -> None:
         self._epoll = epoll
         self._tell = tell
+        #: Whatever comes is received here first: allocating so much each time would cost more.
+        self._buffer = memoryview(bytearray(READ_SIZE))
+        self._names = Names()
+        epoll.register(self._names.ready_fd, select.EPOLLIN)
         self._lines: dict[tuple[str, int], Line] = {}
         self._by_fd: dict[int, Line] = {}
         self._correlation = 0
@@ -79,13 +94,11 @@ class Peers:
         self._new.append(ask)
 
     def owns(self, fd: int) -> bool:
-        return fd in self._by_fd
+        return fd in self._by_fd or fd == self._names.ready_fd
 
     def deadline(self) -> int | None:
-        """When the first answer is overdue."""
-        return min(
-            [at for line in self._lines.values() for _, at in line.asked.values()], default=None
-        )
+        """Before which no answer is overdue."""
+        return min([line.due_ms for line in self._lines.values() if line.asked], default=None)
 
     def close(self) -> None:
         for line in list(self._by_fd.values()):
@@ -96,11 +109,14 @@ class Peers:
     def send(self, now: Now) -> None:
         """At the end of a turn: what was asked leaves."""
         asks, self._new = self._new, []
+        lines: dict[Line, None] = {}
         for ask in asks:
             line = self._line(ask, now)
             if ask.fresh and line.asked:
                 self._lost(line, now, probe=False)
             self._enqueue(line, ask, now)
+            lines[line] = None
+        for line in lines:
             if line.sock is None:
                 self._connect(line, now)
             else:
@@ -108,11 +124,17 @@ class Peers:
 
     def expire(self, now: Now) -> None:
         """End the connections of those whose answers are overdue."""
-        for line in list(self._lines.values()):
-            if any(at <= now.monotonic_ms for _, at in line.asked.values()):
-                self._lost(line, now, probe=False)
+        for line in self._lines.values():
+            if line.asked and line.due_ms <= now.monotonic_ms:
+                line.due_ms = min([at for _, at in line.asked.values()])
+                if line.due_ms <= now.monotonic_ms:
+                    line.met = None  # who is silent there may be somewhere else by now
+                    self._lost(line, now, probe=False)
 
     def event(self, fd: int, event: int, now: Now) -> None:
+        if fd == self._names.ready_fd:
+            self._names.deliver(now)
+            return
         line = self._by_fd[fd]
         if not line.is_connected:
             self._connected(line, now)
@@ -133,12 +155,14 @@ class Peers:
             line = self._lines[key] = Line(ask.line, ask.peer, address)
         elif line.address != address:
             self._lost(line, now, probe=False)
-            line.address, line.has_ended = address, False
+            line.address, line.met, line.has_ended = address, None, False
         return line
 
     def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
         self._correlation = (self._correlation & 0x3FFFFFFF) + 1
-        line.asked[self._correlation] = ask, now.monotonic_ms + ask.timeout_ms
+        due_ms = now.monotonic_ms + ask.timeout_ms
+        line.due_ms = min(line.due_ms, due_ms) if line.asked else due_ms
+        line.asked[self._correlation] = ask, due_ms
         if line.known is not None:
             self._say(line, self._correlation, ask, now)
 
@@ -167,28 +191,54 @@ class Peers:
         self.bytes_out += len(data)
 
     def _connect(self, line: Line, now: Now) -> None:
-        host, port = line.address
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        """Where it was met last, or else wherever its name leads to."""
+        address = line.address
+        place = line.met or numeric(*address)
+        if place is not None:
+            self._try(line, place, now)
+        elif not line.is_searching:
+            line.is_searching = True
+
+            def found(places: list[Place], now: Now) -> None:
+                line.is_searching = False
+                if line.address == address and line.sock is None:
+                    self._found(line, places, now)
+                elif line.asked and line.sock is None:
+                    self._connect(line, now)
+
+            self._names.find(*address, found)
+
+    def _found(self, line: Line, places: list[Place], now: Now) -> None:
+        """A name that leads nowhere says nothing about who has it."""
+        if not places:
+            self._lost(line, now, probe=False)
+        elif line.asked:
+            line.has_ended = False  # the name may lead elsewhere now, where nobody has answered yet
+            line.places = places[1:]
+            self._try(line, places[0], now)
+
+    def _try(self, line: Line, place: Place, now: Now) -> None:
+        family, address = place
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         line.sock, line.fd, line.is_connected = sock, sock.fileno(), False
-        try:
-            error = sock.connect_ex((host, port))
-        except OSError:  # a name that can't be resolved
-            error = 1
+        line.met = place
+        error = sock.connect_ex(address)
         self._by_fd[line.fd] = line
-        self._epoll.register(line.fd, select.EPOLLIN | select.EPOLLOUT)
+        line.events = select.EPOLLIN | select.EPOLLOUT
+        self._epoll.register(line.fd, line.events)
         if error not in _BUSY:
-            self._refused(line, now)
+            self._failed(line, error, now)
 
     def _connected(self, line: Line, now: Now) -> None:
         assert line.sock is not None
-        if line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
-            self._refused(line, now)
+        error = line.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._failed(line, error, now)
             return
-        line.is_connected = True
-        line.has_ended = False
+        line.is_connected, line.has_ended = True, False
+        line.places.clear()
         question: Any = APIS[ApiKey.API_VERSIONS].request()
         self._put(line, ApiKey.API_VERSIONS, ASKED_PLAINLY, FIRST_QUESTION, question())
         self._flush(line, now)
@@ -206,37 +256,41 @@ class Peers:
             self._lost(line, now)
             return
         wanted = select.EPOLLIN | (select.EPOLLOUT if line.out else 0)
-        self._epoll.modify(line.fd, wanted)
+        if wanted != line.events:
+            line.events = wanted
+            self._epoll.modify(line.fd, wanted)
 
     # Being answered ------------------------------------------------------------------------------
 
     def _receive(self, line: Line, now: Now) -> None:
         assert line.sock is not None
         try:
-            data = line.sock.recv(READ_SIZE)
+            size = line.sock.recv_into(self._buffer)
         except BlockingIOError:
             return
         except OSError:
-            data = b""
-        if not data:
+            size = 0
+        if not size:
             self._lost(line, now)
             return
-        line.received += data
-        self.bytes_in += len(data)
-        while len(line.received) >= _LENGTH_AND_CORRELATION.size:
-            size, correlation = _LENGTH_AND_CORRELATION.unpack_from(line.received)
+        line.received += self._buffer[:size]
+        self.bytes_in += size
+        received, end, pos = line.received, len(line.received), 0
+        while end - pos >= _LENGTH_AND_CORRELATION.size:
+            size, correlation = _LENGTH_AND_CORRELATION.unpack_from(received, pos)
             if not 4 <= size <= MAX_FRAME:
                 self._lost(line, now, probe=False)
                 return
-            if len(line.received) < 4 + size:
-                return
-            frame = bytes(line.received[8 : 4 + size])
-            del line.received[: 4 + size]
+            if end - pos < 4 + size:
+                break
+            frame = bytes(received[pos + 8 : pos + 4 + size])
+            pos += 4 + size
             is_first = line.known is None
             if not (self._learn if is_first else self._answered)(line, correlation, frame, now):
                 self._lost(line, now, probe=False)
                 return
             self.responses += 1
+        del received[:pos]
 
     def _learn(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
         """The answer to the first question: what has waited for it leaves. False: it is none."""
@@ -278,8 +332,14 @@ class Peers:
 
     # Connections that end ------------------------------------------------------------------------
 
-    def _refused(self, line: Line, now: Now) -> None:
-        is_gone, line.has_ended = line.has_ended, False
+    def _failed(self, line: Line, error: int, now: Now) -> None:
+        """No connection was made. Only a refusal says that nobody listens there any more."""
+        if line.places:
+            self._close(line)
+            self._try(line, line.places.pop(0), now)
+            return
+        is_gone = line.has_ended and error == errno.ECONNREFUSED
+        line.has_ended, line.met = False, None
         self._lost(line, now, probe=False)
         if is_gone:
             self._tell(PeerVanished(line.peer), now)
@@ -295,12 +355,16 @@ class Peers:
         for ask, _ in asked.values():
             self._tell(PeerSilent(line.name, line.peer, ask.number), now)
 
-    def _disconnect(self, line: Line) -> None:
+    def _close(self, line: Line) -> None:
         if line.sock is not None:
             self._by_fd.pop(line.fd, None)
             self._epoll.unregister(line.fd)
             line.sock.close()
         line.sock, line.fd, line.is_connected = None, -1, False
+
+    def _disconnect(self, line: Line) -> None:
+        self._close(line)
+        line.places.clear()
         line.out.clear()
         line.received.clear()
         line.said.clear()

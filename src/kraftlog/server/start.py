@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
-from kraftlog.errors import ConfigError, StorageError
+from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import NodeConfig
 from kraftlog.node.governing import first_levels
@@ -17,6 +18,7 @@ from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
 from kraftlog.server.helper import Helper
+from kraftlog.server.ids import new_id
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, read_clock, say
 from kraftlog.storage.directory import LogDirectory
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.config.broker import BrokerConfig
+    from kraftlog.config.endpoints import Listener
 
 #: Open files of logs are at most so many, and a quarter of what the process may have open.
 MAX_OPEN_LOG_FILES = 512
@@ -68,17 +71,19 @@ def serve(
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
     runner = Runner(files, directory, lane, helper, server.peers, say)
-    addresses = _listen(server, settings)
+    _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), say)
     config = NodeConfig(
         cluster_id=meta.cluster_id,
         directory_id=meta.directory_id,
         settings=settings,
-        raft=raft_config(settings, seed=int.from_bytes(_new_id()[:8], "big")),
-        addresses=tuple(addresses),
-        new_id=_new_id,
+        raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")),
+        addresses=_told(server, settings.advertised_listeners),
+        controller_addresses=_told(server, settings.advertised_controller_listeners),
+        new_id=new_id,
         chance=_Chance(),
+        stopwatch_ns=time.perf_counter_ns,
     )
     node = Node(config, runner.logs, metadata, read_clock())
     runner.carry(node)
@@ -89,13 +94,13 @@ def serve(
 
 def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
     """A quorum of this node alone, which may grow."""
-    directory_id = _new_id()
+    directory_id = new_id()
     listener = settings.controller_listeners[0]
     me = config_of_voters.Voter(
         settings.node_id, listener.host, listener.port, directory_id=directory_id
     )
     formatting = Formatting(
-        cluster_id=uuid_text(_new_id()),
+        cluster_id=uuid_text(new_id()),
         node_id=settings.node_id,
         features=first_levels(),
         metadata_directory=path,
@@ -115,8 +120,8 @@ def _directory(settings: BrokerConfig) -> str:
     return settings.metadata_directory
 
 
-def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
-    """Open all listeners; what others are told of those for clients and brokers."""
+def _listen(server: Server, settings: BrokerConfig) -> None:
+    """Open all listeners."""
     for listener in settings.listeners:
         if listener.protocol != "PLAINTEXT":
             raise ConfigError(
@@ -124,15 +129,25 @@ def _listen(server: Server, settings: BrokerConfig) -> list[BrokerAddress]:
             )
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
-        server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
-    return [
-        BrokerAddress(
-            name=listener.name,
-            host=listener.host or gethostname(),
-            port=listener.port or server.ports[listener.name],
-        )
-        for listener in settings.advertised_listeners
-    ]
+        try:
+            server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
+        except OSError as error:
+            where = f"{listener.name}://{listener.host}:{listener.port}"
+            raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
+
+
+def _told(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
+    """What others are told of listeners, now that they are open."""
+    return tuple(
+        [
+            BrokerAddress(
+                name=listener.name,
+                host=listener.host or gethostname(),
+                port=listener.port or server.ports[listener.name],
+            )
+            for listener in listeners
+        ]
+    )
 
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
@@ -144,7 +159,10 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
     from kraftlog.server.pages import Pages
 
     host = settings.listeners[0].host
-    server.http = Http(server.epoll, host, port, Pages(server).answer)
+    try:
+        server.http = Http(server.epoll, host, port, Pages(server).answer)
+    except OSError as error:
+        raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
     say(f"kraftlog: http on {host or '0.0.0.0'}:{server.http.port}")  # noqa: S104 - it is said, not listened on
 
 
@@ -171,6 +189,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        awaits_commits=settings.is_broker,
         # Numbers that no node can have, as where to ask is known before who is there.
         bootstrap_ids=(
             () if settings.voters else tuple(range(-2, -2 - len(settings.bootstrap_servers), -1))
@@ -185,16 +204,6 @@ class _Chance:
     def getrandbits(self, bits: int) -> int:
         size = (bits + 7) // 8
         return int.from_bytes(os.urandom(size), "big") >> (8 * size - bits)  # noqa: TID251 - this is the host
-
-
-def _new_id() -> bytes:
-    """A UUID of version 4, as Kafka makes them; never one that begins with a dash in text."""
-    while True:
-        raw = bytearray(os.urandom(16))  # noqa: TID251 - this is the host
-        raw[6] = raw[6] & 0x0F | 0x40
-        raw[8] = raw[8] & 0x3F | 0x80
-        if not uuid_text(bytes(raw)).startswith("-"):
-            return bytes(raw)
 
 
 def _open_already() -> int:

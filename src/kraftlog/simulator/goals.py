@@ -73,6 +73,16 @@ def begin(world: World) -> Iterator[Goal]:
     yield leader_agreed(world)
 
 
+def a_majority_goes_on(world: World) -> Goal:
+    """All lose power at once; no more voters than must start again, and commit what is new."""
+    target = highest_mark(world) + 10
+    for replica in world.replicas.values():
+        world.lose_power(replica)
+    for replica_id in range(world.voters.majority):
+        world.start(world.replicas[replica_id])
+    return all_reached(world, target)
+
+
 # The end of a run --------------------------------------------------------------------------------
 
 

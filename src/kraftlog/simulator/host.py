@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.errors import MistakeError
+    from kraftlog.node.hot.produce import Answers
+    from kraftlog.node.hot.repeats import Repeats
     from kraftlog.ports.peers import Peers
 
 
@@ -36,11 +38,12 @@ class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
     def __init__(self, listener: int = BROKER) -> None:
-        self.slots: deque[Slot] = deque()
+        self.slots: deque[Slot | Answers] = deque()
         self.listener = listener
         self.host = "127.0.0.1"
+        self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot) -> None:
+    def ready(self, slot: Slot | Answers) -> None:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
@@ -138,6 +141,8 @@ class VirtualHost:
             self.files.make_directory("data")
         self.now = Now(0, 0)
         self.said: list[str] = []
+        #: What the node's stopwatch shows; it stands still unless it is moved.
+        self.stopwatch_ns = 0
         self._lane = InlineLane()
         self._ids = life << 32
         directory = LogDirectory(self.files, "data")
@@ -159,6 +164,7 @@ class VirtualHost:
             addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
             new_id=self._new_id,
             chance=Random(1),
+            stopwatch_ns=lambda: self.stopwatch_ns,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
         self.runner.carry(self.node)
@@ -185,9 +191,14 @@ class VirtualHost:
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""
+        buffer = bytearray(frame)
+        repeats = connection.repeats
+        if repeats is not None and repeats.take(
+            buffer, memoryview(buffer), 4, len(buffer), self.now
+        ):
+            return
         slot = Slot(connection)
         connection.slots.append(slot)
-        buffer = bytearray(frame)
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:

@@ -25,17 +25,15 @@ class Oracle:
         self._links: list[tuple[int, Batch]] = []
         self.committed: list[int] = []
         self.committed_batches: list[Batch] = []
-
-    @property
-    def known(self) -> int:
-        """How many chains there are; the next new one has this number."""
-        return len(self._chains)
+        #: How many chains there are; the next new one has this number.
+        self.known = 0
 
     def chain(self, before: int, batch: Batch) -> int:
         """The number of the log that ends with `batch` behind the log `before`."""
         key = (before, batch.base_offset, batch.last_offset, batch.epoch, batch.payload)
-        chain = self._chains.setdefault(key, len(self._links))
-        if chain == len(self._links):
+        chain = self._chains.setdefault(key, self.known)
+        if chain == self.known:
+            self.known += 1
             self._links.append((before, batch))
         return chain
 

@@ -76,6 +76,8 @@ class Replica:
         #: Wiped disks; and with those that went back to an old copy.
         self.wipes = 0
         self.lives = 0
+        #: Who it is: its id, and the directory on its disk.
+        self.key = directory_of(replica_id, 0)
         #: What each directory held that is gone for good.
         self.lost: dict[ReplicaKey, list[int]] = {}
         self.wiped_at = -1
@@ -119,10 +121,6 @@ class Replica:
 
     def __repr__(self) -> str:
         return f"replica {self.id}"
-
-    @property
-    def key(self) -> ReplicaKey:
-        return directory_of(self.id, self.wipes)
 
     # Life ------------------------------------------------------------------------------------
 
@@ -183,6 +181,7 @@ class Replica:
         if kept == 0:
             self.lost[self.key] = self.disk.chains[: self.disk.durable]
             self.wipes += 1
+            self.key = directory_of(self.id, self.wipes)
             self.disk.cluster_id = None
             self.wiped_at = self.world.time
             self.bootstrap = self.world.newest_voters()
@@ -267,9 +266,10 @@ class Replica:
     def _arm(self) -> None:
         """Have one event for the earliest timer; one that comes too early looks again."""
         assert self.core is not None
-        deadline = self.core.deadline()
-        if deadline is None:
+        timers = self.core.timers
+        if not timers:
             return
+        deadline = min(timers.values())
         wait = deadline - self.clock_base
         if self.clock_rate != 1000:
             wait = -(-wait * 1000 // self.clock_rate)
@@ -421,14 +421,16 @@ class Replica:
             slot.answer = body  # a stranger's
 
     def _append(self, effect: Append) -> None:
-        self.world.may_refuse(self)
-        disk, batch, oracle = self.disk, effect.batch, self.world.oracle
+        world = self.world
+        if world.room or world.write_errors:
+            world.may_refuse(self)
+        disk, batch, oracle = self.disk, effect.batch, world.oracle
         before = disk.chains[-1] if disk.chains else NO_CHAIN
         known = oracle.known
         chain = oracle.chain(before, batch)
         disk.append(batch, chain)
         if chain == known:
-            self.world.appended(self, batch)
+            world.appended(self, batch)
 
     def _truncate(self, effect: Truncate) -> None:
         self.disk.truncate(effect.offset)

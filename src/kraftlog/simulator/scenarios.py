@@ -9,6 +9,7 @@ from __future__ import annotations
 from kraftlog.simulator import faults, snapshot_host
 from kraftlog.simulator.goals import (
     HEALING_MS,
+    a_majority_goes_on,
     all_reached,
     any_reached,
     begin,
@@ -40,14 +41,7 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.chance import Chance
     from kraftlog.simulator.goals import Script
-    from kraftlog.simulator.rare_scripts import (
-        busy_setting,
-        impatient_setting,
-        late_copies,
-        late_farewell,
-        parted_logs,
-    )
-from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.setting import Setting
 
 # Kafka's scenarios --------------------------------------------------------------------------------
 
@@ -74,12 +68,7 @@ def leader_failure(world: World) -> Iterator[Goal]:
 def all_killed(world: World) -> Iterator[Goal]:
     yield from begin(world)
     yield any_reached(world, 10)
-    target = highest_mark(world) + 10
-    for replica in world.replicas.values():
-        world.lose_power(replica)
-    for replica_id in range(world.voters.majority):
-        world.start(world.replicas[replica_id])
-    yield all_reached(world, target)
+    yield a_majority_goes_on(world)
 
 
 def leader_partitioned(world: World) -> Iterator[Goal]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from zlib import crc32
 
-from kraftlog.node.quorum.batches import voters_from_record, voters_record
+from kraftlog.logstate.quorum_records import voters_from_record, voters_record
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING, Value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.goals import (
+    a_majority_goes_on,
     all_reached,
     any_reached,
     begin,
@@ -142,12 +143,7 @@ def all_killed_with_snapshots(world: World) -> Iterator[Goal]:
     yield any_reached(world, 10)
     yield take_everywhere(world)
     yield any_reached(world, highest_mark(world) + world.chance("script").below(20))
-    target = highest_mark(world) + 10
-    for replica in world.replicas.values():
-        world.lose_power(replica)
-    for replica_id in range(world.voters.majority):
-        world.start(world.replicas[replica_id])
-    yield all_reached(world, target)
+    yield a_majority_goes_on(world)
     yield from heal_and_serve(world)
 
 

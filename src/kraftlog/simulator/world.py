@@ -185,18 +185,19 @@ class World:
             else:
                 self.leaders.pop(replica.id, None)
             replica.seen_role, replica.seen_election = core.role, core.election
-        high_watermark = core.log.high_watermark
+        log = core.log
+        high_watermark = log.high_watermark
         if high_watermark != replica.seen_high_watermark:
             self.progress += 1
             for look in self._on["on_commit"]:
                 look(replica, core, high_watermark)
             replica.seen_high_watermark = high_watermark
-        if core.log.snapshot is not replica.seen_snapshot:
+        if log.snapshot is not replica.seen_snapshot:
             self.progress += 1
-            replica.seen_snapshot = core.log.snapshot
+            replica.seen_snapshot = log.snapshot
             for look in self._on["on_snapshot"]:
                 look(replica, core)
-        if core.log.voters.entries is not replica.seen_voters:
+        if log.voters.entries is not replica.seen_voters:
             self._see_voters(replica, core)
         if self.steps % FULL_CHECK_EVERY == 0:
             self.full_check()
@@ -306,8 +307,6 @@ class World:
 
     def may_refuse(self, replica: Replica) -> None:
         """A disk that is full, or can't write: the process ends before the batch is there."""
-        if not self.room and not self.write_errors:
-            return
         room = self.room.get(replica.id)
         is_full = room is not None and len(replica.disk.batches) >= room
         rate = self.write_errors.get(replica.id, 0)

@@ -71,25 +71,6 @@ def describe(buffers: Sequence[Buffer]) -> Batches:
     return batches
 
 
-def describe_produced(headers: list[BatchHeader]) -> Batches:
-    """The same of batches whose headers have been read; producers send no markers."""
-    first, last = headers[0], headers[-1]
-    newest = max(headers, key=_max_timestamp)
-    return Batches(
-        first.base_offset,
-        last.last_offset,
-        sum([header.batch_length + LENGTH_OVERHEAD for header in headers]),
-        newest.max_timestamp,
-        newest.last_offset,
-        first.leader_epoch,
-        tuple([ProducerBatch(header) for header in headers if header.producer_id >= 0]),
-    )
-
-
-def _max_timestamp(header: BatchHeader) -> int:
-    return header.max_timestamp
-
-
 def split_by_epoch(buffer: Buffer) -> list[memoryview]:
     """Whole batches, parted where the leader epoch changes."""
     view = memoryview(buffer)

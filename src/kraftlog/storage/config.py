@@ -27,6 +27,8 @@ class LogConfig(Value):
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = (1 << 63) - 1
     delete_retention_ms: int = _DAY_MS
+    #: how many records may be written and not be durable yet, when they are called written
+    flush_messages: int = (1 << 63) - 1
     #: reserved ahead of a log that is written a lot; 0: never
     allocate_bytes: int = 64 << 20
 

@@ -8,15 +8,15 @@ change has its first voters in a snapshot that ends at offset 0 of the metadata 
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
+from kraftlog.logstate import voters as quorum
+from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.records.control import build_control_batch
 from kraftlog.storage.disk import write_atomically
 from kraftlog.storage.meta import NAME, MetaProperties, encode, load
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING, Value
-from kraftlog.wire.messages import control_records as control
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
-from kraftlog.wire.record_frames import ControlType, encode_control, encode_metadata
+from kraftlog.wire.record_frames import encode_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +24,10 @@ if TYPE_CHECKING:
     from kraftlog.config.endpoints import Voter
     from kraftlog.ports.files import Files
     from kraftlog.types import Uuid
-    from kraftlog.wire.schema import Message
 
 BOOTSTRAP = "bootstrap.checkpoint"
 METADATA_FOLDER = f"{METADATA_TOPIC}-0"
 FIRST_SNAPSHOT = f"{0:020d}-{0:010d}.checkpoint"
-#: The version of the quorum's protocol in which voters may change.
-KRAFT_VERSION = 1
 _FIRST_FEATURE = "metadata.version"
 
 
@@ -95,55 +92,18 @@ def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
         if features[name]:
             record = FeatureLevelRecord(name=name, feature_level=features[name])
             builder.append(now_ms, None, encode_metadata(record, 0))
-    head = control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=0)
-    return b"".join(
-        (
-            _control_batch([(ControlType.SNAPSHOT_HEADER, head)], 0, now_ms),
-            builder.build(),
-            _footer(builder.next_offset, now_ms),
-        )
-    )
+    beginning, _ = snapshot_beginning(quorum.VoterSet(), 0, now_ms, contained_ms=0)
+    return beginning + builder.build() + snapshot_end(builder.next_offset, 0, now_ms)
 
 
 def first_snapshot(voters: Iterable[Voter], listener: str, now_ms: int) -> bytes:
-    records: list[tuple[int, Message]] = [
-        (
-            ControlType.SNAPSHOT_HEADER,
-            control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=now_ms),
-        ),
-        (
-            ControlType.KRAFT_VERSION,
-            control.KRaftVersionRecord(version=0, k_raft_version=KRAFT_VERSION),
-        ),
-        (
-            ControlType.KRAFT_VOTERS,
-            control.VotersRecord(version=0, voters=[_voter(it, listener) for it in voters]),
-        ),
-    ]
-    return _control_batch(records, 0, now_ms) + _footer(len(records), now_ms)
+    """The first voters, at the beginning of the metadata log."""
+    known = quorum.VoterSet(tuple([_with_directory(voter, listener) for voter in voters]))
+    beginning, end = snapshot_beginning(known, 0, now_ms, contained_ms=now_ms)
+    return beginning + snapshot_end(end, 0, now_ms)
 
 
-def _voter(voter: Voter, listener: str) -> control.VotersRecordVoter:
+def _with_directory(voter: Voter, listener: str) -> quorum.Voter:
     assert voter.directory_id is not None
-    return control.VotersRecordVoter(
-        voter_id=voter.id,
-        voter_directory_id=voter.directory_id,
-        endpoints=[control.Endpoint(name=listener, host=voter.host, port=voter.port)],
-        k_raft_version_feature=control.KRaftVersionFeature(
-            min_supported_version=0, max_supported_version=KRAFT_VERSION
-        ),
-    )
-
-
-def _footer(offset: int, now_ms: int) -> bytes:
-    footer = control.SnapshotFooterRecord(version=0)
-    return _control_batch([(ControlType.SNAPSHOT_FOOTER, footer)], offset, now_ms)
-
-
-def _control_batch(records: Iterable[tuple[int, Message]], base_offset: int, now_ms: int) -> bytes:
-    return build_control_batch(
-        [(kind, encode_control(kind, record)[1]) for kind, record in records],
-        base_offset=base_offset,
-        leader_epoch=0,
-        timestamp_ms=now_ms,
-    )
+    key = quorum.ReplicaKey(voter.id, voter.directory_id)
+    return quorum.Voter(key, (quorum.Endpoint(listener, voter.host, voter.port),))

@@ -128,8 +128,11 @@ class Api(Value):
         return self._class("Response")
 
     def _class(self, which: str) -> type[Message]:
-        module: Any = import_module(f"kraftlog.wire.messages.{self.module}")
-        found: type[Message] = getattr(module, self.name + which)
+        """Imported when it is first needed, as starting is quicker so; then remembered."""
+        found = _classes.get((self.key, which))
+        if found is None:
+            module: Any = import_module(f"kraftlog.wire.messages.{self.module}")
+            found = _classes[self.key, which] = getattr(module, self.name + which)
         return found
 
     def request_header_version(self, version: int) -> int:
@@ -139,6 +142,8 @@ class Api(Value):
         """ApiVersions always answers with the old header: its asker may know no other."""
         return 1 if version >= self.flexible and self.key != ApiKey.API_VERSIONS else 0
 
+
+_classes: dict[tuple[int, str], type[Message]] = {}
 
 APIS = {
     api.key: api

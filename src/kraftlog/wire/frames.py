@@ -55,6 +55,10 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
     return RequestHead(key, version, correlation_id, client_id, body)
 
 
+#: A response up to this size becomes one piece: sending many small ones would cost more.
+JOINED_BYTES = 16 << 10
+
+
 def response_frame(api: Api, version: int, correlation_id: int, response: Message) -> list[Any]:
     """The pieces of a whole response: length, header, body; slices of files stay what they are."""
     pieces: list[Any] = [b""]
@@ -63,6 +67,8 @@ def response_frame(api: Api, version: int, correlation_id: int, response: Messag
     writer(type(response), version)(response, pieces.append)
     size = 4 + sum(map(len, pieces))
     pieces[0] = _LENGTH_AND_CORRELATION.pack(size, correlation_id)
+    if size <= JOINED_BYTES and set(map(type, pieces)) == {bytes}:
+        return [b"".join(pieces)]
     return pieces
 
 

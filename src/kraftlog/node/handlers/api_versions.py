@@ -7,9 +7,9 @@ entry, its own range: clients of every kind find their way from that.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.releases import KRAFT_VERSION
+from kraftlog.logstate.quorum_records import KRAFT_LEVEL
+from kraftlog.metadata.features import KRAFT_VERSION, OFFERED
 from kraftlog.node.api_table import SERVED, served_on
-from kraftlog.node.membership import SUPPORTED_FEATURES
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.api_versions import (
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
 ZERO_SINCE = 4
-#: Every quorum keeps its voters in its log.
-KRAFT_LEVEL = 1
 
 
 def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
@@ -46,12 +44,13 @@ def _tell_features(node: Node, slot: Slot, response: ApiVersionsResponse) -> Non
     """What this node can do beside its APIs, and what the cluster has agreed on."""
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)
-        for name, (low, high) in SUPPORTED_FEATURES.items()
+        for name, (low, high) in OFFERED.items()
         # Readers of version 3 take a lowest level of 0 for an error.
         if low > 0 or slot.version >= ZERO_SINCE
     ]
     response.finalized_features_epoch = node.quorum.applied - 1
-    # How voters are known is agreed on in the quorum's own records, which no image is made of.
+    # How voters are known is agreed on in the quorum's own records, which no image is made of:
+    # every quorum keeps its voters in its log.
     agreed = {**node.image.features, KRAFT_VERSION: KRAFT_LEVEL}
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)

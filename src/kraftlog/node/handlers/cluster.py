@@ -28,13 +28,17 @@ PATIENCE_MS = 30_000
 
 
 def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
-    assert slot.api is not None
     governs = node.governing is not None and node.governing.is_active
     if slot.connection.listener == CONTROLLER and not governs:
-        slot.answer(refusal(slot.api.key, slot.version, request, ErrorCode.NOT_CONTROLLER))
+        refuse(slot, request, ErrorCode.NOT_CONTROLLER)
         return
     patience = getattr(request, "timeout_ms", PATIENCE_MS)
     PassedOn(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+
+
+def refuse(slot: Slot, request: Message, code: int) -> None:
+    assert slot.api is not None
+    slot.answer(refusal(slot.api.key, slot.version, request, code))
 
 
 class PassedOn:
@@ -59,24 +63,13 @@ class PassedOn:
         if self.done:
             return
         if response is not None and not _found_nobody(response):
-            self._answer(response)
+            self.done = True
+            self.slot.answer(response)
         elif now.monotonic_ms < self.deadline_ms:
-            self.done = False
             self.node.wait(self, min(now.monotonic_ms + AGAIN_MS, self.deadline_ms))
         else:
-            assert self.slot.api is not None
-            self._answer(
-                refusal(
-                    self.slot.api.key,
-                    self.slot.version,
-                    self.request,
-                    ErrorCode.REQUEST_TIMED_OUT,
-                )
-            )
-
-    def _answer(self, response: Any) -> None:
-        self.done = True
-        self.slot.answer(response)
+            self.done = True
+            refuse(self.slot, self.request, ErrorCode.REQUEST_TIMED_OUT)
 
     def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
         if not self.done:

@@ -59,10 +59,10 @@ def _brokers(node: Node, request: DescribeClusterRequest) -> list[DescribeCluste
 def _controllers(node: Node) -> list[DescribeClusterBroker]:
     return [
         DescribeClusterBroker(
-            broker_id=voter.key.id, host=voter.endpoints[0].host, port=voter.endpoints[0].port
+            broker_id=voter.key.id, host=endpoints[0].host, port=endpoints[0].port
         )
         for voter in node.quorum.core.log.voter_set.voters
-        if voter.endpoints
+        if (endpoints := node.endpoints_of(voter))
     ]
 
 

@@ -46,7 +46,7 @@ def answer(
             node_id=voter.key.id,
             listeners=[
                 api.Listener(name=each.name, host=each.host, port=each.port)
-                for each in voter.endpoints
+                for each in node.endpoints_of(voter)
             ],
         )
         for voter in voters

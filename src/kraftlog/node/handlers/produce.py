@@ -42,7 +42,7 @@ ZSTD_SINCE = 7
 #: The first version whose errors name the leader.
 LEADERS_SINCE = 10
 
-_ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
+ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
 def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
@@ -113,7 +113,7 @@ def _produce(
     )
     if acks != ACKS_NONE:
         slot.waits += 1
-        partition.acks.append((partition.end, slot, told, _patience_ms(request)))
+        partition.acks.append((partition.end, slot, told, patience_ms(request)))
     return told
 
 
@@ -123,7 +123,7 @@ def _refusal(partition: Partition, acks: int) -> int:
         return code
     if is_internal(partition.topic):
         return ErrorCode.INVALID_TOPIC_EXCEPTION  # its coordinator alone writes, and believes, it
-    if acks not in _ACKS:
+    if acks not in ACKS:
         return ErrorCode.INVALID_REQUIRED_ACKS
     if acks == ACKS_ALL and partition.lacks_replicas:
         return ErrorCode.NOT_ENOUGH_REPLICAS
@@ -152,10 +152,10 @@ def _repeated(
         log_start_offset=partition.start,
     )
     needed = first.last_offset + 1
-    patience_ms = _patience_ms(request)
-    if request.acks != ACKS_NONE and not partition.is_reached(needed, patience_ms):
+    patience = patience_ms(request)
+    if request.acks != ACKS_NONE and not partition.is_reached(needed, patience):
         slot.waits += 1
-        partition.wait_for(needed, slot, told, patience_ms)
+        partition.wait_for(needed, slot, told, patience)
         if partition.late:
             wait_for_replicas(node, partition)
     return told
@@ -179,7 +179,7 @@ def _as_the_topic_wants(
     return batch, read_header(batch)
 
 
-def _patience_ms(request: ProduceRequest) -> int:
+def patience_ms(request: ProduceRequest) -> int:
     """For how long to wait for other replicas."""
     return max(0, request.timeout_ms) if request.acks == ACKS_ALL else WRITTEN_IS_ENOUGH
 

@@ -7,7 +7,7 @@ records, and come back out of the bytes that a follower receives.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.logstate.quorum_records import voters_from_record, voters_record
 from kraftlog.raft.messages import Batch, LeaderChange
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import (
@@ -21,20 +21,20 @@ from kraftlog.records.reader import check_crc, read_records
 from kraftlog.records.walk import walk
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.codec import encode
 from kraftlog.wire.messages import control_records as control
-from kraftlog.wire.record_frames import decode_metadata, encode_metadata
+from kraftlog.wire.record_frames import decode_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kraftlog.logstate.voters import VoterSet
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
 METADATA_LOG = METADATA_TOPIC, 0
 #: Kafka reads the record of a leader change as this version, whatever it says.
 LEADER_CHANGE_VERSION = 0
-VOTERS_VERSION = 0
 
 
 def summaries(data: Buffer) -> Iterator[Batch]:
@@ -58,11 +58,11 @@ def summaries(data: Buffer) -> Iterator[Batch]:
         return  # whoever asked fetches on from where the sound ones end
 
 
-def records_batch(records: Sequence[tuple[Message, int]], timestamp_ms: int) -> bytearray:
-    """Metadata records, each with its version, as one batch; a core gives it its place."""
+def records_batch(values: Sequence[bytes], timestamp_ms: int) -> bytearray:
+    """Encoded metadata records as one batch; a core gives it its place."""
     builder = BatchBuilder()
-    for record, version in records:
-        builder.append(timestamp_ms, None, encode_metadata(record, version))
+    for value in values:
+        builder.append(timestamp_ms, None, value)
     return bytearray(builder.build())
 
 
@@ -117,42 +117,3 @@ def _leader_change(change: LeaderChange) -> control.LeaderChangeMessage:
         voters=[control.Voter(voter_id=voter_id) for voter_id in change.voter_ids],
         granting_voters=[control.Voter(voter_id=voter_id) for voter_id in change.granting_ids],
     )
-
-
-def voters_record(voters: VoterSet) -> bytes:
-    """Kafka's record of a voter set; targets and cluster id ride in tags of ours (R1)."""
-    record = control.VotersRecord(
-        version=VOTERS_VERSION,
-        voters=[_voter(voter) for voter in voters.voters],
-        target_voters=voters.targets,
-        cluster_id=voters.cluster_id,
-    )
-    return encode(record, VOTERS_VERSION)
-
-
-def _voter(voter: Voter) -> control.VotersRecordVoter:
-    return control.VotersRecordVoter(
-        voter_id=voter.key.id,
-        voter_directory_id=voter.key.directory_id,
-        endpoints=[
-            control.Endpoint(name=e.name, host=e.host, port=e.port) for e in voter.endpoints
-        ],
-        k_raft_version_feature=control.KRaftVersionFeature(
-            min_supported_version=voter.min_version, max_supported_version=voter.max_version
-        ),
-    )
-
-
-def voters_from_record(value: bytes) -> VoterSet:
-    record = decode(control.VotersRecord, VOTERS_VERSION, value)
-    voters = [
-        Voter(
-            ReplicaKey(voter.voter_id, voter.voter_directory_id),
-            tuple([Endpoint(e.name, e.host, e.port) for e in voter.endpoints]),
-            voter.k_raft_version_feature.min_supported_version,
-            voter.k_raft_version_feature.max_supported_version,
-        )
-        for voter in record.voters
-    ]
-    targets = None if record.target_voters is None else tuple(record.target_voters)
-    return VoterSet(tuple(voters), targets, record.cluster_id)

@@ -22,6 +22,7 @@ from kraftlog.node.quorum.batches import (
     snapshot_voters,
     summaries,
 )
+from kraftlog.node.quorum.gathering import Gathered
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.quorum.times import QuorumTimes
@@ -32,12 +33,14 @@ from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
 from kraftlog.wire.messages.fetch import NodeEndpoint
+from kraftlog.wire.record_frames import encode_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol
 
     from kraftlog.logstate.voters import Endpoint
+    from kraftlog.node.quorum.gathering import Told
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -100,8 +103,9 @@ class QuorumDriver:
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
         self._tail: deque[tuple[int, int, bytes]] = deque()
+        self.gathered = Gathered()
         #: Proposals that are committed and not applied: (offset, whom to tell).
-        self._committed: deque[tuple[int, Callable[[int, Now], None]]] = deque()
+        self._committed: deque[tuple[int, Sequence[Told]]] = deque()
         self._reading = False
         self._numbers = 0
         self._is_settling = False
@@ -171,11 +175,13 @@ class QuorumDriver:
 
     def handle(self, report: Any, now: Now) -> None:
         """What came of an effect."""
+        self.append_gathered(now)
         self._reports[type(report)](report, now)
         self._settle(now)
 
     def asked(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """A peer asks; `slot` is answered with a message of the wire."""
+        self.append_gathered(now)
         self._numbers += 1
         self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
         self._settle(now)
@@ -187,6 +193,7 @@ class QuorumDriver:
             self._leader_says = body.epoch, body.leader_id, address
 
     def poll(self, now: Now) -> None:
+        self.append_gathered(now)
         self.core.poll(now)
         self._settle(now)
 
@@ -196,26 +203,54 @@ class QuorumDriver:
     def propose(
         self,
         records: Sequence[tuple[Message, int]],
-        told: Callable[[int, Now], None],
+        told: Told,
         now: Now,
     ) -> int:
-        """Append records (with their versions) as one batch; the code of a refusal.
+        """Append records (with their versions), never in several batches; the code of a refusal.
 
         `told` gets the code of what became of them, once they are committed and applied here, or
-        once nobody can say.
+        once nobody can say. What is proposed one after the other becomes one batch: it is
+        appended when the turn ends, or before the core hears of anything else. So until then
+        nothing can happen by which it would be refused.
         """
-        batch = records_batch(records, now.wall_ms)
-        error = self.core.propose(told, len(records), len(batch), batch, now)
+        error = self.core.refusal_of_proposal()
+        if error:
+            return error
+        values = [encode_metadata(record, version) for record, version in records]
+        size = sum(map(len, values))
+        if not self.gathered.has_room(size):
+            self.append_gathered(now)
+        if not self.gathered.has_room(size):
+            return self._append_records(values, (told,), now)
+        self.gathered.add(values, size, told)
+        return ErrorCode.NONE
+
+    @property
+    def end(self) -> int:
+        """Where the next record will be that is proposed."""
+        return self.core.log.end + len(self.gathered)
+
+    def append_gathered(self, now: Now) -> None:
+        """What was proposed goes into the log, as one batch."""
+        if self.gathered:
+            error = self._append_records(*self.gathered.take(), now)
+            assert not error, "nothing has happened since it was found that it may be proposed"
+
+    def _append_records(self, values: Sequence[bytes], askers: Sequence[Told], now: Now) -> int:
+        batch = records_batch(values, now.wall_ms)
+        error = self.core.propose(askers, len(values), len(batch), batch, now)
         self._settle(now)
         return error
 
     def change(self, change: Callable[..., int], what: Any, told: Any, now: Now) -> int:
         """One of the core's changes of the voters; the code of a refusal."""
-        error = change(told, what, now)
+        self.append_gathered(now)
+        error = change((told,), what, now)
         self._settle(now)
         return error
 
     def shut_down(self, now: Now) -> None:
+        self.append_gathered(now)
         self.core.shut_down(now)
         self._settle(now)
 
@@ -251,13 +286,15 @@ class QuorumDriver:
             data = control_batch(batch, now.wall_ms)
         batch.payload = None  # the core has no use for it
         self._tail.append((batch.base_offset, batch.last_offset, data))
-        self._emit(effects.AppendBatch(METADATA_LOG, data))
+        # What an observer holds counts for nobody. It can only become a voter by a batch like this.
+        self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_stand))
         end = batch.last_offset + 1
         self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
         while self._tail and self._tail[-1][1] >= effect.offset:
             self._tail.pop()
+        self.times.truncate(effect.offset)
         self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
 
     def _drop_prefix(self, effect: raft.DropPrefix, _: Now) -> None:
@@ -361,6 +398,7 @@ class QuorumDriver:
     # Reports -------------------------------------------------------------------------------------
 
     def _flushed(self, report: effects.LogFlushed, now: Now) -> None:
+        self.times.flush(report.offset, now.monotonic_ms)
         self.core.handle(raft.Flushed(report.offset), now)
         self._release(now)
 
@@ -443,17 +481,19 @@ class QuorumDriver:
         self._apply(now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
-        told = effect.slot
         if effect.error:
-            told(effect.error, now)
+            for told in effect.slot:
+                told(effect.error, now)
         else:
-            self._committed.append((effect.offset, told))
+            self._committed.append((effect.offset, effect.slot))
             self._tell_applied(now)
 
     def _tell_applied(self, now: Now) -> None:
+        self.times.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
-            waiting.popleft()[1](0, now)
+            for told in waiting.popleft()[1]:
+                told(ErrorCode.NONE, now)
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
         """Once it has replayed up to the start of its own epoch (I14); what that leads to."""

@@ -16,10 +16,11 @@ class Window:
     def __init__(self) -> None:
         self._began_ms = 0
         #: How many amounts, and their sum.
-        self._now = self._before = (0, 0)
-        self._most = self._most_before = 0
+        self._now: tuple[int, float] = (0, 0)
+        self._before: tuple[int, float] = (0, 0)
+        self._most = self._most_before = 0.0
 
-    def add(self, amount: int, now_ms: int) -> None:
+    def add(self, amount: float, now_ms: int) -> None:
         self._move_on(now_ms)
         count, total = self._now
         self._now = count + 1, total + amount
@@ -54,6 +55,12 @@ class Window:
         return (self._now[1] + self._before[1]) * 1000 / max(elapsed_ms, SPAN_MS)
 
 
+def _done(waiting: deque[tuple[int, int]], end: int, window: Window, now_ms: int) -> None:
+    """Those up to this end have had their time."""
+    while waiting and waiting[0][0] <= end:
+        window.add(now_ms - waiting.popleft()[1], now_ms)
+
+
 class QuorumTimes:
     """The driver says what happens; `moved_ms` is when the high watermark last did."""
 
@@ -61,26 +68,47 @@ class QuorumTimes:
         #: From append to commit, and from standing to a known leader, in milliseconds.
         self.commits = Window()
         self.elections = Window()
+        #: From a change that was proposed until it is committed and applied here.
+        self.changes = Window()
+        #: From an append, as the leader or not, until it is on this disk.
+        self.flushes = Window()
+        #: From knowing a commit until it is applied here, and how long applying itself takes.
+        self.commits_to_applied = Window()
+        self.applying = Window()
         #: Records that were appended as the leader, and that came from it.
         self.appended = Window()
         self.fetched = Window()
         self.moved_ms = -1
         #: What this node has appended as the leader and is not committed: (end, when).
         self._waiting: deque[tuple[int, int]] = deque()
+        #: What is not on the disk, and what is not applied: (end, when it was appended, committed).
+        self._unflushed: deque[tuple[int, int]] = deque()
+        self._unapplied: deque[tuple[int, int]] = deque()
         self._standing_since_ms = -1
 
     def append(self, count: int, end: int, now_ms: int, *, leads: bool) -> None:
+        self._unflushed.append((end, now_ms))
         if leads:
             self.appended.add(count, now_ms)
             self._waiting.append((end, now_ms))
         else:
             self.fetched.add(count, now_ms)
 
+    def flush(self, end: int, now_ms: int) -> None:
+        _done(self._unflushed, end, self.flushes, now_ms)
+
+    def truncate(self, end: int) -> None:
+        """What lay behind this is nobody's any more."""
+        while self._unflushed and self._unflushed[-1][0] > end:
+            self._unflushed.pop()
+
     def commit(self, high_watermark: int, now_ms: int) -> None:
         self.moved_ms = now_ms
-        waiting = self._waiting
-        while waiting and waiting[0][0] <= high_watermark:
-            self.commits.add(now_ms - waiting.popleft()[1], now_ms)
+        self._unapplied.append((high_watermark, now_ms))
+        _done(self._waiting, high_watermark, self.commits, now_ms)
+
+    def apply(self, end: int, now_ms: int) -> None:
+        _done(self._unapplied, end, self.commits_to_applied, now_ms)
 
     def stand(self, now_ms: int) -> None:
         if self._standing_since_ms < 0:

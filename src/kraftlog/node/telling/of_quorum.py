@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 PREFIX = "kafka_server_raftmetrics_"
+#: Of what Kafka does not tell.
+OWN = "kraftlog_quorum_"
 UNKNOWN = -1
 #: What Kafka calls a state, where its word is another.
 KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
@@ -57,17 +59,19 @@ def _core(name: str, what: str, value: Callable[[RaftCore], float]) -> Family:
     return single(PREFIX + name, GAUGE, what, lambda node, _: value(node.quorum.core))
 
 
-def _latency(name: str, long: str, window: Callable[[QuorumTimes], Window]) -> tuple[Family, ...]:
+def _latency(
+    name: str, long: str, window: Callable[[QuorumTimes], Window], prefix: str = PREFIX
+) -> tuple[Family, ...]:
     """Two families: the average and the most."""
     return (
         single(
-            f"{PREFIX}{name}_latency_avg",
+            f"{prefix}{name}_latency_avg",
             GAUGE,
             f"Milliseconds {long}, on average over the last minute; NaN: there was none.",
             lambda node, now: window(node.quorum.times).average(now.monotonic_ms),
         ),
         single(
-            f"{PREFIX}{name}_latency_max",
+            f"{prefix}{name}_latency_max",
             GAUGE,
             f"Milliseconds {long}, at most in the last minute; NaN: there was none.",
             lambda node, now: window(node.quorum.times).most(now.monotonic_ms),
@@ -109,6 +113,25 @@ FAMILIES = (
     ),
     *_latency("commit", "from an append by this leader to its commit", lambda it: it.commits),
     *_latency("election", "from standing for election to a known leader", lambda it: it.elections),
+    *_latency(
+        "change",
+        "from a change that the controller took on until it was committed and applied",
+        lambda it: it.changes,
+        OWN,
+    ),
+    *_latency(
+        "flush",
+        "from an append to the metadata log until it was on this disk",
+        lambda it: it.flushes,
+        OWN,
+    ),
+    *_latency("apply", "that committed records took to be applied", lambda it: it.applying, OWN),
+    *_latency(
+        "commit_to_applied",
+        "from hearing of a commit until it was applied here",
+        lambda it: it.commits_to_applied,
+        OWN,
+    ),
     single(
         PREFIX + "append_records_rate",
         GAUGE,

@@ -22,11 +22,11 @@ class DurableMajority(Invariant):
             return
         position = replica.disk.position_before(high_watermark)
         chain = replica.disk.chains[position]
-        holders = [
-            other
+        holders = {
+            other.id: other.key
             for other in self.world.replicas.values()
             if other.disk.durable > position and other.disk.chains[position] == chain
-        ]
+        }
         # A directory that is gone votes no more: who is elected has a majority of the others.
         gone = [
             key
@@ -41,10 +41,15 @@ class DurableMajority(Invariant):
         # A snapshot may have taken the entry of the newest set with it.
         in_force.append(core.log.voter_set)
         if not any(rule(holders, gone, voters) for voters in in_force):
-            self.fails(f"{high_watermark} is committed by {replica.id}, only {holders} hold it")
+            self.fails(
+                f"{high_watermark} is committed by {replica.id}, only {list(holders)} hold it"
+            )
 
 
-def rule(holders: list[Replica], gone: list[ReplicaKey], voters: VoterSet) -> bool:
+def rule(holders: dict[int, ReplicaKey], gone: list[ReplicaKey], voters: VoterSet) -> bool:
     """Whether they are a majority: by their directories, where these are known."""
-    there = sum([voters.holds(holder.key) for holder in holders])
-    return there + sum([voter.key in gone for voter in voters.voters]) >= voters.majority
+    there = [voter for voter in voters.voters if voter.key.id in holders]
+    count = len([voter for voter in there if voters.holds(holders[voter.key.id])])
+    if gone:
+        count += len([voter for voter in voters.voters if voter.key in gone])
+    return count >= voters.majority

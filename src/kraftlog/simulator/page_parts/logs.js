@@ -1,6 +1,6 @@
 // One lane per replica: its log, offset below offset.
 
-const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 170};
+const LANE = {name: 92, box: 15, gap: 2, ruler: 15, note: 186};
 
 function drawBox(offset, first, top, height, state) {
   const x = LANE.name + (offset - first) * (LANE.box + LANE.gap);

@@ -27,7 +27,7 @@ class DescribeQuorumRequest(Message, versions=(0, 2), flexible=0):
 
 class ReplicaState(Message):
     replica_id: int = int32()
-    replica_directory_id: Uuid = uuid(since=2, default=NULL_UUID)
+    replica_directory_id: Uuid = uuid(since=2, default=NULL_UUID, ignorable=True)
     log_end_offset: int = int64()
     last_fetch_timestamp: int = int64(since=1, default=-1, ignorable=True)
     last_caught_up_timestamp: int = int64(since=1, default=-1, ignorable=True)

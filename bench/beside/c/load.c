@@ -1,0 +1,152 @@
+/* A client on librdkafka that is faster than the broker which it measures.
+ *
+ *   load produce BROKER TOPIC COUNT SIZE [KEY=VALUE ...]
+ *   load consume BROKER TOPIC COUNT [KEY=VALUE ...]
+ *   load first   BROKER TOPIC GROUP [KEY=VALUE ...]
+ *
+ * KEY=VALUE are settings of librdkafka. Prints "RECORDS SECONDS": produce from the first record
+ * handed over to the last one acknowledged; consume from the first record that came to the last;
+ * first from the birth of a consumer in a new group to its first record. Partition 0 throughout.
+ */
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { BATCH = 1000, WAIT_MS = 60000 };
+
+static char said[512];
+
+static double now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + t.tv_nsec / 1e9;
+}
+
+static void fail(const char *what, const char *why) {
+  fprintf(stderr, "load: %s: %s\n", what, why);
+  exit(1);
+}
+
+static rd_kafka_conf_t *settings(const char *broker, int count, char **pairs) {
+  rd_kafka_conf_t *conf = rd_kafka_conf_new();
+  rd_kafka_conf_set(conf, "bootstrap.servers", broker, said, sizeof said);
+  for (int i = 0; i < count; i++) {
+    char *equals = strchr(pairs[i], '=');
+    if (!equals) fail(pairs[i], "not KEY=VALUE");
+    *equals = 0;
+    if (rd_kafka_conf_set(conf, pairs[i], equals + 1, said, sizeof said) != RD_KAFKA_CONF_OK)
+      fail(pairs[i], said);
+  }
+  return conf;
+}
+
+static rd_kafka_t *client(rd_kafka_type_t type, rd_kafka_conf_t *conf) {
+  rd_kafka_t *rk = rd_kafka_new(type, conf, said, sizeof said);
+  if (!rk) fail("no client", said);
+  return rk;
+}
+
+/* A topic whose leader is known, so that the clock does not run while it is looked up. */
+static rd_kafka_topic_t *known_topic(rd_kafka_t *rk, const char *name) {
+  rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, name, NULL);
+  const struct rd_kafka_metadata *metadata;
+  rd_kafka_resp_err_t error = rd_kafka_metadata(rk, 0, topic, &metadata, WAIT_MS);
+  if (error) fail(name, rd_kafka_err2str(error));
+  rd_kafka_metadata_destroy(metadata);
+  return topic;
+}
+
+static int delivered(rd_kafka_queue_t *reports, int wait_ms) {
+  rd_kafka_event_t *event = rd_kafka_queue_poll(reports, wait_ms);
+  const rd_kafka_message_t *message;
+  int count = 0;
+  if (!event) return 0;
+  while ((message = rd_kafka_event_message_next(event))) {
+    if (message->err) fail("not delivered", rd_kafka_err2str(message->err));
+    count++;
+  }
+  rd_kafka_event_destroy(event);
+  return count;
+}
+
+static void produce(const char *broker, const char *name, long count, size_t size, int n, char **kv) {
+  rd_kafka_conf_t *conf = settings(broker, n, kv);
+  rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_DR);
+  rd_kafka_t *rk = client(RD_KAFKA_PRODUCER, conf);
+  rd_kafka_topic_t *topic = known_topic(rk, name);
+  rd_kafka_queue_t *reports = rd_kafka_queue_get_main(rk);
+  rd_kafka_message_t *messages = calloc(BATCH, sizeof *messages);
+  char *payload = malloc(size);
+  memset(payload, 'x', size);
+  long sent = 0, acknowledged = 0;
+  double start = now();
+  while (acknowledged < count) {
+    int want = count - sent < BATCH ? (int)(count - sent) : BATCH;
+    for (int i = 0; i < want; i++) messages[i] = (rd_kafka_message_t){.payload = payload, .len = size};
+    int taken = want ? rd_kafka_produce_batch(topic, 0, 0, messages, want) : 0;
+    sent += taken;
+    acknowledged += delivered(reports, taken < want || sent == count ? 100 : 0);
+    if (now() - start > 300) fail("produce", "no end after 300 s");
+  }
+  printf("%ld %.6f\n", count, now() - start);
+}
+
+static void consume(const char *broker, const char *name, long count, int n, char **kv) {
+  rd_kafka_t *rk = client(RD_KAFKA_CONSUMER, settings(broker, n, kv));
+  rd_kafka_topic_t *topic = known_topic(rk, name);
+  rd_kafka_message_t **messages = calloc(BATCH, sizeof *messages);
+  long came = 0;
+  double start = 0;
+  if (rd_kafka_consume_start(topic, 0, RD_KAFKA_OFFSET_BEGINNING)) fail(name, "can't be consumed");
+  while (came < count) {
+    /* it waits until it has as many as it is asked for: never ask for more than there are */
+    size_t want = !came ? 1 : count - came < BATCH ? count - came : BATCH;
+    ssize_t got = rd_kafka_consume_batch(topic, 0, WAIT_MS, messages, want);
+    if (got <= 0) fail(name, "no record came");
+    for (ssize_t i = 0; i < got; i++) {
+      if (!messages[i]->err) came++;
+      else if (messages[i]->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        fail(name, rd_kafka_message_errstr(messages[i]));
+      rd_kafka_message_destroy(messages[i]);
+    }
+    if (!start && came) start = now();
+  }
+  printf("%ld %.6f\n", came - 1, now() - start);
+}
+
+static void first(const char *broker, const char *name, const char *group, int n, char **kv) {
+  double start = now();
+  rd_kafka_conf_t *conf = settings(broker, n, kv);
+  rd_kafka_conf_set(conf, "group.id", group, said, sizeof said);
+  rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", said, sizeof said);
+  rd_kafka_t *rk = client(RD_KAFKA_CONSUMER, conf);
+  rd_kafka_poll_set_consumer(rk);
+  rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+  rd_kafka_topic_partition_list_add(topics, name, RD_KAFKA_PARTITION_UA);
+  if (rd_kafka_subscribe(rk, topics)) fail(name, "can't be subscribed to");
+  for (;;) {
+    rd_kafka_message_t *message = rd_kafka_consumer_poll(rk, 10);
+    if (message && !message->err) break;
+    if (message) rd_kafka_message_destroy(message);
+    if (now() - start > 60) fail(name, "no record came in a minute");
+  }
+  printf("1 %.6f\n", now() - start);
+  fflush(stdout);
+  rd_kafka_consumer_close(rk);
+}
+
+int main(int argc, char **argv) {
+  const char *what = argc > 4 ? argv[1] : "";
+  if (!strcmp(what, "produce") && argc > 5)
+    produce(argv[2], argv[3], atol(argv[4]), atol(argv[5]), argc - 6, argv + 6);
+  else if (!strcmp(what, "consume"))
+    consume(argv[2], argv[3], atol(argv[4]), argc - 5, argv + 5);
+  else if (!strcmp(what, "first"))
+    first(argv[2], argv[3], argv[4], argc - 5, argv + 5);
+  else
+    fail("usage", "produce | consume | first BROKER TOPIC ...");
+  fflush(stdout);
+  _Exit(0); /* what librdkafka does at its end is not measured and takes its time */
+}

@@ -1,0 +1,130 @@
+/* Asks a broker over plain sockets, one request at a time on each, and notes how long each took.
+ *
+ *   probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT
+ *
+ * FRAMES is a file of requests as they go over the wire, one behind the other; they are sent in
+ * turn: COUNT of them, or as many as are sent within SECONDS. ERROR_AT is where, behind its
+ * length, an answer has its error code, which must be 0. Prints the seconds that all took, then
+ * the microseconds of each.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MAX_ANSWER = 65536, MAX_CONNECTIONS = 1024, EVENTS = 64, WAIT_MS = 60000 };
+
+struct connection {
+  int fd;
+  size_t filled;
+  double asked;
+  char answer[MAX_ANSWER];
+};
+
+static struct connection *connections[MAX_CONNECTIONS];
+static char *frames, *next_frame, *end_of_frames;
+
+static double now_us(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1e6 + t.tv_nsec / 1e3;
+}
+
+static void fail(const char *why) {
+  fprintf(stderr, "probe: %s\n", why);
+  exit(1);
+}
+
+static uint32_t length_at(const char *at) {
+  uint32_t length;
+  memcpy(&length, at, 4);
+  return ntohl(length);
+}
+
+static void read_frames(const char *path) {
+  FILE *file = fopen(path, "rb");
+  if (!file || fseek(file, 0, SEEK_END)) fail("no file of requests");
+  long size = ftell(file);
+  rewind(file);
+  frames = next_frame = malloc(size);
+  end_of_frames = frames + size;
+  if (size < 4 || fread(frames, 1, size, file) != (size_t)size) fail("no requests in the file");
+  fclose(file);
+}
+
+static void ask(struct connection *it) {
+  size_t size = 4 + length_at(next_frame);
+  it->asked = now_us();
+  if (write(it->fd, next_frame, size) != (ssize_t)size) fail("a request can't be sent");
+  next_frame += size;
+  if (next_frame == end_of_frames) next_frame = frames;
+}
+
+static struct connection *open_connection(int port) {
+  struct connection *it = calloc(1, sizeof *it);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+  int on = 1;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  it->fd = socket(AF_INET, SOCK_STREAM, 0);
+  if (connect(it->fd, (struct sockaddr *)&address, sizeof address)) fail(strerror(errno));
+  setsockopt(it->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  return it;
+}
+
+/* Whether the answer is whole now. */
+static int took_more(struct connection *it, size_t error_at) {
+  ssize_t got = read(it->fd, it->answer + it->filled, MAX_ANSWER - it->filled);
+  if (got <= 0) fail("the broker has closed the connection");
+  it->filled += got;
+  if (it->filled < 4 || it->filled < 4 + length_at(it->answer)) return 0;
+  if (it->filled < 6 + error_at) fail("an answer is shorter than it should be");
+  uint16_t code;
+  memcpy(&code, it->answer + 4 + error_at, 2);
+  if (code) {
+    fprintf(stderr, "probe: answered with error %d\n", (int16_t)ntohs(code));
+    exit(1);
+  }
+  it->filled = 0;
+  return 1;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 7) fail("usage: probe PORT FRAMES CONNECTIONS COUNT SECONDS ERROR_AT");
+  int port = atoi(argv[1]), width = atoi(argv[3]), count = atoi(argv[4]), sent = 0, done = 0;
+  double seconds = atof(argv[5]);
+  size_t error_at = atol(argv[6]);
+  if (width < 1 || width > MAX_CONNECTIONS || count < width) fail("a count that can't be");
+  read_frames(argv[2]);
+  int poll = epoll_create1(0);
+  for (int i = 0; i < width; i++) {
+    connections[i] = open_connection(port);
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = connections[i]};
+    epoll_ctl(poll, EPOLL_CTL_ADD, connections[i]->fd, &event);
+  }
+  float *took = malloc(count * sizeof *took);
+  double start = now_us(), end = start + seconds * 1e6;
+  for (; sent < width; sent++) ask(connections[sent]);
+  while (done < sent) {
+    struct epoll_event ready[EVENTS];
+    int n = epoll_wait(poll, ready, EVENTS, WAIT_MS);
+    if (n <= 0) fail("no answer within a minute");
+    for (int i = 0; i < n; i++) {
+      struct connection *it = ready[i].data.ptr;
+      if (!took_more(it, error_at)) continue;
+      double now = now_us();
+      took[done++] = now - it->asked;
+      if (sent < count && now < end) ask(it), sent++;
+    }
+  }
+  printf("%.6f\n", (now_us() - start) / 1e6);
+  for (int i = 0; i < done; i++) printf("%.1f\n", took[i]);
+  return 0;
+}

@@ -1,0 +1,126 @@
+"""`python -m bench beside [CASE …]`: measure, keep the results, write our part of the page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from tests.interop.cache import UnavailableError
+from tests.interop.kafka_jars import kafka_libs, require_java
+
+from bench.beside import latency, lifetime, machine, quorum, throughput
+from bench.beside.figures import FOLDER, Result, stored
+from bench.beside.page import PICTURE, part, put_into, table
+from bench.beside.picture import picture
+from bench.beside.plan import QUICK, Plan
+from bench.beside.programs import LIBRARIES, program
+from bench.beside.rows import SECTIONS, TITLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+#: In the order in which they run.
+CASES: dict[str, Callable[[Plan, str, Result], None]] = {
+    "start": lifetime.start,
+    "produce": throughput.produce,
+    "consume": throughput.consume,
+    "latency": latency.latency,
+    "quorum": quorum.quorum,
+    "memory": lifetime.memory,
+}
+DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs")
+
+
+def main(arguments: Sequence[str]) -> int:
+    options = parsed(arguments)
+    plan = planned(options)
+    folder = FOLDER if plan.is_full else os.path.join(FOLDER, "trial")
+    try:
+        if not options.page:
+            require_peers()
+        for case in [] if options.page else options.cases or CASES:
+            measured(case, plan).save(folder)
+    except UnavailableError as complaint:
+        print(f"beside: {complaint}", file=sys.stderr)
+        return 1
+    write_page(folder, DOCS if plan.is_full else folder)
+    return 0
+
+
+def planned(options: argparse.Namespace) -> Plan:
+    """In full, or a trial, whose results and page are kept apart."""
+    plan = QUICK if options.quick else Plan()
+    return replace(
+        plan,
+        load_s=options.load_seconds or plan.load_s,
+        rounds=options.rounds or plan.rounds,
+        scale=options.scale or plan.scale,
+    )
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m bench beside", description=__doc__)
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(CASES))
+    parser.add_argument("--quick", action="store_true", help="a little of everything, to try it")
+    parser.add_argument("--rounds", type=int, help="how often each is measured (5; less: a trial)")
+    parser.add_argument("--scale", type=float, help="the part of the records to send (1)")
+    parser.add_argument("--load-seconds", type=float, help="how long memory is under load")
+    parser.add_argument("--page", action="store_true", help="only write the page, from results")
+    options = parser.parse_args(arguments)
+    for case in options.cases:
+        if case not in CASES:
+            parser.error(f"no case {case!r}; there are {', '.join(CASES)}")
+    return options
+
+
+def require_peers() -> None:
+    """All that is needed is there before anything is measured."""
+    require_java()
+    kafka_libs()
+    for name in LIBRARIES:
+        program(name)
+
+
+def measured(case: str, plan: Plan) -> Result:
+    """One case from an empty directory to its table on the screen."""
+    result = Result(case, is_full=plan.is_full, idle_before=machine.idle_percent())
+    print(f"== {case} (machine {result.idle_before:.0f} % idle)", flush=True)
+    result.began = moment()
+    with tempfile.TemporaryDirectory(prefix="beside-") as folder:
+        CASES[case](plan, folder, result)
+    result.ended = moment()
+    for section in SECTIONS[case]:
+        print(f"-- {TITLES[section]}")
+        print("\n".join(table(section, result)), flush=True)
+    print(f"-- {result.began} to {result.ended}", flush=True)
+    return result
+
+
+def moment() -> str:
+    return f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def results_in(folder: str) -> dict[str, Result]:
+    """The newest result of every case that has one."""
+    found = {case: stored(case, folder) for case in CASES}
+    return {case: result for case, result in found.items() if result}
+
+
+def write_page(results: str, docs: str) -> None:
+    """Our part of the page and the picture, from the results in one folder into another."""
+    found = results_in(results)
+    path = os.path.join(docs, "performance.md")
+    page = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(put_into(page, part(found)).lstrip("\n"))
+    with open(os.path.join(docs, PICTURE), "w", encoding="utf-8") as file:
+        file.write(picture(found))
+    print(f"written: {os.path.relpath(path)}, {PICTURE}")

@@ -1,0 +1,124 @@
+"""How long one thing takes when nothing else is under way."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from statistics import median
+from typing import TYPE_CHECKING
+
+from bench.beside import talk
+from bench.beside.figures import percentile
+from bench.beside.machine import sync_p50_ms
+from bench.beside.peers import TUNED, kafka_node, kraftlog_node, running
+from bench.beside.programs import load, probe
+from bench.beside.rounds import in_turns, warm
+from kraftlog import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.beside.figures import Result
+    from bench.beside.peers import Peer
+    from bench.beside.plan import Plan
+
+EVERY_S = 0.01
+TOPIC = "latency"
+
+
+def latency(plan: Plan, folder: str, result: Result) -> None:
+    disk = sync_p50_ms(folder)
+    result.notes.append(f"The disk alone, 200 B and fdatasync, p50: {disk:.2f} ms.")
+    ours = kraftlog_node(folder)
+    with running(ours):
+        with running(kafka_node(folder)) as [kafka]:
+            peers = (kafka, ours)
+            warm(peers, plan)
+            prepare(peers)
+            synchronous(peers, plan, folder, result)
+            end_to_end(peers, plan, result)
+            administration("latency", peers, plan, folder, result)
+        with running(kafka_node(folder, TUNED)) as [tuned]:
+            warm([tuned], plan)
+            prepare([tuned])
+            administration("tuned", (tuned, ours), plan, folder, result)
+
+
+def prepare(peers: Sequence[Peer]) -> None:
+    for peer in peers:
+        talk.make_topic(peer.port, TOPIC)
+        talk.put(peer.port, TOPIC, 100)
+        first_of_group(peer.address, "before")  # the topic of the groups' offsets is made for it
+
+
+def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) -> None:
+    frames, error_at = talk.produce_frames(TOPIC), talk.produce_error_at(TOPIC)
+    count = plan.count(2000, least=200)
+    for peer in in_turns(peers, plan.rounds):
+        probe(peer.port, frames, error_at, folder, width=1, count=200)
+        probed = probe(peer.port, frames, error_at, folder, width=1, count=count)
+        result.add("latency.sync.p50", peer.name, probed.p50)
+        result.add("latency.sync.p99", peer.name, probed.p99)
+
+
+def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
+    for number, peer in enumerate(in_turns(peers, plan.rounds)):
+        times = passing(peer.port, f"through-{number}", plan.count(400, least=50))
+        result.add("latency.through.p50", peer.name, percentile(times, 50))
+        result.add("latency.through.p99", peer.name, percentile(times, 99))
+
+
+def passing(port: int, topic: str, count: int) -> list[float]:
+    """Milliseconds from a record's departure to its arrival at a consumer that waits for it."""
+    talk.make_topic(port, topic)
+    request = talk.produce(topic, 100)
+    times = []
+    with closing(talk.connect(port)) as producer, closing(talk.connect(port)) as consumer:
+        due = time.perf_counter()
+        for offset in range(count):
+            consumer.send(talk.fetch(topic, offset), talk.deadline())
+            due += EVERY_S
+            time.sleep(max(0.0, due - time.perf_counter()))
+            start = time.perf_counter()
+            producer.send(request, talk.deadline())
+            consumer.receive(talk.deadline())
+            times.append((time.perf_counter() - start) * 1000)
+            producer.receive(talk.deadline())
+    return times[count // 10 :]
+
+
+def administration(
+    section: str, peers: Sequence[Peer], plan: Plan, folder: str, result: Result
+) -> None:
+    """A new group, new topics, small changes of metadata."""
+    frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
+    for number, peer in enumerate(in_turns(peers, plan.rounds)):
+        name = f"{section}-{number}"
+        _, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
+        result.add(f"{section}.group.librdkafka", peer.name, seconds * 1000)
+        result.add(f"{section}.group", peer.name, first_of_group(peer.address, name))
+        made = creations(peer.port, name, plan.count(30, least=5))
+        result.add(f"{section}.create", peer.name, median(made))
+        count = plan.count(100, least=20)
+        probed = probe(peer.port, frames, error_at, folder, width=1, count=count)
+        result.add(f"{section}.commit", peer.name, probed.p50)
+
+
+def first_of_group(address: str, group: str) -> float:
+    """Milliseconds from a client's birth to the first record that a new group of it gets."""
+    start = time.perf_counter()
+    with Client(address) as client, client.consume(TOPIC, "beginning", group=group) as consumer:
+        next(consumer)
+        return (time.perf_counter() - start) * 1000
+
+
+def creations(port: int, prefix: str, count: int) -> list[float]:
+    """Milliseconds that each new topic took."""
+    times = []
+    with closing(talk.connect(port)) as connection:
+        for number in range(count):
+            start = time.perf_counter()
+            code = talk.creation_error(connection, f"{prefix}-{number}")
+            times.append((time.perf_counter() - start) * 1000)
+            assert code == 0, f"a topic can't be made: error {code}"
+    return times

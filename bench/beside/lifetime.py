@@ -1,0 +1,79 @@
+"""A broker's start, end, rest, and memory under load."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from bench.beside.machine import cpu_seconds, rss_mb
+from bench.beside.peers import kafka_node, kraftlog_node, running
+from bench.beside.rounds import in_turns, mixture
+from bench.beside.talk import delete_topic, make_topic, put, wait_until_ready
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.beside.figures import Result
+    from bench.beside.peers import Peer
+    from bench.beside.plan import Plan
+
+
+def start(plan: Plan, folder: str, result: Result) -> None:
+    peers = (kafka_node(folder), kraftlog_node(folder))
+    starts_and_stops(peers, plan, result)
+    with running(*peers):
+        at_rest(peers, plan, result)
+    result.notes.append(f"Rest: {plan.rest_s:g} s, {plan.settle_s:g} s after the start.")
+
+
+def starts_and_stops(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
+    """From the shell to an answered request, and from SIGTERM to the end of the process."""
+    with running(*peers):  # so their files are in the page cache, and their byte code is written
+        for peer in peers:
+            make_topic(peer.port, "kept")
+            put(peer.port, "kept", 100)
+    for peer in in_turns(peers, plan.rounds):
+        begin = time.perf_counter()
+        with running(peer):
+            result.add("start.metadata", peer.name, (time.perf_counter() - begin) * 1000)
+            time.sleep(min(1, plan.settle_s))
+            begin = time.perf_counter()
+        result.add("start.stop", peer.name, (time.perf_counter() - begin) * 1000)
+
+
+def at_rest(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
+    """Both at once: neither does anything."""
+    time.sleep(plan.settle_s)
+    before = [cpu_seconds(peer.pid) for peer in peers]
+    time.sleep(plan.rest_s)
+    for peer, spent in zip(peers, before, strict=True):
+        used = cpu_seconds(peer.pid) - spent
+        result.add("start.rest", peer.name, 100 * used / plan.rest_s)
+        result.add("start.rss", peer.name, rss_mb(peer.pid))
+
+
+def memory(plan: Plan, folder: str, result: Result) -> None:
+    """Both under a mixture of loads at once: it is not their speed that is measured."""
+    with running(kafka_node(folder), kraftlog_node(folder)) as peers:
+        ends = [threading.Thread(target=keep_busy, args=(peer, plan, result)) for peer in peers]
+        for end in ends:
+            end.start()
+        for end in ends:
+            end.join()
+        for peer in peers:
+            wait_until_ready(peer.port)
+    result.notes.append(f"Memory: after {plan.load_s:g} s of mixed load on both at once.")
+
+
+def keep_busy(peer: Peer, plan: Plan, result: Result) -> None:
+    """Topic after topic is made, filled, read and deleted; the disk need not hold all of it."""
+    end = time.perf_counter() + plan.load_s
+    number = 0
+    while time.perf_counter() < end:
+        topic = f"load-{number}"
+        make_topic(peer.port, topic)
+        mixture(peer, topic, plan)
+        delete_topic(peer.port, topic)
+        number += 1
+    result.add("memory.rss", peer.name, rss_mb(peer.pid))

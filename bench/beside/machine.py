@@ -1,0 +1,80 @@
+"""What the machine is doing: CPU time and memory of process trees, idle share, disk."""
+
+from __future__ import annotations
+
+import os
+import time
+
+MB = 1 << 20
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time of a process and of all below it, to the nanosecond."""
+    return sum(_cpu_of(each) for each in tree(pid))
+
+
+def rss_mb(pid: int) -> float:
+    return sum(_rss_of(each) for each in tree(pid))
+
+
+def tree(pid: int) -> list[int]:
+    """The process and its living descendants."""
+    found = [pid]
+    for each in found:
+        try:
+            for thread in os.listdir(f"/proc/{each}/task"):
+                with open(f"/proc/{each}/task/{thread}/children") as file:
+                    found += [int(child) for child in file.read().split()]
+        except OSError:
+            continue  # gone meanwhile
+    return found
+
+
+def _cpu_of(pid: int) -> float:
+    try:
+        return time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) makes it
+    except OSError:
+        return 0.0
+
+
+def _rss_of(pid: int) -> float:
+    try:
+        with open(f"/proc/{pid}/status") as status:
+            sizes = [int(line.split()[1]) for line in status if line.startswith("VmRSS")]
+    except OSError:
+        return 0.0
+    return sum(sizes) / 1024
+
+
+def idle_percent(seconds: float = 1.0) -> float:
+    """The share of all processors that nobody used."""
+    before = _ticks()
+    time.sleep(seconds)
+    idle, everything = (b - a for a, b in zip(before, _ticks(), strict=True))
+    return 100 * idle / max(1, everything)
+
+
+def _ticks() -> tuple[int, int]:
+    with open("/proc/stat") as stat:
+        fields = [int(each) for each in stat.readline().split()[1:9]]
+    return fields[3] + fields[4], sum(fields)
+
+
+def free_mb() -> int:
+    with open("/proc/meminfo") as info:
+        for line in info:
+            if line.startswith("MemFree"):
+                return int(line.split()[1]) // 1024
+    return 0
+
+
+def sync_p50_ms(folder: str, count: int = 200) -> float:
+    """What the disk alone takes for the smallest durable write."""
+    took = []
+    with open(os.path.join(folder, "sync"), "wb", buffering=0) as file:
+        for _ in range(count):
+            file.write(b"x" * 200)
+            start = time.perf_counter()
+            os.fdatasync(file.fileno())
+            took.append(time.perf_counter() - start)
+    return sorted(took)[count // 2] * 1000

@@ -1,0 +1,92 @@
+"""Our two clients in C, compiled once; and what one run of them came to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+from tests.interop.cache import UnavailableError, digest, made_once, read, run
+
+from bench.beside.figures import percentile
+
+SOURCES = os.path.join(os.path.dirname(__file__), "c")
+LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": []}
+RUN_SECONDS = 400
+
+
+@dataclass(frozen=True)
+class Probed:
+    """So many answers, in so many seconds, and the milliseconds of each."""
+
+    seconds: float
+    times_ms: list[float]
+
+    @property
+    def p50(self) -> float:
+        return percentile(self.times_ms, 50)
+
+    @property
+    def p99(self) -> float:
+        return percentile(self.times_ms, 99)
+
+    @property
+    def rate(self) -> float:
+        return len(self.times_ms) / self.seconds
+
+
+def program(name: str) -> str:
+    """The compiled program; a complaint in one line where it can't be had."""
+    source = os.path.join(SOURCES, f"{name}.c")
+    compiler = next((cc for cc in ("cc", "gcc", "clang") if shutil.which(cc)), None)
+    if compiler is None:
+        raise UnavailableError("no C compiler (Debian: apt-get install gcc libc6-dev)")
+    complaint = f"{name}.c does not compile; it needs librdkafka (Debian: librdkafka-dev)"
+    folder = made_once(
+        f"bench-{name}-{digest(read(source))}",
+        lambda folder: run(
+            [compiler, "-O2", "-o", os.path.join(folder, name), source, *LIBRARIES[name]],
+            60,
+            complaint,
+        ),
+    )
+    return os.path.join(folder, name)
+
+
+def load(*arguments: object) -> tuple[int, float]:
+    """Records and seconds of a run of load.c."""
+    count, seconds = output([program("load"), *map(str, arguments)]).split()
+    return int(count), float(seconds)
+
+
+def probe(
+    port: int,
+    frames: bytes,
+    error_at: int,
+    folder: str,
+    *,
+    width: int,
+    count: int,
+    seconds: float = 60,
+) -> Probed:
+    """A run of probe.c: `width` connections, `count` requests in all, or what goes in the time."""
+    path = os.path.join(folder, "frames")
+    with open(path, "wb") as file:
+        file.write(frames)
+    numbers = [str(each) for each in (width, count, seconds, error_at)]
+    return parse_probe(output([program("probe"), str(port), path, *numbers]))
+
+
+def parse_probe(text: str) -> Probed:
+    seconds, *microseconds = text.split()
+    return Probed(float(seconds), [float(each) / 1000 for each in microseconds])
+
+
+def output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-3:]
+        told = " ".join([os.path.basename(command[0]), *command[1:]])
+        raise RuntimeError(f"{told[:300]} failed: {' | '.join(last)}")
+    return done.stdout

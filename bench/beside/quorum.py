@@ -1,0 +1,203 @@
+"""Three controllers and a broker, each a process of its own: commits, and the leader's death."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from tests.interop.kafka_broker import free_ports
+
+from bench.beside import talk
+from bench.beside.peers import (
+    CLUSTER_ID,
+    SMALL_HEAP,
+    Peer,
+    format_kafka,
+    java,
+    kraftlog,
+    running,
+    write,
+)
+from bench.beside.programs import Probed, probe
+from bench.beside.rows import KAFKA, PEERS
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import UnreachableError
+from kraftlog.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionData,
+    PartitionResult,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from bench.beside.figures import Result
+    from bench.beside.plan import Plan
+
+CONTROLLERS = (1, 2, 3)
+BROKER = 4
+TOPIC = "quorum"
+WIDTH = 256
+ROUNDS = 3
+#: More changes than there will be in the time.
+MOST = 1_000_000
+FAILOVER_WITHIN_S = 60
+PROPERTIES = """\
+process.roles={role}
+node.id={node_id}
+listeners={listener}://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+log.dirs={data}
+offsets.topic.replication.factor=1
+"""
+
+
+class Cluster:
+    """Its nodes by id, formatted; the broker is asked, as clients do."""
+
+    def __init__(self, name: str, folder: str) -> None:
+        self.name = name
+        self.folder = os.path.join(folder, f"quorum-{name}")
+        os.mkdir(self.folder)
+        ids = (*CONTROLLERS, BROKER)
+        ports = dict(zip(ids, free_ports(len(ids)), strict=True))
+        voters = ",".join([f"{each}@127.0.0.1:{ports[each]}" for each in CONTROLLERS])
+        with ThreadPoolExecutor(2) as pool:
+            peers = pool.map(lambda each: self._node(each, ports[each], voters), ids)
+        self.nodes = dict(zip(ids, peers, strict=True))
+
+    def _node(self, node_id: int, port: int, voters: str) -> Peer:
+        folder = os.path.join(self.folder, str(node_id))
+        os.mkdir(folder)
+        file = f"{folder}/server.properties"
+        role, listener = ("broker", "PLAINTEXT") if node_id == BROKER else ("controller",) * 2
+        text = PROPERTIES.format(
+            role=role,
+            listener=listener.upper(),
+            node_id=node_id,
+            port=port,
+            voters=voters,
+            data=f"{folder}/data",
+        )
+        write(file, text)
+        if self.name == KAFKA:
+            format_kafka(file)
+            command = java(folder, "kafka.Kafka", file, heap=SMALL_HEAP)
+        else:
+            command = [*kraftlog(), "format", "-t", CLUSTER_ID, "-c", file]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            command = [*kraftlog(), "start", file]
+        return Peer(self.name, command, port, f"{folder}/log")
+
+    @property
+    def port(self) -> int:
+        return self.nodes[BROKER].port
+
+    def state(self) -> PartitionResult:
+        """What the leading controller says of the quorum."""
+        topics = [
+            TopicData(
+                topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
+            )
+        ]
+        with closing(talk.connect(self.port)) as connection:
+            answer = connection.call(DescribeQuorumRequest(topics=topics), talk.deadline())
+        assert isinstance(answer, DescribeQuorumResponse)
+        assert answer.error_code == 0, answer
+        [partition] = answer.topics[0].partitions
+        return partition
+
+    def leader(self) -> Peer:
+        return self.nodes[self.state().leader_id]
+
+
+def quorum(plan: Plan, folder: str, result: Result) -> None:
+    """One cluster after the other: four idle JVMs would be in the way of the other four."""
+    rounds = min(plan.rounds, ROUNDS)
+    for name in PEERS:
+        cluster = Cluster(name, folder)
+        with ExitStack() as ends:
+            for node_id in CONTROLLERS:
+                ends.callback(cluster.nodes[node_id].stop)
+                cluster.nodes[node_id].start()
+            ends.enter_context(running(cluster.nodes[BROKER]))
+            talk.make_topic(cluster.port, TOPIC)
+            warm(cluster, plan, folder)
+            for _ in range(rounds):
+                commits(cluster, plan, folder, result)
+            for number in range(rounds):
+                took = leader_killed(cluster, number)
+                result.add("quorum.kill", name, took * 1000)
+    result.notes.append("The clusters run one after the other, each warmed first.")
+
+
+def warm(cluster: Cluster, plan: Plan, folder: str) -> None:
+    end = time.perf_counter() + plan.warm_s
+    while time.perf_counter() < end:
+        for port in (cluster.port, cluster.leader().port):
+            asked(port, folder, width=16, seconds=1)
+
+
+def commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
+    """One change after the other, and from many clients at once; asked of a broker, which asks the
+    leading controller, and of that one itself."""
+    ports = (("broker", cluster.port), ("leader", cluster.leader().port))
+    for asked_of, port in ports:
+        asked(port, folder, width=1, count=20)
+        times = asked(port, folder, width=1, count=plan.count(200))
+        many = asked(port, folder, width=WIDTH, seconds=plan.commit_s)
+        result.add(f"quorum.{asked_of}.p50", cluster.name, times.p50)
+        result.add(f"quorum.{asked_of}.p99", cluster.name, times.p99)
+        result.add(f"quorum.{asked_of}.rate", cluster.name, many.rate)
+
+
+def asked(port: int, folder: str, *, width: int, count: int = MOST, seconds: float = 60) -> Probed:
+    frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
+    return probe(port, frames, error_at, folder, width=width, count=count, seconds=seconds)
+
+
+def leader_killed(cluster: Cluster, number: int) -> float:
+    """Seconds until the next change is acknowledged; then it is started again and catches up."""
+    victim = cluster.leader()
+    until_changed(cluster, 200_000_000 + number)
+    begin = time.perf_counter()
+    victim.stop(signal.SIGKILL)
+    until_changed(cluster, 300_000_000 + number)
+    took = time.perf_counter() - begin
+    victim.start()
+    wait_until_caught_up(cluster, victim)
+    return took
+
+
+def until_changed(cluster: Cluster, value_ms: int) -> None:
+    """Asked again and again, as a client does that is refused, until it is acknowledged."""
+    end = Deadline(FAILOVER_WITHIN_S)
+    while not end.is_over:
+        try:
+            with closing(talk.connect(cluster.port)) as connection:
+                while not end.is_over:
+                    if talk.change_error(connection, TOPIC, value_ms) == 0:
+                        return
+                    time.sleep(talk.TRY_EVERY_S)
+        except UnreachableError:
+            time.sleep(talk.TRY_EVERY_S)
+    raise TimeoutError(f"{cluster.name}: no change within {FAILOVER_WITHIN_S} s of the kill")
+
+
+def wait_until_caught_up(cluster: Cluster, peer: Peer) -> None:
+    """It has all that was committed when it was started again."""
+    [node_id] = [each for each, node in cluster.nodes.items() if node is peer]
+    goal = cluster.state().high_watermark
+    end = Deadline(FAILOVER_WITHIN_S)
+    while not end.is_over:
+        ends = {each.replica_id: each.log_end_offset for each in cluster.state().current_voters}
+        if ends.get(node_id, -1) >= goal:
+            return
+        time.sleep(0.05)
+    raise TimeoutError(f"{cluster.name}: controller {node_id} does not catch up")

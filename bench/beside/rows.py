@@ -1,0 +1,174 @@
+"""The rows of the comparison: what is measured, in which unit, and what must be reached.
+
+A goal is either a multiple of what Kafka does in the same run, or a figure that stands by itself.
+Both come to how many times better than Kafka a figure has to be, which is what the picture draws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: The peers, in the order of the table's columns.
+KAFKA, KRAFTLOG = "kafka", "kraftlog"
+PEERS = (KAFKA, KRAFTLOG)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What must be reached, in words; and how many times better than Kafka's figure that is."""
+
+    text: str
+    times: Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: `key` names its figures in the stored results."""
+
+    key: str
+    what: str
+    unit: str
+    goal: Goal | None = None
+    more_is_better: bool = False
+
+    def times_better(self, kafka: float, kraftlog: float) -> float:
+        """How many times better than Kafka; below 1 it is worse."""
+        return kraftlog / kafka if self.more_is_better else kafka / kraftlog
+
+    def goal_times(self, kafka: float) -> float | None:
+        return self.goal.times(kafka) if self.goal else None
+
+
+def times(factor: float) -> Goal:
+    """So many times better than Kafka in the same run."""
+    return Goal(f"{factor:g}×", lambda _: factor)
+
+
+def share(of_kafkas: float) -> Goal:
+    """No more than this part of what Kafka takes in the same run."""
+    return Goal(f"{of_kafkas:g} of Kafka's", lambda _: 1 / of_kafkas)
+
+
+def at_most(limit: float) -> Goal:
+    return Goal(f"≤ {limit:g}", lambda kafka: kafka / limit)
+
+
+def at_least(rate: float) -> Goal:
+    return Goal(f"≥ {rate:,.0f}", lambda kafka: rate / kafka)
+
+
+def load(key: str, what: str, rate: float, less_cpu: float | None) -> tuple[Row, Row]:
+    """Records a second, and what they cost the broker."""
+    cost = times(less_cpu) if less_cpu else None
+    return (
+        Row(f"{key}.rate", what, "records/s", times(rate), more_is_better=True),
+        Row(f"{key}.cpu", f"{what}: CPU of the broker", "s/GB", cost),
+    )
+
+
+def pair(key: str, what: str, unit: str, p50: Goal | None, p99: Goal | None) -> tuple[Row, Row]:
+    return (
+        Row(f"{key}.p50", f"{what}, p50", unit, p50),
+        Row(f"{key}.p99", f"{what}, p99", unit, p99),
+    )
+
+
+def new_group(key: str) -> tuple[Row, Row]:
+    """librdkafka waits for 100 ms of its own before it asks where a partition begins."""
+    what = "new group to its first record"
+    return (
+        Row(f"{key}.group", what, "ms", at_most(100)),
+        Row(f"{key}.group.librdkafka", f"{what}, librdkafka (100 ms are its own)", "ms"),
+    )
+
+
+def commits(key: str, where: str) -> tuple[Row, ...]:
+    """Small changes of metadata with three controllers."""
+    what = f"256 clients at once, {where}"
+    return (
+        *pair(f"quorum.{key}", f"metadata commit {where}", "ms", at_most(1.7), at_most(5)),
+        Row(f"quorum.{key}.rate", what, "commits/s", at_least(6500), more_is_better=True),
+    )
+
+
+ROWS: dict[str, tuple[Row, ...]] = {
+    "start": (
+        Row("start.metadata", "shell to first answered Metadata", "ms", at_most(200)),
+        Row("start.stop", "SIGTERM to exit", "ms", at_most(150)),
+        Row("start.rss", "memory, idle", "MB", at_most(40)),
+        Row("start.rest", "CPU at rest, of one core", "%", at_most(0.5)),
+    ),
+    "memory": (Row("memory.rss", "memory under load, at its end", "MB", at_most(64)),),
+    "produce": (
+        *load("produce.100B", "produce 100 B, acks=1, batched", 1.4, 2.5),
+        *load("produce.1KiB", "produce 1 KiB", 2.5, 3),
+        *load("produce.100KiB", "produce 100 KiB", 3.5, 3),
+        *load("produce.idempotent", "produce 100 B, idempotent, acks=all", 1.5, 3),
+        *load("produce.defaults", "produce 100 B, librdkafka's defaults", 1.2, None),
+        *load("produce.java", "produce 100 B, Java producer's defaults", 2, None),
+        Row(
+            "produce.unbatched.rate",
+            "produce 100 B, unbatched, many in flight",
+            "requests/s",
+            times(9),
+            more_is_better=True,
+        ),
+        Row(
+            "produce.unbatched.cpu",
+            "produce 100 B, unbatched: CPU of the broker",
+            "µs/request",
+            at_most(11),
+        ),
+    ),
+    "consume": (
+        *load("consume.100B", "consume 100 B", 1.15, 3),
+        *load("consume.1KiB", "consume 1 KiB", 1.7, 3),
+        *load("consume.100KiB", "consume 100 KiB", 2, 3),
+    ),
+    "latency": (
+        *pair("latency.sync", "one synchronous produce", "ms", share(0.6), share(0.6)),
+        *pair("latency.through", "end to end, 100 a second", "ms", share(0.8), share(0.8)),
+        *new_group("latency"),
+        Row("latency.create", "create topic, p50", "ms", at_most(3)),
+        Row("latency.commit", "metadata commit, p50", "ms", at_most(1.5)),
+    ),
+    "tuned": (
+        *new_group("tuned"),
+        Row("tuned.create", "create topic, p50", "ms"),
+        Row("tuned.commit", "metadata commit, p50", "ms"),
+    ),
+    "quorum": (
+        *commits("broker", "asked of a broker"),
+        *commits("leader", "asked of the leading controller"),
+        Row(
+            "quorum.kill",
+            "kill -9 of the leading controller to the next acknowledged change",
+            "ms",
+            at_most(700),
+        ),
+    ),
+}
+
+#: What the sections of the table are called.
+TITLES = {
+    "start": "Start, stop and rest",
+    "memory": "Memory",
+    "produce": "Produce, one partition",
+    "consume": "Consume, one partition",
+    "latency": "Latency",
+    "tuned": "Latency, Kafka's delays for groups and metadata set to 0",
+    "quorum": "Three controllers and a broker",
+}
+#: Which command measures which sections.
+SECTIONS = {
+    "start": ("start",),
+    "memory": ("memory",),
+    "produce": ("produce",),
+    "consume": ("consume",),
+    "latency": ("latency", "tuned"),
+    "quorum": ("quorum",),
+}

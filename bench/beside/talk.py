@@ -1,0 +1,182 @@
+"""Requests over a plain connection, made with our own codec, to either broker."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from kraftlog.client.connection import Connection
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import UnreachableError
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import encode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from kraftlog.wire.schema import Message
+
+READY_WITHIN_S = 90
+ANSWER_WITHIN_S = 60
+#: How often a broker that starts is tried; shorter steals time from the start that is measured.
+TRY_EVERY_S = 0.002
+TOPIC_RESOURCE = 2
+#: A code that no broker gives: it shows where in an answer the code stands.
+SENTINEL = 0x7B7B
+
+
+def connect(port: int) -> Connection:
+    return Connection("127.0.0.1", port, "bench", deadline())
+
+
+def deadline() -> Deadline:
+    return Deadline(ANSWER_WITHIN_S)
+
+
+def wait_until_ready(port: int) -> None:
+    """Until it answers Metadata with a broker in it."""
+    end = Deadline(READY_WITHIN_S)
+    while not end.is_over:
+        try:
+            with closing(connect(port)) as connection:
+                while not end.is_over:
+                    if metadata(connection).brokers:
+                        return
+                    time.sleep(TRY_EVERY_S)
+        except UnreachableError:
+            time.sleep(TRY_EVERY_S)
+    raise TimeoutError(f"no Metadata from 127.0.0.1:{port} within {READY_WITHIN_S} s")
+
+
+def metadata(connection: Connection, *topics: str) -> MetadataResponse:
+    wanted = [MetadataRequestTopic(name=name) for name in topics]
+    answer = connection.call(MetadataRequest(topics=wanted), deadline())
+    assert isinstance(answer, MetadataResponse)
+    return answer
+
+
+def creation_error(connection: Connection, name: str) -> int:
+    """The code of the answer to an admin who wants a topic of one partition."""
+    topic = CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    answer = connection.call(CreateTopicsRequest(topics=[topic]), deadline())
+    assert isinstance(answer, CreateTopicsResponse)
+    return answer.topics[0].error_code
+
+
+def make_topic(port: int, name: str) -> None:
+    """A topic, and its leader known; a broker that has just started may need a moment for it."""
+    with closing(connect(port)) as connection:
+        end = deadline()
+        while creation_error(connection, name) and not end.is_over:
+            time.sleep(TRY_EVERY_S)
+        while not end.is_over:
+            [topic] = metadata(connection, name).topics
+            if topic.error_code == 0 and all(part.error_code == 0 for part in topic.partitions):
+                return
+            time.sleep(TRY_EVERY_S)
+    raise TimeoutError(f"{name} can't be made, or has no leader")
+
+
+def delete_topic(port: int, name: str) -> None:
+    with closing(connect(port)) as connection:
+        connection.call(DeleteTopicsRequest(topic_names=[name], timeout_ms=30_000), deadline())
+
+
+def retention(topic: str, value_ms: int) -> IncrementalAlterConfigsRequest:
+    """The smallest change of metadata: one record."""
+    config = AlterableConfig(name="retention.ms", config_operation=0, value=str(value_ms))
+    resource = AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=topic, configs=[config]
+    )
+    return IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+def change_error(connection: Connection, topic: str, value_ms: int) -> int:
+    """The code of the answer to a change of a topic's retention."""
+    answer = connection.call(retention(topic, value_ms), deadline())
+    assert isinstance(answer, IncrementalAlterConfigsResponse)
+    return answer.responses[0].error_code
+
+
+def produce(topic: str, size: int, acks: int = 1) -> ProduceRequest:
+    builder = BatchBuilder()
+    builder.append(0, None, b"x" * size)
+    parts = [PartitionProduceData(index=0, records=builder.build())]
+    topics = [TopicProduceData(name=topic, partition_data=parts)]
+    return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)
+
+
+def fetch(topic: str, offset: int) -> FetchRequest:
+    """The next batch, as soon as there is one."""
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    topics = [FetchTopic(topic=topic, partitions=[part])]
+    return FetchRequest(max_wait_ms=20_000, min_bytes=1, topics=topics)
+
+
+def frame(key: int, version: int, request: Message) -> bytes:
+    return b"".join(request_frame(APIS[key], version, 1, "bench", request))
+
+
+#: Versions that both brokers serve.
+PRODUCE_VERSION, ALTER_VERSION = 9, 1
+
+
+def put(port: int, topic: str, count: int) -> None:
+    """A few records."""
+    with closing(connect(port)) as connection:
+        for _ in range(count):
+            connection.call(produce(topic, 100), deadline())
+
+
+def produce_frames(topic: str) -> bytes:
+    return frame(ApiKey.PRODUCE, PRODUCE_VERSION, produce(topic, 100))
+
+
+def change_frames(topic: str, count: int = 64) -> bytes:
+    """Changes that differ, for brokers that skip one that changes nothing."""
+    changes = [retention(topic, 100_000_000 + number) for number in range(count)]
+    return b"".join(frame(ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, it) for it in changes)
+
+
+def produce_error_at(topic: str) -> int:
+    """Where, behind the length of an answer, its error code stands."""
+    part = PartitionProduceResponse(index=0, error_code=SENTINEL, base_offset=0)
+    topics = [TopicProduceResponse(name=topic, partition_responses=[part])]
+    return _code_at(encode(ProduceResponse(responses=topics), PRODUCE_VERSION))
+
+
+def change_error_at(topic: str) -> int:
+    part = AlterConfigsResourceResponse(
+        error_code=SENTINEL, error_message=None, resource_type=TOPIC_RESOURCE, resource_name=topic
+    )
+    return _code_at(encode(IncrementalAlterConfigsResponse(responses=[part]), ALTER_VERSION))
+
+
+def _code_at(body: bytes) -> int:
+    return 5 + body.index(SENTINEL.to_bytes(2, "big"))  # behind correlation id and tags

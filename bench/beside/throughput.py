@@ -1,0 +1,121 @@
+"""Records a second into and out of one partition, and what they cost the broker."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bench.beside.figures import parse_perf_test
+from bench.beside.machine import cpu_seconds
+from bench.beside.peers import java, kafka_node, kraftlog_node, running
+from bench.beside.programs import load, output
+from bench.beside.recycled import recycled_memory
+from bench.beside.rounds import BATCHED, GREEDY, UNBATCHED, in_turns, warm
+from bench.beside.talk import make_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.beside.figures import Result
+    from bench.beside.peers import Peer
+    from bench.beside.plan import Plan
+
+KIB = 1024
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many records of a size, produced with these settings of librdkafka."""
+
+    name: str
+    size: int
+    count: int
+    settings: tuple[str, ...] = ()
+
+
+PRODUCED = (
+    Load("100B", 100, 2_000_000, ("acks=1", *BATCHED)),
+    Load("1KiB", KIB, 500_000, ("acks=1", *BATCHED)),
+    Load("100KiB", 100 * KIB, 5_000, ("acks=1", *BATCHED)),
+    Load("idempotent", 100, 2_000_000, ("enable.idempotence=true", "acks=all", *BATCHED)),
+    Load("defaults", 100, 2_000_000),
+)
+ONE_BY_ONE = Load("unbatched", 100, 30_000, UNBATCHED)
+#: Kafka's own client, from the start of its JVM: longer, and not so often.
+BY_JAVA = Load("java", 100, 1_500_000)
+JAVA_ROUNDS = 3
+CONSUMED = (
+    Load("100B", 100, 3_000_000),
+    Load("1KiB", KIB, 1_000_000),
+    Load("100KiB", 100 * KIB, 10_000),
+)
+
+
+def produce(plan: Plan, folder: str, result: Result) -> None:
+    with ExitStack() as ends:
+        refill = ends.enter_context(recycled_memory(folder)) if plan.with_recycling else None
+        peers = ends.enter_context(running(kafka_node(folder), kraftlog_node(folder)))
+        warm(peers, plan)
+        for each in PRODUCED:
+            if refill:
+                refill()
+            repeated(f"produce.{each.name}", each, peers, plan, result, produced)
+        repeated("produce.unbatched", ONE_BY_ONE, peers, plan, result, produced)
+        # what it costs is given a request, as there is nothing in it but the request
+        for figures in result.figures["produce.unbatched.cpu"].values():
+            figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
+
+        def by_java(peer: Peer, each: Load, count: int) -> tuple[int, float]:
+            return produced_by_java(folder, peer, each, count)
+
+        repeated("produce.java", BY_JAVA, peers, plan, result, by_java, JAVA_ROUNDS)
+
+
+def consume(plan: Plan, folder: str, result: Result) -> None:
+    with running(kafka_node(folder), kraftlog_node(folder)) as peers:
+        warm(peers, plan)
+        for each in CONSUMED:
+            for peer in peers:
+                make_topic(peer.port, f"consume.{each.name}")
+                produced(peer, each, plan.count(each.count), f"consume.{each.name}")
+                consumed(peer, each, plan.count(each.count))
+            repeated(f"consume.{each.name}", each, peers, plan, result, consumed)
+
+
+def repeated(
+    row: str,
+    each: Load,
+    peers: Sequence[Peer],
+    plan: Plan,
+    result: Result,
+    once: Callable[[Peer, Load, int], tuple[int, float]],
+    most: int = 100,
+) -> None:
+    """Rounds in turns; each gives a rate, and the CPU seconds of the broker for a GB."""
+    count = plan.count(each.count, least=1000 if each.size < 10_000 else 100)
+    if row.startswith("produce"):
+        for peer in peers:
+            make_topic(peer.port, f"produce.{each.name}")
+    for peer in in_turns(peers, min(plan.rounds, most)):
+        before = cpu_seconds(peer.pid)
+        records, seconds = once(peer, each, count)
+        spent = cpu_seconds(peer.pid) - before
+        result.add(f"{row}.rate", peer.name, records / seconds)
+        result.add(f"{row}.cpu", peer.name, spent / (count * each.size / 1e9))
+
+
+def produced(peer: Peer, each: Load, count: int, topic: str = "") -> tuple[int, float]:
+    topic = topic or f"produce.{each.name}"
+    return load("produce", peer.address, topic, count, each.size, *(each.settings or BATCHED))
+
+
+def consumed(peer: Peer, each: Load, count: int) -> tuple[int, float]:
+    return load("consume", peer.address, f"consume.{each.name}", count, *GREEDY)
+
+
+def produced_by_java(folder: str, peer: Peer, each: Load, count: int) -> tuple[int, float]:
+    numbers = ["--num-records", str(count), "--record-size", str(each.size), "--throughput", "-1"]
+    where = ["--bootstrap-server", peer.address, "--topic", f"produce.{each.name}"]
+    main = "org.apache.kafka.tools.ProducerPerformance"
+    return parse_perf_test(output(java(folder, main, *where, *numbers)))

@@ -1,0 +1,222 @@
+"""How soon a change of the cluster is acknowledged: by one node, and by three controllers with a
+broker, each a process of its own, as their clients see it.
+
+The functions that measure take an address and give figures, so that any Kafka-compatible cluster
+can be measured with them. The client sends frames made beforehand over a plain socket.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import tempfile
+import time
+from pathlib import Path
+from statistics import median, quantiles
+from typing import TYPE_CHECKING
+
+from tests.server.node_process import NodeProcess
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages import incremental_alter_configs as configs
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    PartitionData,
+    TopicData,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.wire.schema import Message
+
+    Case = tuple[str, float, str]
+
+TOPIC = "changed"
+TOPIC_RESOURCE = 2
+LIMIT_S = 30
+#: One at a time; and for rates, so many on each of so many connections.
+ONE_BY_ONE = 500
+PIPELINED = 8000
+CONNECTIONS, IN_FLIGHT = 4, 64
+ROUNDS = 3
+KILLS = 7
+
+
+def cases() -> Iterator[Case]:
+    with tempfile.TemporaryDirectory() as folder:
+        node = NodeProcess(f"{folder}/data", errors=f"{folder}/errors.txt", topics={TOPIC: 1})
+        try:
+            yield from address_cases("one node", node.address)
+        finally:
+            node.make_sure_it_is_gone()
+    with tempfile.TemporaryDirectory() as folder:
+        quorum = Quorum(Path(folder))
+        try:
+            quorum.start(*CONTROLLERS, BROKER)
+            make_topic(quorum.address)
+            yield from address_cases("three controllers", quorum.address)
+            killed = [failover_ms(quorum) for _ in range(KILLS)]
+            yield "leading controller killed: next change acknowledged, p50", median(killed), "ms"
+            yield "leading controller killed: next change acknowledged, worst", max(killed), "ms"
+        finally:
+            quorum.end()
+
+
+def address_cases(who: str, address: str) -> Iterator[Case]:
+    commit_times_ms(address, 100)
+    times = commit_times_ms(address, ONE_BY_ONE)
+    yield f"{who}: a topic's setting changed, p50", median(times), "ms"
+    yield f"{who}: a topic's setting changed, p99", quantiles(times, n=100)[98], "ms"
+    times = creation_times_ms(address, ONE_BY_ONE)
+    yield f"{who}: a topic made, p50", median(times), "ms"
+    yield f"{who}: a topic made, p99", quantiles(times, n=100)[98], "ms"
+    rate = max([commits_a_second(address, PIPELINED) for _ in range(ROUNDS)])
+    yield f"{who}: settings changed, {CONNECTIONS} x {IN_FLIGHT} in flight", rate, "/s"
+
+
+# Measuring an address ----------------------------------------------------------------------------
+
+
+def commit_times_ms(address: str, count: int) -> list[float]:
+    """How long each of so many changes of one topic's setting takes, one after the other."""
+    return times_ms(address, [change(number) for number in range(count)])
+
+
+def creation_times_ms(address: str, count: int) -> list[float]:
+    """How long it takes to make each of so many topics of one partition."""
+    life = f"{time.time_ns():x}"
+    return times_ms(address, [creation(f"made-{life}-{number}") for number in range(count)])
+
+
+def times_ms(address: str, frames: Sequence[bytes]) -> list[float]:
+    times = []
+    with Changes(address) as changes:
+        for frame in frames:
+            begin = time.perf_counter()
+            changes.send(frame)
+            changes.await_answers(1)
+            times.append((time.perf_counter() - begin) * 1000)
+    return times
+
+
+def commits_a_second(
+    address: str, count: int, connections: int = CONNECTIONS, in_flight: int = IN_FLIGHT
+) -> float:
+    """So many changes over some connections, each with some in flight all the time."""
+    frames = [change(number) for number in range(count // connections)]
+    clients = [Changes(address) for _ in range(connections)]
+    begin = time.perf_counter()
+    for client in clients:
+        client.send(b"".join(frames[:in_flight]))
+    step = max(in_flight // 2, 1)
+    for first in range(in_flight, len(frames), step):
+        for client in clients:
+            more = frames[first : first + step]
+            client.await_answers(len(more))
+            client.send(b"".join(more))
+    for client in clients:
+        client.await_answers(min(in_flight, len(frames)))
+        client.close()
+    return len(frames) * connections / (time.perf_counter() - begin)
+
+
+def failover_ms(quorum: Quorum) -> float:
+    """kill -9 of the controller that leads, until the next change is acknowledged."""
+    leader = leader_of(quorum.address)
+    with Changes(quorum.address) as changes:
+        quorum.nodes[leader].process.kill()
+        begin = time.perf_counter()
+        changes.send(change(0))
+        changes.await_answers(1)
+        took = (time.perf_counter() - begin) * 1000
+    quorum.kill(leader)
+    quorum.start(leader)
+    return took
+
+
+def leader_of(address: str) -> int:
+    topic = TopicData(
+        topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
+    )
+    with Changes(address) as asker:
+        asker.send(frame_of(ApiKey.DESCRIBE_QUORUM, 0, DescribeQuorumRequest(topics=[topic])))
+        answer = decode(DescribeQuorumResponse, 0, asker.answer()[5:])
+    leader: int = answer.topics[0].partitions[0].leader_id
+    return leader
+
+
+def make_topic(address: str) -> None:
+    times_ms(address, [creation(TOPIC)])
+
+
+# Frames ------------------------------------------------------------------------------------------
+
+
+def frame_of(api_key: int, version: int, request: Message) -> bytes:
+    return b"".join(request_frame(APIS[api_key], version, 1, "bench", request))
+
+
+def change(number: int) -> bytes:
+    """IncrementalAlterConfigs 1 of one topic, to a value that it did not have."""
+    config = configs.AlterableConfig(
+        name="retention.ms", config_operation=0, value=str(604_800_000 + number % 1000)
+    )
+    resource = configs.AlterConfigsResource(
+        resource_type=TOPIC_RESOURCE, resource_name=TOPIC, configs=[config]
+    )
+    request = configs.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    return frame_of(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+
+
+def creation(name: str) -> bytes:
+    topic = CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=LIMIT_S * 1000)
+    return frame_of(ApiKey.CREATE_TOPICS, 7, request)
+
+
+class Changes:
+    """A connection. Every answer must say that all is well."""
+
+    def __init__(self, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self.sock = socket.create_connection((host, int(port)), LIMIT_S)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.received = b""
+
+    def __enter__(self) -> Changes:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.sock.close()
+
+    def send(self, data: bytes) -> None:
+        self.sock.sendall(data)
+
+    def await_answers(self, count: int) -> None:
+        for _ in range(count):
+            self.answer()
+
+    def answer(self) -> bytes:
+        """The next one: correlation id, and what follows."""
+        while len(self.received) < 4 or len(self.received) < 4 + self._size():
+            more = self.sock.recv(1 << 16)
+            if not more:
+                raise ConnectionError("the node has closed the connection")
+            self.received += more
+        size = self._size()
+        answer, self.received = self.received[4 : 4 + size], self.received[4 + size :]
+        return answer
+
+    def _size(self) -> int:
+        return int(struct.unpack_from(">i", self.received)[0])

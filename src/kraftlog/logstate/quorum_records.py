@@ -1,0 +1,90 @@
+"""The quorum's own records as bytes: voter sets, and what stands around a snapshot of the metadata.
+
+A snapshot begins with one batch (a header and, where voters have directories, the version of the
+quorum's protocol and the voters) and ends with another.
+"""
+
+from __future__ import annotations
+
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.records.control import build_control_batch
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages import control_records as control
+from kraftlog.wire.record_frames import ControlType, encode_control
+
+if TYPE_CHECKING:
+    from kraftlog.wire.schema import Message
+
+VOTERS_VERSION = 0
+#: The version of the quorum's protocol in which voters may change.
+KRAFT_LEVEL = 1
+
+
+def snapshot_beginning(
+    voters: VoterSet, epoch: int, written_ms: int, *, contained_ms: int
+) -> tuple[bytes, int]:
+    """The first batch, and the offset behind it; `contained_ms`: of the last record that the
+    snapshot holds."""
+    header = control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=contained_ms)
+    records = [_record(ControlType.SNAPSHOT_HEADER, header)]
+    if voters.voters and all(any(voter.key.directory_id) for voter in voters.voters):
+        level = control.KRaftVersionRecord(version=0, k_raft_version=KRAFT_LEVEL)
+        records.append(_record(ControlType.KRAFT_VERSION, level))
+        records.append((ControlType.KRAFT_VOTERS, voters_record(voters)))
+    return _batch(records, 0, epoch, written_ms), len(records)
+
+
+def snapshot_end(offset: int, epoch: int, written_ms: int) -> bytes:
+    """The last batch, at this offset."""
+    footer = _record(ControlType.SNAPSHOT_FOOTER, control.SnapshotFooterRecord(version=0))
+    return _batch([footer], offset, epoch, written_ms)
+
+
+def _record(kind: int, message: Message) -> tuple[int, bytes]:
+    return kind, encode_control(kind, message)[1]
+
+
+def _batch(records: list[tuple[int, bytes]], offset: int, epoch: int, written_ms: int) -> bytes:
+    return build_control_batch(
+        records, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_ms
+    )
+
+
+def voters_record(voters: VoterSet) -> bytes:
+    """Kafka's record of a voter set; targets and cluster id ride in tags of ours (R1)."""
+    record = control.VotersRecord(
+        version=VOTERS_VERSION,
+        voters=[_voter(voter) for voter in voters.voters],
+        target_voters=voters.targets,
+        cluster_id=voters.cluster_id,
+    )
+    return encode(record, VOTERS_VERSION)
+
+
+def _voter(voter: Voter) -> control.VotersRecordVoter:
+    return control.VotersRecordVoter(
+        voter_id=voter.key.id,
+        voter_directory_id=voter.key.directory_id,
+        endpoints=[
+            control.Endpoint(name=e.name, host=e.host, port=e.port) for e in voter.endpoints
+        ],
+        k_raft_version_feature=control.KRaftVersionFeature(
+            min_supported_version=voter.min_version, max_supported_version=voter.max_version
+        ),
+    )
+
+
+def voters_from_record(value: bytes) -> VoterSet:
+    record = decode(control.VotersRecord, VOTERS_VERSION, value)
+    voters = [
+        Voter(
+            ReplicaKey(voter.voter_id, voter.voter_directory_id),
+            tuple([Endpoint(e.name, e.host, e.port) for e in voter.endpoints]),
+            voter.k_raft_version_feature.min_supported_version,
+            voter.k_raft_version_feature.max_supported_version,
+        )
+        for voter in record.voters
+    ]
+    targets = None if record.target_voters is None else tuple(record.target_voters)
+    return VoterSet(tuple(voters), targets, record.cluster_id)

@@ -1,0 +1,139 @@
+"""`Repeats`: the requests that a connection has been seen to repeat.
+
+A producer says the same in every request but for its number and its batch: client, topic,
+partition and settings stand in front of the batch, byte for byte. Once a request has been served
+in the ordinary way, its constant bytes are remembered as a template; one that begins with them
+needs no decoding, and its answer no encoding.
+
+A template decides nothing: whatever it does not expect (`take` gives False, and has changed
+nothing) goes the ordinary way. It asks its partition each time, so nothing has to be dropped when
+the cluster changes, but for the memory.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Buffer, Now
+
+    class Template(Protocol):
+        """One request that repeats."""
+
+        #: API key and version; what follows upon the correlation id, up to what differs.
+        head: int
+        prefix: bytes
+
+        @property
+        def is_stale(self) -> bool:
+            """Whether it will not serve again: what it goes by is not so any more."""
+            ...
+
+        def take(
+            self,
+            buffer: bytearray,
+            view: memoryview,
+            pos: int,
+            end: int,
+            correlation_id: int,
+            now: Now,
+        ) -> bool:
+            """Serve the request, which begins as it should; else change nothing and give False."""
+            ...
+
+
+#: API key and version as one number, correlation id. What follows is the prefix of a template.
+HEAD = Struct(">ii")
+#: So many partitions one connection may send to and have remembered.
+MOST_TEMPLATES = 256
+#: A connection that never says the same twice is not learnt from for ever.
+MOST_LESSONS = 4 * MOST_TEMPLATES
+
+
+class Repeats:
+    """Belongs to one connection, whose frames go through `take` first."""
+
+    __slots__ = ("_known", "_last", "_lessons", "_sizes", "matched")
+
+    def __init__(self) -> None:
+        #: By API and version, and by the bytes behind the correlation id.
+        self._known: dict[tuple[int, bytes], Template] = {}
+        #: How long those bytes are; as a rule, all are as long.
+        self._sizes: list[int] = []
+        self._last: Template | None = None
+        self._lessons = 0
+        #: Whether the last frame that was not taken began as one that is known.
+        self.matched = False
+
+    def take(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
+        """Whether the frame in `buffer[pos:end]` was one that repeats, and has been served."""
+        if end - pos < HEAD.size:
+            return False
+        head, correlation_id = HEAD.unpack_from(buffer, pos)
+        template = self._last
+        if (
+            template is None
+            or template.head != head
+            or not buffer.startswith(template.prefix, pos + 8)
+        ):
+            template = self._find(head, view, pos + 8)
+            if template is None:
+                self.matched = False
+                return False
+            self._last = template
+        if template.take(buffer, view, pos, end, correlation_id, now):
+            return True
+        self.matched = not template.is_stale
+        if not self.matched:
+            self.forget()
+        return False
+
+    def _find(self, head: int, view: memoryview, pos: int) -> Template | None:
+        for size in self._sizes:
+            found = self._known.get((head, bytes(view[pos : pos + size])))
+            if found is not None:
+                return found
+        return None
+
+    def forget(self) -> None:
+        """One of them will not serve again: the others are soon learnt anew."""
+        self._known.clear()
+        self._sizes.clear()
+        self._last = None
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether one more may be learnt from the request that was just served."""
+        return (
+            not self.matched and len(self._known) < MOST_TEMPLATES and self._lessons < MOST_LESSONS
+        )
+
+    def learn(self, template: Template) -> None:
+        self._lessons += 1
+        self._known[template.head, template.prefix] = template
+        if len(template.prefix) not in self._sizes:
+            self._sizes.append(len(template.prefix))
+
+
+def learn(node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: int) -> None:
+    """From a request that has been served in the ordinary way: its like may come again."""
+    connection = slot.connection
+    repeats: Repeats | None = connection.repeats
+    if repeats is None:
+        repeats = connection.repeats = Repeats()
+    if not repeats.is_eager:
+        return
+    assert slot.api is not None, "it has been served"
+    if slot.api.key == ApiKey.PRODUCE:
+        from kraftlog.node.hot.produce import template_of
+
+        template = template_of(node, slot, request, buffer, pos, end)
+        if template is not None:
+            repeats.learn(template)

@@ -1,0 +1,193 @@
+"""The comparison with Apache Kafka: its arithmetic, its page and picture, and a run of kraftlog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+from bench.beside import command, page, picture, rounds, talk
+from bench.beside.figures import Result, parse_perf_test, percentile, stored
+from bench.beside.lifetime import starts_and_stops
+from bench.beside.machine import cpu_seconds, rss_mb, tree
+from bench.beside.peers import Peer, kraftlog_node, running
+from bench.beside.plan import QUICK, Plan
+from bench.beside.programs import parse_probe
+from bench.beside.rows import KAFKA, KRAFTLOG, ROWS, SECTIONS, TITLES, Row, at_least, at_most, times
+
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import response_frame
+from kraftlog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def result_of(case: str, kafka: float, kraftlog: float) -> Result:
+    """Every row of a case with the same figures."""
+    result = Result(case, "2026-01-01 10:00:00", "2026-01-01 10:05:00", 97.4)
+    for section in SECTIONS[case]:
+        for row in ROWS[section]:
+            for figure in (kafka, kafka * 3, kafka / 3):
+                result.add(row.key, KAFKA, figure)
+            result.add(row.key, KRAFTLOG, kraftlog)
+    return result
+
+
+def test_a_percentile_is_one_of_the_figures() -> None:
+    figures = [float(each) for each in range(100, 0, -1)]
+    assert percentile(figures, 50) == 51
+    assert percentile(figures, 99) == 100
+    assert percentile([7.0], 99) == 7
+
+
+def test_results_are_kept_and_reduced_to_medians(tmp_path: Path) -> None:
+    result = result_of("start", 6, 2)
+    assert stored("start", str(tmp_path)) is None
+    result.save(str(tmp_path))
+    assert stored("start", str(tmp_path)) == result
+    assert result.medians("start.stop") == {KAFKA: 6, KRAFTLOG: 2}
+    assert result.medians("no.such") == {}
+
+
+def test_the_output_of_kafkas_tool_is_read() -> None:
+    output = (
+        "300000 records sent, 59000.1 records/sec (5.6 MB/sec), 210 ms avg latency.\n"
+        "1500000 records sent, 375000.0 records/sec (35.76 MB/sec), 12.1 ms avg latency, 310.00 ms"
+        " max latency, 5 ms 50th, 60 ms 95th, 90 ms 99th, 99 ms 99.9th.\n"
+    )
+    assert parse_perf_test(output) == (1_500_000, 4.0)
+    with pytest.raises(ValueError, match="no figures: 'Exception"):
+        parse_perf_test("Exception in thread main\n")
+
+
+def test_the_output_of_the_probe_is_read() -> None:
+    probed = parse_probe("0.5\n100.0\n300.0\n200.0\n")
+    assert (probed.p50, probed.p99, probed.rate) == (0.2, 0.3, 6.0)
+
+
+@pytest.mark.parametrize(
+    ("row", "kafka", "enough", "too_little"),
+    [
+        (Row("a", "a", "1/s", times(1.4), more_is_better=True), 100, 140, 139),
+        (Row("a", "a", "s/GB", times(2.5)), 100, 40, 41),
+        (Row("a", "a", "ms", at_most(200)), 3800, 200, 201),
+        (Row("a", "a", "1/s", at_least(6500), more_is_better=True), 20, 6500, 6499),
+    ],
+)
+def test_a_goal_is_reached_or_not(row: Row, kafka: float, enough: float, too_little: float) -> None:
+    assert page.verdict(row, kafka, row.times_better(kafka, enough)) == "reached"
+    assert "missing" in page.verdict(row, kafka, row.times_better(kafka, too_little))
+    assert page.verdict(Row("a", "a", "ms"), kafka, 0.1) == ""
+
+
+def test_every_row_has_one_key_and_every_section_a_case() -> None:
+    keys = [row.key for rows in ROWS.values() for row in rows]
+    assert len(set(keys)) == len(keys)
+    sections = [section for names in SECTIONS.values() for section in names]
+    assert sorted(sections) == sorted(ROWS) == sorted(TITLES)
+    assert set(SECTIONS) == set(command.CASES)
+
+
+def test_our_part_of_the_page_replaces_the_old_one_alone() -> None:
+    part = page.part({"start": result_of("start", 6, 2)})
+    assert "| SIGTERM to exit | ms | 6 | 2 | 3× | ≤ 150 | reached |" in part
+    assert "2026-01-01 10:00:00 to 2026-01-01 10:05:00 UTC, 3 rounds" in part
+    assert "97 % idle" in part
+    assert "Not measured: `produce`." in part
+    others = "# Performance\n\n## Wire\n\n| a |\n"
+    once = page.put_into(others, part)
+    assert once.startswith(others)
+    assert page.put_into(once, part) == once
+    behind = once + "\n## More\n\ntext\n"
+    changed = page.put_into(behind, part.replace("3×", "4×"))
+    assert "3×" not in changed
+    assert changed.endswith("\n\n## More\n\ntext\n")
+
+
+def test_a_trial_says_so() -> None:
+    result = result_of("start", 6, 2)
+    assert "trial" not in page.provenance(result)
+    result.is_full = False
+    assert "not to be quoted" in page.provenance(result)
+    assert Plan().is_full
+    assert Plan(load_s=60).is_full
+    assert not QUICK.is_full
+
+
+def test_the_picture_has_a_bar_for_every_row_and_a_mark_for_every_goal() -> None:
+    results = {case: result_of(case, 50, 20) for case in SECTIONS}
+    root = ET.fromstring(picture.picture(results))
+    rows = [row for rows in ROWS.values() for row in rows]
+    drawn = [bar for bar in root.iter(f"{SVG}rect") if bar.get("class") != "paper"]
+    marks = [line for line in root.iter(f"{SVG}line") if line.get("class") == "goal"]
+    legend_bars, legend_marks = 3, 1
+    assert len(drawn) == len(rows) + legend_bars
+    assert len(marks) == len([row for row in rows if row.goal]) + legend_marks
+    width = float(root.attrib["viewBox"].split()[2])
+    assert all(0 <= float(bar.get("x", -1)) <= width for bar in drawn[legend_bars:])
+
+
+def test_the_scale_holds_all_bars_and_goals() -> None:
+    found = [picture.Bar("a", 0.3, 200.0), picture.Bar("b", 3000.0, None)]
+    assert picture.extent(found) == (-1, 4)
+    assert [bar.kind for bar in found] == ["missed", "free"]
+    assert picture.Bar("c", 2.0, 2.0).kind == "reached"
+
+
+def test_no_peer_is_always_second(tmp_path: Path) -> None:
+    a, b = (kraftlog_at_rest(tmp_path, name) for name in "ab")
+    order = [peer.port for peer in rounds.in_turns([a, b], 2)]
+    assert order == [a.port, b.port, b.port, a.port]
+
+
+def kraftlog_at_rest(tmp_path: Path, name: str) -> Peer:
+    folder = tmp_path / name
+    folder.mkdir()
+    return kraftlog_node(str(folder))
+
+
+@pytest.mark.parametrize("topic", ["a", "a-longer-name"])
+def test_the_error_code_of_an_answer_is_found(topic: str) -> None:
+    part = PartitionProduceResponse(index=0, error_code=73, base_offset=11)
+    answer = ProduceResponse(
+        responses=[TopicProduceResponse(name=topic, partition_responses=[part])]
+    )
+    version = talk.PRODUCE_VERSION
+    frame = b"".join(response_frame(APIS[ApiKey.PRODUCE], version, 1, answer))
+    at = 4 + talk.produce_error_at(topic)
+    assert frame[at : at + 2] == b"\0\x49"
+
+
+def test_kraftlog_is_measured_from_start_to_stop(tmp_path: Path) -> None:
+    node = kraftlog_node(str(tmp_path))
+    result = Result("start")
+    starts_and_stops([node], Plan(rounds=1, settle_s=0), result)
+    assert set(result.figures) == {"start.metadata", "start.stop"}
+    assert all(each[0] > 0 for row in result.figures.values() for each in row.values())
+    with running(node):
+        assert tree(node.pid)[0] == node.pid
+        assert cpu_seconds(node.pid) > 0
+        assert rss_mb(node.pid) > 1
+
+
+def test_what_is_missing_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert command.main(["start", "--quick"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("beside: no java")
+    assert said.count("\n") == 1
+
+
+def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["staart"])
+    assert "there are start, produce, consume" in capsys.readouterr().err

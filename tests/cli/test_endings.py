@@ -1,0 +1,43 @@
+"""How commands end when nobody wants them to go on: Ctrl-C, a reader that has gone."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ENDED_BY_CTRL_C = 130
+
+
+def started(*words: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "kraftlog", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--help"], ["simulate", "--list"], ["storage", "version-mapping"]],
+    ids=lambda words: words[0],
+)
+def test_a_reader_that_has_gone_is_nothing_to_speak_of(words: list[str]) -> None:
+    process = started(*words)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    with process.stderr as errors:
+        assert errors.read() == b""
+    assert process.wait() == 0
+
+
+def test_ctrl_c_ends_a_long_work_without_a_word() -> None:
+    process = started("simulate", "--scenario", "quiet", "--trace", "-", "--runs", "1000000")
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout as output, process.stderr as errors:
+        assert output.readline(), "it is at work"
+        process.send_signal(signal.SIGINT)
+        output.read()
+        assert errors.read() == b""
+    assert process.wait() == ENDED_BY_CTRL_C

@@ -1,0 +1,104 @@
+"""Every flag of Kafka's tools is taken by the command of the same purpose, or named here."""
+
+from __future__ import annotations
+
+import re
+from argparse import SUPPRESS, ArgumentParser, _SubParsersAction
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.version import VERSION
+from tests.interop.test_format import TOOL as STORAGE
+from tests.interop.tool_session import CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.interop.driver import Driver
+
+#: Command -> Kafka's class, and its sub-commands.
+TOOLS = {
+    "topics": (CLASSES["kafka-topics"], ()),
+    "produce": (CLASSES["kafka-console-producer"], ()),
+    "consume": (CLASSES["kafka-console-consumer"], ()),
+    "groups": (CLASSES["kafka-consumer-groups"], ()),
+    "configs": (CLASSES["kafka-configs"], ()),
+    "offsets": (CLASSES["kafka-get-offsets"], ()),
+    "delete-records": (CLASSES["kafka-delete-records"], ()),
+    "log-dirs": (CLASSES["kafka-log-dirs"], ()),
+    "api-versions": (CLASSES["kafka-broker-api-versions"], ()),
+    "dump-log": ("org.apache.kafka.tools.DumpLogSegments", ()),
+    "cluster": (CLASSES["kafka-cluster"], ("cluster-id", "list-endpoints", "unregister")),
+    "features": (CLASSES["kafka-features"], ("describe", "upgrade", "downgrade", "disable")),
+    "quorum": (
+        CLASSES["kafka-metadata-quorum"],
+        ("describe", "add-controller", "remove-controller"),
+    ),
+    "storage": (STORAGE, ("info", "format", "random-uuid", "version-mapping")),
+}
+QUOTAS = "quotas and users are not there"
+#: Command, flag -> why it is not taken.
+NOT_TAKEN = {
+    ("topics", "--delete-config"): "nor by Kafka 4, which says so",
+    ("configs", "--user"): QUOTAS,
+    ("configs", "--user-defaults"): QUOTAS,
+    ("configs", "--client"): QUOTAS,
+    ("configs", "--client-defaults"): QUOTAS,
+    ("configs", "--ip"): QUOTAS,
+    ("configs", "--ip-defaults"): QUOTAS,
+    ("consume", "--enable-systest-events"): "for the tests of Kafka itself",
+    ("groups", "--validate-regex"): "for subscriptions of the new group protocol",
+    ("dump-log", "--key-decoder-class"): "a class of Java",
+    ("dump-log", "--value-decoder-class"): "a class of Java",
+    ("dump-log", "--remote-log-metadata-decoder"): "there is no tiered storage",
+    ("dump-log", "--share-group-state-decoder"): "there are no share groups",
+}
+
+
+def flags_of(parser: ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, _SubParsersAction):
+            for each in action.choices.values():
+                yield from flags_of(each)
+
+
+def taken(command: str) -> set[str]:
+    module = import_module(f"kraftlog.cli.{command.replace('-', '_')}")
+    return set(flags_of(module._parser()))
+
+
+def kafkas(jvm: Driver, tool: str, words: tuple[str, ...]) -> set[str]:
+    """The flags that the pages of help of a tool of Kafka's begin a line with, or a usage names."""
+    pages = ""
+    for word in words or ("",):
+        done = jvm.tool(tool, *([word] if word else []), "--help")
+        pages += done.stdout + done.stderr
+    listed = re.findall(r"(?m)^ *(?:-\w, )?(--[a-z][\w.-]*\w)", pages)
+    return {*listed, *re.findall(r"\[(--[a-z][\w-]*\w)", pages)}
+
+
+def test_every_flag_of_kafkas_tools_is_taken_or_named(jvm: Driver) -> None:
+    missing = {
+        (command, flag)
+        for command, (tool, words) in TOOLS.items()
+        for flag in kafkas(jvm, tool, words) - taken(command)
+    }
+    assert missing == NOT_TAKEN.keys()
+
+
+def test_flags_are_found_also_where_they_are_not_shown() -> None:
+    parser = ArgumentParser(add_help=False)
+    parser.add_argument("--hidden", help=SUPPRESS)
+    parser.add_subparsers().add_parser("sub").add_argument("-d", "--deep")
+    assert set(flags_of(parser)) == {"--hidden", "-h", "--help", "-d", "--deep"}
+
+
+@pytest.mark.parametrize("command", ["topics", "dump-log"])
+def test_commands_say_their_version(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main([command, "--version"])
+    assert capsys.readouterr().out == f"kraftlog {VERSION}\n"

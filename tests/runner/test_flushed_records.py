@@ -1,0 +1,106 @@
+"""Topics that want their records on the disk before they count as written (flush.messages)."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kraftlog.config.keys import TOPIC
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, configured_host, create_topics, set_config
+from tests.node.test_requests import batch, fetch, found_in, produce, told_of, values_in
+
+LOG = ("demo", 0)
+
+
+def send(talker: Talker, *values: bytes, acks: int = 1) -> None:
+    """The request, and the turn that writes it; the disk has not answered yet."""
+    talker.send(ApiKey.PRODUCE, 9, produce(batch(*values), acks))
+    talker.host.one_turn()
+
+
+def codes(talker: Talker) -> list[int]:
+    return [told_of(answer).error_code for _, answer in talker.take()]
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_records_are_written_once_they_are_durable(acks: int) -> None:
+    """For their producer and for readers alike; those that come meanwhile share the next flush."""
+    host = configured_host(flush_messages=1)
+    talker, reader = Talker(host), Talker(host)
+    for value in (b"a", b"b", b"c"):
+        send(talker, value, acks=acks)
+    assert codes(talker) == []
+    host.turn()
+    assert found_in(reader.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 3
+    assert codes(talker) == [0, 0, 0]
+    assert host.runner.logs[LOG].recovery_point == 3
+
+
+def test_readers_do_not_see_what_is_not_durable() -> None:
+    host = configured_host(flush_messages=1)
+    reader = Talker(host)
+    send(Talker(host), b"a")
+    reader.send(ApiKey.FETCH, 12, fetch(0))
+    [(_, answer)] = reader.take()
+    assert (values_in(answer), found_in(answer).high_watermark) == ([], 0)
+    host.turn()
+    assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a"]
+
+
+def test_fewer_than_that_need_not_be_on_the_disk() -> None:
+    host = configured_host(flush_messages=3)
+    talker = Talker(host)
+    send(talker, b"a", b"b")
+    assert codes(talker) == [0]
+    send(talker, b"c")
+    assert codes(talker) == []
+    host.turn()
+    assert codes(talker) == [0]
+    send(talker, b"d")
+    assert codes(talker) == [0]
+
+
+def test_the_brokers_setting_counts_for_topics_that_say_nothing() -> None:
+    """And one that is changed counts from then on."""
+    host = VirtualHost(settings=SETTINGS + "log.flush.interval.messages=1\n")
+    create_topics(host, {"demo": 1})
+    talker = Talker(host)
+    send(talker, b"a")
+    assert codes(talker) == []
+    host.turn()
+    assert codes(talker) == [0]
+    set_config(host, TOPIC, "demo", "flush.messages", 10)
+    send(talker, b"b")
+    assert codes(talker) == [0]
+
+
+def test_a_disk_that_does_not_sync_acknowledges_nothing() -> None:
+    host = configured_host(flush_messages=1)
+    host.files.faults.append(Fault("sync", path="demo-0"))
+    talker = Talker(host)
+    send(talker, b"a")
+    host.turn()
+    assert codes(talker) == [ErrorCode.KAFKA_STORAGE_ERROR]
+
+
+@pytest.mark.parametrize(("held", "after"), [(0, 0), (1, ErrorCode.NOT_LEADER_OR_FOLLOWER)])
+def test_no_offset_is_given_twice_when_the_disk_is_full(held: int, after: int) -> None:
+    """While records wait to be durable a full disk takes the partition away, as a broken one."""
+    host = configured_host(flush_messages=1)
+    first, second = Talker(host), Talker(host)
+    for _ in range(held):
+        send(first, b"held")
+    host.files.faults.append(Fault("pwritev", code=errno.ENOSPC, path="demo-0"))
+    send(second, b"no room")
+    assert codes(second) == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert codes(first) == [ErrorCode.KAFKA_STORAGE_ERROR] * held
+    host.turn()
+    send(second, b"again")
+    host.turn()
+    assert codes(second) == [after]
+    assert codes(first) == []

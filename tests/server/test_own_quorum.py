@@ -1,0 +1,50 @@
+"""A node that is a cluster of its own tells where its controller is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import describe_quorum as quorum
+from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
+from tests.server import raw
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from kraftlog.wire.schema import Message
+
+CONTROLLERS = 2
+
+
+def asked(port: int, api_key: int, request: Message) -> Any:
+    with raw.RawClient(port) as client:
+        client.send(raw.frame(1, api_key, request))
+        return client.message(api_key)
+
+
+def test_d6_the_controller_is_where_it_is_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its listener has whatever port was free, which no log can know."""
+    monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_QUORUM, 2)
+    monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_CLUSTER, 1)
+    node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        topic = quorum.TopicData(
+            topic_name="__cluster_metadata", partitions=[quorum.PartitionData(partition_index=0)]
+        )
+        request = quorum.DescribeQuorumRequest(topics=[topic])
+        (me,) = asked(node.port, ApiKey.DESCRIBE_QUORUM, request).nodes
+        (listener,) = me.listeners
+        assert listener.port not in {0, node.port}
+        controllers = DescribeClusterRequest(
+            include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
+        )
+        told = asked(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
+        assert [(it.broker_id, it.port) for it in told.brokers] == [(me.node_id, listener.port)]
+    finally:
+        node.make_sure_it_is_gone()
