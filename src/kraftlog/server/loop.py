@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 64
+#: So many sockets are served in a turn: of a thousand that ask at once, as members of a group do,
+#: each would have to wait for the answers of all. The system names the others next time.
+READY_A_TURN = 256
 #: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
 FULL_FOR_MS = 1000
 #: How many partitions a node has more than before when all that it knows is set aside anew.
@@ -214,11 +217,11 @@ class Server:
     def _wait(self) -> list[tuple[int, int]]:
         if self.delayed:
             delayed, self.delayed = self.delayed, []
-            return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
+            return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0, READY_A_TURN)
         if self.node.is_stirred:
             http = self.http
             if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
-                return self.epoll.poll(0)
+                return self.epoll.poll(0, READY_A_TURN)
             wishes = (
                 self.node.deadline(),
                 self.runner.deadline(),
@@ -228,7 +231,8 @@ class Server:
             )
             self._due_ms = min([at for at in wishes if at is not None])
             self.node.is_stirred = False
-        return self.epoll.poll(max(self._due_ms - read_clock().monotonic_ms, 0) / 1000)
+        wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
+        return self.epoll.poll(wait_s, READY_A_TURN)
 
     def _event(self, fd: int, event: int, now: Now) -> None:
         connection = self.connections.get(fd)
