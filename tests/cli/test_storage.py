@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -302,3 +303,28 @@ def test_a_node_starts_with_one_directory_only(
         in capsys.readouterr().err
     )
     assert files_in(tmp_path) == ["server.properties"]
+
+
+def test_programs_are_told_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = properties(tmp_path)
+
+    def told(*words: str, code: int = 0) -> Any:
+        assert main(["storage", *words, "--json"]) == code
+        return json.loads(capsys.readouterr().out)
+
+    data = f"{tmp_path}/data"
+    assert told("info", "-c", file, code=1) == {
+        "directories": [],
+        "metadata": [],
+        "problems": [f"{data} does not exist"],
+    }
+    formatted = told("format", "-c", file, "--standalone")
+    assert formatted["formatted"] == [data]
+    assert told("format", "-c", file, "--standalone", "-g")["formatted"] == []
+    found = told("info", "-c", file)
+    assert (found["directories"], found["problems"]) == ([data], [])
+    [meta] = found["metadata"]
+    assert (meta["cluster_id"], meta["node_id"]) == (formatted["cluster_id"], 3)
+    assert len(told("random-uuid")) == 22
+    assert told("version-mapping", "-r", "4.0")["metadata.version"] == 25
+    assert told("feature-dependencies", "-f", "metadata.version=25") == {"metadata.version=25": {}}

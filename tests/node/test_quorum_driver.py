@@ -28,6 +28,7 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import describe_quorum as api
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
@@ -182,6 +183,26 @@ def test_d1_a_question_that_waited_for_a_leader_is_answered_by_a_node_that_becam
     host.pass_time(50)
     ((_, told),) = talker.take()
     assert told.topics[0].partitions[0].leader_id == 1
+
+
+def test_what_waited_for_a_leader_is_done_as_soon_as_there_is_one() -> None:
+    """Not when its time comes to ask again; on a controllers' listener it waits for nobody."""
+    host = VirtualHost(settled=False)
+    waits, refused = Talker(host), Talker(host, CONTROLLER)
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
+            )
+        ]
+    )
+    waits.send(ApiKey.CREATE_TOPICS, 7, request)
+    assert not waits.take()
+    told = refused.ask(ApiKey.CREATE_TOPICS, 7, request)
+    assert [topic.error_code for topic in told.topics] == [ErrorCode.NOT_CONTROLLER]
+    host.settle()
+    ((_, told),) = waits.take()
+    assert [topic.name for topic in told.topics] == ["t"]
 
 
 def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:

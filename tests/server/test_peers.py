@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.effects import Ask, PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
-from kraftlog.server.peers import Peers
+from kraftlog.server.peers import MOST_PROBES, Peers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
@@ -243,3 +243,17 @@ def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire)
         assert wire.until_told() == PeerSilent("quorum", 2, number)
         assert wire.peers.deadline() is None
         assert not wire.epoll.poll(0)
+
+
+def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wire) -> None:
+    """Each end is looked into, as it may be that of the process; but only so often in a row."""
+    wire.ask()
+    for _ in range(1 + MOST_PROBES):
+        while not select.select([wire.listener], [], [], 0)[0]:
+            wire.events()
+        taken, _ = wire.listener.accept()
+        taken.close()
+    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    while wire.epoll.poll(0):
+        wire.events()
+        assert not select.select([wire.listener], [], [], 0)[0]

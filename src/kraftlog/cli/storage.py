@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from kraftlog.cli.show import print_json
 from kraftlog.cli.talking import guarded
 from kraftlog.errors import ConfigError
 from kraftlog.server.ids import new_id
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Voter
+    from kraftlog.storage.meta import MetaProperties
     from kraftlog.types import Uuid
 
 
@@ -43,6 +45,8 @@ def _parser() -> argparse.ArgumentParser:
         "-f", "--feature", action="append", required=True, metavar="FEATURE=LEVEL", dest="features"
     )
     commands.add_parser("random-uuid", help="make an id")
+    for each in commands.choices.values():
+        each.add_argument("--json", action="store_true", help="print JSON, for programs")
     return parser
 
 
@@ -113,17 +117,19 @@ def _format(options: argparse.Namespace) -> int:
     for path in formatted:
         check_formatted(files, path, formatting)
     empty = [path for path in config.directories if path not in formatted]
-    if not empty:
-        print("All of the log directories are already formatted.")
-        return 0
     release = METADATA_VERSIONS[formatting.features[METADATA_VERSION]]
     for path in empty:
         is_metadata = path == config.metadata_directory
         directory_id = _directory_id(voters, config.node_id) if is_metadata else new_id()
         what = _description(config, voters) if is_metadata else "data directory"
-        print(f"Formatting {what} {path} with metadata.version {release}.")
+        if not options.json:
+            print(f"Formatting {what} {path} with metadata.version {release}.")
         format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
-    if options.cluster_id is None and known is None:
+    if options.json:
+        print_json({"cluster_id": formatting.cluster_id, "formatted": empty})
+    elif not empty:
+        print("All of the log directories are already formatted.")
+    elif options.cluster_id is None and known is None:
         print(f"The cluster's id is {formatting.cluster_id}: give it to its other nodes.")
     return 0
 
@@ -244,6 +250,9 @@ def _info(options: argparse.Namespace) -> int:
         problems.append("Mismatched cluster IDs between storage directories.")
     elif len({meta.node_id for meta in metas}) > 1:
         problems.append("Mismatched node IDs between storage directories.")
+    if options.json:
+        print_json({"directories": there, "metadata": _named(metas), "problems": problems})
+        return 1 if problems else 0
     if there:
         print(f"Found log director{'ies' if len(there) > 1 else 'y'}:")
         print(*[f"  {path}" for path in there], "", sep="\n")
@@ -259,6 +268,17 @@ def _info(options: argparse.Namespace) -> int:
     return 1 if problems else 0
 
 
+def _named(metas: Sequence[MetaProperties]) -> list[dict[str, object]]:
+    return [
+        {
+            "cluster_id": meta.cluster_id,
+            "directory_id": uuid_text(meta.directory_id),
+            "node_id": meta.node_id,
+        }
+        for meta in metas
+    ]
+
+
 def _version_mapping(options: argparse.Namespace) -> int:
     from kraftlog.metadata.releases import (
         LATEST,
@@ -270,6 +290,9 @@ def _version_mapping(options: argparse.Namespace) -> int:
 
     text = options.release_version
     level = LATEST if text is None else release_level(text)
+    if options.json:
+        print_json({METADATA_VERSION: level, **default_levels(level)})
+        return 0
     print(f"{METADATA_VERSION}={level} ({text or METADATA_VERSIONS[LATEST]})")
     for name, number in default_levels(level).items():
         print(f"{name}={number}")
@@ -280,7 +303,13 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     from kraftlog.metadata.releases import DEPENDENCIES, METADATA_VERSIONS, parse_feature
     from kraftlog.metadata.snapshot import METADATA_VERSION
 
-    for name, level in [parse_feature(text) for text in options.features]:
+    wanted = [parse_feature(text) for text in options.features]
+    if options.json:
+        print_json(
+            {f"{name}={level}": DEPENDENCIES.get((name, level), {}) for name, level in wanted}
+        )
+        return 0
+    for name, level in wanted:
         told = f"{name}={level}"
         if name == METADATA_VERSION:
             told += f" ({METADATA_VERSIONS[level]})"
@@ -294,8 +323,12 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     return 0
 
 
-def _random_uuid(_: argparse.Namespace) -> int:
-    print(uuid_text(new_id()))
+def _random_uuid(options: argparse.Namespace) -> int:
+    made = uuid_text(new_id())
+    if options.json:
+        print_json(made)
+    else:
+        print(made)
     return 0
 
 

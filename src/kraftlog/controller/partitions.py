@@ -14,12 +14,20 @@ from kraftlog.wire.messages import remove_partitions as removal_api
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
     from kraftlog.controller.context import Context
     from kraftlog.controller.state import State
     from kraftlog.controller.topics import Placement
     from kraftlog.metadata.values import TopicImage
     from kraftlog.wire.messages.metadata_records import PartitionRecord
     from kraftlog.wire.schema import Message
+
+    T = TypeVar("T", partitions_api.CreatePartitionsTopic, removal_api.RemovePartitionsTopic)
+    R = TypeVar("R")
+
+DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 # More partitions ---------------------------------------------------------------------------------
@@ -29,28 +37,11 @@ def decide_create_partitions(
     state: State, request: partitions_api.CreatePartitionsRequest, context: Context
 ) -> Decision:
     """More partitions, never fewer (V11)."""
-    named = Counter(topic.name for topic in request.topics)
-    records: list[Message] = []
-    results = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
-        made: list[PartitionRecord] | Refusal
-        if named[topic.name] > 1:
-            made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        else:
-            made = _more_partitions(state, topic, context)
-        refusal = made if isinstance(made, Refusal) else None
-        if not isinstance(made, Refusal):
-            if len(records) + len(made) > RECORDS_IN_BATCH:
-                refusal = TOO_LARGE
-            else:
-                records += made
-        results.append(
-            partitions_api.CreatePartitionsTopicResult(
-                name=topic.name,
-                error_code=refusal.code if refusal else ErrorCode.NONE,
-                error_message=refusal.message if refusal else None,
-            )
-        )
+    records, results = _topic_by_topic(
+        request.topics,
+        lambda topic: _more_partitions(state, topic, context),
+        partitions_api.CreatePartitionsTopicResult,
+    )
     response = partitions_api.CreatePartitionsResponse(results=results)
     return Decision([] if request.validate_only else records, response)
 
@@ -113,25 +104,11 @@ def decide_remove_partitions(
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:
     """The last partitions of a topic, never all of them: a gap would break its clients (V11)."""
-    named = Counter(topic.name for topic in request.topics)
-    records: list[Message] = []
-    results = []
-    for topic in {topic.name: topic for topic in request.topics}.values():
-        removed: list[Message] | Refusal
-        if named[topic.name] > 1:
-            removed = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        else:
-            removed = _fewer_partitions(state, topic)
-        if not isinstance(removed, Refusal) and len(records) + len(removed) > RECORDS_IN_BATCH:
-            removed = TOO_LARGE
-        if isinstance(removed, Refusal):
-            result = removal_api.RemovePartitionsTopicResult(
-                name=topic.name, error_code=removed.code, error_message=removed.message
-            )
-        else:
-            records += removed
-            result = removal_api.RemovePartitionsTopicResult(name=topic.name)
-        results.append(result)
+    records, results = _topic_by_topic(
+        request.topics,
+        lambda topic: _fewer_partitions(state, topic),
+        removal_api.RemovePartitionsTopicResult,
+    )
     response = removal_api.RemovePartitionsResponse(results=results)
     return Decision([] if request.validate_only else records, response)
 
@@ -154,3 +131,32 @@ def _fewer_partitions(
         PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
         for index in reversed(gone)
     ]
+
+
+# Both --------------------------------------------------------------------------------------------
+
+
+def _topic_by_topic(
+    topics: Sequence[T],
+    decide: Callable[[T], Sequence[Message] | Refusal],
+    result: Callable[..., R],
+) -> tuple[list[Message], list[R]]:
+    """All records, and what is told of each topic: one may be refused and the next not."""
+    named = Counter(topic.name for topic in topics)
+    records: list[Message] = []
+    results = []
+    for topic in {topic.name: topic for topic in topics}.values():
+        if named[topic.name] > 1:
+            made: Sequence[Message] | Refusal = DUPLICATE
+        else:
+            made = decide(topic)
+        if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
+            made = TOO_LARGE
+        if isinstance(made, Refusal):
+            results.append(
+                result(name=topic.name, error_code=made.code, error_message=made.message)
+            )
+        else:
+            records += made
+            results.append(result(name=topic.name, error_code=ErrorCode.NONE, error_message=None))
+    return records, results

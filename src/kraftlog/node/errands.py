@@ -31,6 +31,8 @@ class Errands:
         self._emit = emit
         self._numbers = 0
         self._waiting: dict[int, Told] = {}
+        #: Who found nobody, each once.
+        self._patient: dict[Callable[[Now], None], None] = {}
 
     def ask(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
         governing = self._governing
@@ -58,11 +60,18 @@ class Errands:
             )
         )
 
+    def wait_for_leader(self, again: Callable[[Now], None]) -> None:
+        """Call `again` once there is a leader, or one that governs by now."""
+        self._patient[again] = None
+
     def leader_changed(self, now: Now) -> None:
         """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
         waiting, self._waiting = self._waiting, {}
         for told in waiting.values():
             told(None, now)
+        patient, self._patient = self._patient, {}
+        for again in patient:
+            again(now)
 
     def answered(self, number: int, response: Any, now: Now) -> None:
         told = self._waiting.pop(number, None)

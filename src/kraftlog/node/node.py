@@ -230,6 +230,7 @@ class Node:
         if self.governing is not None:
             self.counts.activations += 1
             self.governing.begin(epoch, now)
+            self.errands.leader_changed(now)
         if self.membership is not None:
             self.membership.soon()
 

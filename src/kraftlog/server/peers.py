@@ -38,6 +38,9 @@ CLIENT_ID = "kraftlog"
 #: The correlation id and version of the question which versions a peer knows: it knows this one.
 FIRST_QUESTION, ASKED_PLAINLY = 0, 0
 
+#: Who takes connections and ends them all without a word is not tried for ever.
+MOST_PROBES = 5
+
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 _BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
 
@@ -60,6 +63,8 @@ class Line:
         self.is_connected = False
         #: A connection has ended, and none has been made since.
         self.has_ended = False
+        #: How often a connection was tried because one had ended, since the peer said anything.
+        self.probes = 0
         self.out = bytearray()
         self.received = bytearray()
         #: What waits for an answer by its correlation id, and when that is overdue.
@@ -300,6 +305,7 @@ class Peers:
             response: Any = decode(APIS[ApiKey.API_VERSIONS].response(), ASKED_PLAINLY, frame)
         except ProtocolError:
             return False
+        line.probes = 0
         line.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
         for number, (ask, _) in list(line.asked.items()):
             self._say(line, number, ask, now)
@@ -338,6 +344,11 @@ class Peers:
             self._close(line)
             self._try(line, line.places.pop(0), now)
             return
+        if error == errno.ECONNRESET and line.has_ended:
+            # Made and ended before we looked, as by a process whose sockets are just being closed.
+            line.is_connected = True
+            self._lost(line, now)
+            return
         is_gone = line.has_ended and error == errno.ECONNREFUSED
         line.has_ended, line.met = False, None
         self._lost(line, now, probe=False)
@@ -350,7 +361,8 @@ class Peers:
         self._disconnect(line)
         asked, line.asked = line.asked, {}
         line.has_ended |= was_connected
-        if was_connected and probe:
+        if was_connected and probe and line.probes < MOST_PROBES:
+            line.probes += 1
             self._connect(line, now)
         for ask, _ in asked.values():
             self._tell(PeerSilent(line.name, line.peer, ask.number), now)

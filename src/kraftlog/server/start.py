@@ -111,13 +111,13 @@ def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> Non
 
 
 def _directory(settings: BrokerConfig) -> str:
-    """The one directory of all logs."""
+    """The one directory of all logs, with its whole path: tools elsewhere are told of it."""
     if len(settings.directories) > 1:
         raise ConfigError(
             f"metadata.log.dir={settings.metadata_directory}: expected the directory of log.dirs, "
             f"{settings.data_directories[0]}; a node here keeps all its logs in one"
         )
-    return settings.metadata_directory
+    return os.path.abspath(settings.metadata_directory)
 
 
 def _listen(server: Server, settings: BrokerConfig) -> None:

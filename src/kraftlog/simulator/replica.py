@@ -318,17 +318,16 @@ class Replica:
                 self._write_election(newest)
                 core.handle(ElectionPersisted(newest.version), self.now)
                 self._release()
-        if disk.durable < len(disk.batches) and not self.flushing:
+        count = len(disk.batches)
+        if disk.durable < count and not self.flushing:
             wait = world.disk_ms(self)
+            end = disk.batches[-1].last_offset + 1
             if wait:
                 self.flushing = True
-                count = len(disk.batches)
-                world.at(
-                    world.time + wait, self._flushed, self.incarnation, disk.cuts, count, disk.end
-                )
+                world.at(world.time + wait, self._flushed, self.incarnation, disk.cuts, count, end)
             else:
-                disk.sync(len(disk.batches))
-                core.handle(Flushed(disk.end), self.now)
+                disk.sync(count)
+                core.handle(Flushed(end), self.now)
                 self._release()
 
     def _written(self, incarnation: int, persist: PersistElection) -> None:

@@ -87,6 +87,7 @@ class World:
         self.voters = first_voters(setting)
         self.oracle = Oracle()
         self._disk_chance = self.chance("disk")
+        self._disk_ms = setting.disk_ms
         self.pause_chance = self.chance("pauses")
         self.snapshot_chance = self.chance("snapshots")
         self._crash_chance = self.chance("crash points")
@@ -289,8 +290,8 @@ class World:
     # Disks and processes ---------------------------------------------------------------------
 
     def disk_ms(self, replica: Replica) -> int:
-        low, high = self.setting.disk_ms
-        slow = self.slow_disks.get(replica.id, 0)
+        low, high = self._disk_ms
+        slow = self.slow_disks.get(replica.id, 0) if self.slow_disks else 0
         if high == 0 and not slow:
             return 0
         wait = self._disk_chance.between(low, high)
@@ -425,7 +426,7 @@ class World:
         epoch, voters = leader.core.election.epoch, leader.core.log.voter_set
         return [
             replica
-            for replica in self.running
-            if replica.core is not None
-            and (replica.core.election.epoch <= epoch or voters.holds(replica.key))
+            for replica in self.replicas.values()
+            if (core := replica.core) is not None
+            and (core.election.epoch <= epoch or voters.holds(replica.key))
         ]

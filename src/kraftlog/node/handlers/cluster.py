@@ -2,7 +2,7 @@
 
 They are decided by whoever governs; a broker that is asked passes them on and answers for it.
 
-On a controller's listener a node that does not govern says so at once: its askers know where to
+On a controller's listener a node that does not lead says so at once: its askers know where to
 look. On a broker's the asker waits, for as long as it says, until somebody governs.
 """
 
@@ -28,12 +28,9 @@ PATIENCE_MS = 30_000
 
 
 def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
-    governs = node.governing is not None and node.governing.is_active
-    if slot.connection.listener == CONTROLLER and not governs:
-        refuse(slot, request, ErrorCode.NOT_CONTROLLER)
-        return
     patience = getattr(request, "timeout_ms", PATIENCE_MS)
-    PassedOn(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+    way = ForWhoGoverns if slot.connection.listener == CONTROLLER else PassedOn
+    way(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
 
 
 def refuse(slot: Slot, request: Message, code: int) -> None:
@@ -44,7 +41,7 @@ def refuse(slot: Slot, request: Message, code: int) -> None:
 class PassedOn:
     """One request on its way to whoever governs."""
 
-    __slots__ = ("deadline_ms", "done", "node", "request", "slot")
+    __slots__ = ("deadline_ms", "done", "is_waiting", "node", "request", "slot")
 
     def __init__(self, node: Node, slot: Slot, request: Message, deadline_ms: int) -> None:
         self.node = node
@@ -52,6 +49,7 @@ class PassedOn:
         self.request = request
         self.deadline_ms = deadline_ms
         self.done = False
+        self.is_waiting = False
         slot.waiter = self
 
     def go(self, now: Now) -> None:
@@ -66,18 +64,37 @@ class PassedOn:
             self.done = True
             self.slot.answer(response)
         elif now.monotonic_ms < self.deadline_ms:
+            self.is_waiting = True
+            self.node.errands.wait_for_leader(self.again)
             self.node.wait(self, min(now.monotonic_ms + AGAIN_MS, self.deadline_ms))
         else:
             self.done = True
             refuse(self.slot, self.request, ErrorCode.REQUEST_TIMED_OUT)
 
     def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
-        if not self.done:
+        self.again(now)
+
+    def again(self, now: Now) -> None:
+        if self.is_waiting and not self.done:
+            self.is_waiting = False
             self.go(now)
 
     def cancel(self) -> None:
         """The asker is gone; what was decided stays decided."""
         self.done = True
+
+
+class ForWhoGoverns(PassedOn):
+    """What a controller is asked: one that was just elected will govern in a moment."""
+
+    __slots__ = ()
+
+    def go(self, now: Now) -> None:
+        if self.node.quorum.is_leader:
+            super().go(now)
+        else:
+            self.done = True
+            refuse(self.slot, self.request, ErrorCode.NOT_CONTROLLER)
 
 
 class ForTheLeader(PassedOn):
@@ -86,7 +103,8 @@ class ForTheLeader(PassedOn):
     __slots__ = ()
 
     def go(self, now: Now) -> None:
-        if not self.node.quorum.is_leader:
+        governing = self.node.governing
+        if governing is None or not governing.is_active:
             super().go(now)
             return
         assert self.slot.api is not None

@@ -21,13 +21,13 @@ class CountsItsEpoch(Invariant):
 
     def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
         core = replica.core
-        if type(body) is not Fetch or core is None or not isinstance(core.role, Leader):
+        # A disk that was set back may know less than it said.
+        if core is None or asker.disk.election.epoch >= core.election.epoch or asker.lives:
+            return
+        if type(body) is not Fetch or not isinstance(core.role, Leader):
             return
         progress = core.role.progress.replicas.get(body.replica)
-        if progress is None or progress.end_offset < 0 or asker.key != body.replica:
-            return
-        # A disk that was set back may know less than it said.
-        if asker.disk.election.epoch < core.election.epoch and not asker.lives:
+        if progress is not None and progress.end_offset >= 0 and asker.key == body.replica:
             self.fails(
                 f"leader {replica.id} of epoch {core.election.epoch} counts on {asker.id}, which "
                 f"is in {asker.disk.election.epoch}"
