@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from kraftlog.groups.shard import partition_of
 from tests.client.waiting import until
 
 if TYPE_CHECKING:
@@ -187,3 +188,24 @@ def test_deleted_records(tools: Kafka, kafka_shell: Shell, named: Named, tmp_pat
     assert tools.run(TOOLS + "GetOffsetShell", f"--topic {topic} --time -2") == f"{topic}:0:2\n"
     file.write_text('{"partitions": [{"topic": "a"}]}')
     assert "expected" in kafka_shell.fails(f"delete-records --offset-json-file {file}")
+
+
+def test_what_the_coordinator_has_written(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+    """But for the ends of lines, which Kafka's formatters leave out."""
+    topic, group = named("t"), named("g")
+    kafka_shell.run(f"topics --create --topic {topic} --partitions 1")
+    kafka_shell.feed(b"1\n", f"produce --topic {topic}")
+    kafka_shell.run(f"consume --topic {topic} --from-beginning --max-messages 1 --group {group}")
+    offsets = "__consumer_offsets"
+    with Client(tools.address) as client:
+        partition = partition_of(group, len(client.describe_topic(offsets).partitions))
+        count = client.offsets(offsets, partitions=[partition])[partition].offset
+    read = f"--topic {offsets} --partition {partition} --offset earliest --max-messages {count}"
+    for kind in ("Offsets", "GroupMetadata"):
+        words = f"{read} --formatter {TOOLS}consumer.{kind}MessageFormatter"
+        ours = kafka_shell.run(f"consume {words}").splitlines()
+        assert "".join(ours) == tools.run(TOOLS + "consumer.ConsoleConsumer", words)
+        assert any(group in line for line in ours)
+        assert kafka_shell.json(f"consume {words} --max-messages 1")["offset"] == 0
+    words = f"{read} --formatter TransactionLogMessageFormatter"
+    assert kafka_shell.run(f"consume {words}") == ""

@@ -40,4 +40,7 @@ def test_ctrl_c_ends_a_long_work_without_a_word() -> None:
         process.send_signal(signal.SIGINT)
         output.read()
         assert errors.read() == b""
-    assert process.wait() == ENDED_BY_CTRL_C
+    code = process.wait()
+    # Python itself ends by the signal where that came in the midst of code made at run time. A
+    # shell shows both as the same.
+    assert (code if code >= 0 else 128 - code) == ENDED_BY_CTRL_C

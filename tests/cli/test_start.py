@@ -39,6 +39,28 @@ def test_tools_are_told_where_a_directory_lies(
     assert _directory(settings) == f"{tmp_path}/data"
 
 
-def test_where_a_file_listens_is_not_said_by_an_option() -> None:
-    with pytest.raises(ValueError, match="use --override listeners="):
-        read_settings(options_of(["some.properties", "--port", "9092"]))
+@pytest.mark.parametrize(
+    ("roles", "words", "listeners"),
+    [
+        ("broker,controller", [], "CONTROLLER://c:1,PLAINTEXT://p:2"),
+        ("broker,controller", ["--port", "0"], "CONTROLLER://c:1,PLAINTEXT://p:0"),
+        (
+            "broker,controller",
+            ["--port", "9", "--host", "::1"],
+            "CONTROLLER://c:1,PLAINTEXT://[::1]:9",
+        ),
+        ("controller", ["--host", "h"], "CONTROLLER://h:1"),
+    ],
+)
+def test_where_a_file_says_to_listen_an_option_says_otherwise(
+    tmp_path: Path, roles: str, words: list[str], listeners: str
+) -> None:
+    """Of the listener for clients, or of a controller's own."""
+    listed = ["CONTROLLER://c:1", "PLAINTEXT://p:2"][: len(roles.split(","))]
+    file = tmp_path / "server.properties"
+    file.write_text(
+        f"process.roles={roles}\nnode.id=1\nlisteners={','.join(listed)}\nlog.dirs=/d\n"
+        "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@c:1\n"
+    )
+    settings, _ = read_settings(options_of([str(file), *words]))
+    assert ",".join(map(str, settings.listeners)) == listeners

@@ -41,9 +41,13 @@ FORMATTER = {
     "value.deserializer": "",
     "headers.deserializer": "",
 }
-#: Kafka's names for how records are shown: like this, or not at all.
-NOTHING = "org.apache.kafka.tools.consumer.NoOpMessageFormatter"
-FORMATTERS = ("org.apache.kafka.tools.consumer.DefaultMessageFormatter", NOTHING)
+#: Kafka's names for how records are shown, without the package: like this, not at all, or as what
+#: coordinators have written.
+DEFAULT, NOTHING = "DefaultMessageFormatter", "NoOpMessageFormatter"
+FORMATTERS = (
+    *(DEFAULT, NOTHING, "OffsetsMessageFormatter"),
+    *("GroupMetadataMessageFormatter", "TransactionLogMessageFormatter"),
+)
 _PACKED = {"Short": ">h", "Integer": ">i", "Long": ">q", "Float": ">f", "Double": ">d"}
 
 
@@ -79,7 +83,14 @@ def _parser() -> argparse.ArgumentParser:
         help=f"how to print: {', '.join(FORMATTER)}",
     )
     parser.add_argument("--formatter-config", metavar="FILE", help="the same, from a file")
-    parser.add_argument("--formatter", choices=FORMATTERS, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--formatter",
+        type=lambda name: name.rpartition(".")[2],
+        choices=FORMATTERS,
+        default=DEFAULT,
+        metavar="CLASS",
+        help=f"how to show records: {', '.join(FORMATTERS)}",
+    )
     parser.add_argument("--key-deserializer", metavar="CLASS", help="String, Long, Integer, …")
     parser.add_argument("--value-deserializer", metavar="CLASS")
     parser.add_argument(
@@ -108,10 +119,7 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
         raise UsageError("--partition and --group: a group deals its partitions out itself")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
-    formatted = Formatter(FORMATTER | _properties(options)).text
-    if options.formatter == NOTHING:
-        formatted = _not_at_all
-    show = _as_json if options.json else formatted
+    show = _as_json if options.json else _shown_by(options)
     consumer = client.consume(
         _topics(client, options),
         _start(options, properties),
@@ -244,6 +252,16 @@ def _deserializer(name: str) -> Callable[[bytes], bytes]:
         raise UsageError(f"{name}: expected String, ByteArray or one of {', '.join(_PACKED)}")
     packed = struct.Struct(_PACKED[short])
     return lambda data: str(packed.unpack(data)[0]).encode()
+
+
+def _shown_by(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
+    if options.formatter == DEFAULT:
+        return Formatter(FORMATTER | _properties(options)).text
+    if options.formatter == NOTHING:
+        return _not_at_all
+    from kraftlog.cli.coordinator_text import formatter
+
+    return formatter(options.formatter)
 
 
 def _not_at_all(record: ConsumedRecord) -> bytes:  # noqa: ARG001 - formatters are called alike

@@ -32,8 +32,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("file", nargs="?", metavar="server.properties")
     parser.add_argument("--data", metavar="DIR", help="where it keeps its data; default: ./data")
-    parser.add_argument("--host", help="where to listen; default: 127.0.0.1")
-    parser.add_argument("--port", type=int, help="default: 9092; 0: any free one")
+    parser.add_argument("--host", help="where to listen; default: 127.0.0.1, or as in the file")
+    parser.add_argument(
+        "--port", type=int, help="default: 9092, or as in the file; 0: any free one"
+    )
     parser.add_argument(
         "--http-port", type=int, metavar="N", help="of /metrics and /health; default: none"
     )
@@ -93,7 +95,15 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
         if value is not None:
             overrides[key] = str(value)
     if options.port is not None or options.host is not None:
-        raise ValueError(
-            "--host and --port are for a node without a file; use --override listeners="
-        )
+        config, _ = load_config(options.file, overrides)
+        overrides["listeners"] = _moved_listeners(config, options.host, options.port)
     return load_config(options.file, overrides)
+
+
+def _moved_listeners(config: BrokerConfig, host: str | None, port: int | None) -> str:
+    """What `listeners` says, but for the first of those for clients, or else of all."""
+    first = (config.broker_listeners or config.listeners)[0]
+    moved = first.replace(
+        host=first.host if host is None else host, port=first.port if port is None else port
+    )
+    return ",".join([str(moved if each == first else each) for each in config.listeners])

@@ -191,6 +191,7 @@ class Coordinating:
         base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
 
         def done(error: int, base_offset: int) -> None:
+            self._node.is_stirred = True
             token = effect.token
             shard.handle(
                 WriteFailed(token, error) if error else Written(token, base_offset),

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 MOST_REPLICAS = 1
 #: So many waiting requests are not worth looking through for those that are done.
 WAITING_UNTIDIED = 1024
+#: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
+_DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
 
 class Node:
@@ -81,7 +83,7 @@ class Node:
         #: When the turn began that is under way.
         self.now = now
         #: Whether something has come or been done since the host took this back that may have
-        #: changed what is due, or when. What repeats itself (`hot`) does not.
+        #: changed what is due, or when. Data alone does not, unless somebody has to wait.
         self.is_stirred = True
         self.counts = Counts()
         self.image = Image()
@@ -298,6 +300,7 @@ class Node:
         return left and not self.quorum.is_taking_leave
 
     def emit(self, effect: Any) -> None:
+        self.is_stirred = True
         self._effects.append(effect)
 
     @property
@@ -352,6 +355,7 @@ class Node:
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
+        self.is_stirred = True
         if len(self._waiting) >= self._tidy_at:
             # Those that are done lie about until their time comes, which may be weeks.
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
@@ -364,7 +368,6 @@ class Node:
 
     def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """A request as bytes. Raises ProtocolError when it is none that we serve."""
-        self.is_stirred = True
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
@@ -374,6 +377,8 @@ class Node:
         if served is None or not APIS[head.api_key].listeners & slot.connection.listener:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
+        if head.api_key not in _DATA:
+            self.is_stirred = True
         if not api.first <= head.version <= api.last:
             if api.key == ApiKey.API_VERSIONS:
                 # The asker learns what to ask instead, in the oldest form.

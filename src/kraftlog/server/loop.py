@@ -151,6 +151,7 @@ class Server:
             self._set_aside()
             if not self.stopping:
                 on_ready()
+            gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
             while not self.stopping:
                 self.turn()
             self._leave()

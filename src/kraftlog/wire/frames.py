@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Bytes of the length in front of a frame.
 LENGTH_SIZE = 4
+#: Up to this many bytes a piece of an answer is copied rather than handled by itself.
+SMALL_PIECE = 16 << 10
 
 _REQUEST = struct.Struct(">hhih")
 _KEY_AND_VERSION = struct.Struct(">hhi")
@@ -55,21 +57,34 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
     return RequestHead(key, version, correlation_id, client_id, body)
 
 
-#: A response up to this size becomes one piece: sending many small ones would cost more.
-JOINED_BYTES = 16 << 10
-
-
 def response_frame(api: Api, version: int, correlation_id: int, response: Message) -> list[Any]:
-    """The pieces of a whole response: length, header, body; slices of files stay what they are."""
+    """The pieces of a whole response: length, header, body; slices of files stay what they are.
+
+    Small pieces are joined with their neighbours: what sends them handles each one several times.
+    """
     pieces: list[Any] = [b""]
     if api.response_header_version(version) == 1:
         pieces.append(b"\0")
     writer(type(response), version)(response, pieces.append)
     size = 4 + sum(map(len, pieces))
     pieces[0] = _LENGTH_AND_CORRELATION.pack(size, correlation_id)
-    if size <= JOINED_BYTES and set(map(type, pieces)) == {bytes}:
-        return [b"".join(pieces)]
-    return pieces
+    return _joined(pieces)
+
+
+def _joined(pieces: list[Any]) -> list[Any]:
+    joined: list[Any] = []
+    small: list[bytes] = []
+    for piece in pieces:
+        if type(piece) is bytes and len(piece) <= SMALL_PIECE:
+            small.append(piece)
+            continue
+        if small:
+            joined.append(b"".join(small))
+            small.clear()
+        joined.append(piece)
+    if small:
+        joined.append(b"".join(small))
+    return joined
 
 
 def request_frame(

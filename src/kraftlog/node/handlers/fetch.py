@@ -44,6 +44,7 @@ READ_COMMITTED = 1
 
 def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
     if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
+        node.is_stirred = True
         body = request_from_wire(ApiKey.FETCH, request)
         node.quorum.asked(slot, body, slot.connection, now, body.max_bytes)
         return

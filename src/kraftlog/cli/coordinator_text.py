@@ -1,0 +1,45 @@
+"""What coordinators have written, as Kafka's formatters show it: a line of JSON a record."""
+
+from __future__ import annotations
+
+from kraftlog.cli.message_json import message_json
+from kraftlog.errors import ProtocolError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.record_frames import OFFSETS_LOG, TRANSACTION_LOG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.client.model import ConsumedRecord
+
+#: Kafka's name of a formatter -> the log it reads, and of which records it shows the type.
+KINDS = {
+    "OffsetsMessageFormatter": (OFFSETS_LOG, (0, 1)),
+    "GroupMetadataMessageFormatter": (OFFSETS_LOG, (2,)),
+    "TransactionLogMessageFormatter": (TRANSACTION_LOG, (0,)),
+}
+
+
+def formatter(name: str) -> Callable[[ConsumedRecord], bytes]:
+    """Shows the records of one kind; all others, and what is none, are passed over."""
+    log, shown = KINDS[name]
+
+    def text(record: ConsumedRecord) -> bytes:
+        import json
+
+        try:
+            number, key = log.decode_key(record.key or b"")
+            if number not in shown:
+                return b""
+            value = log.decode_value(number, record.value)
+        except ProtocolError:
+            return b""
+        told: dict[str, object] = {"key": {"type": number, "data": message_json(key, 0)}}
+        told["value"] = None
+        if value is not None:
+            assert record.value is not None
+            version = int.from_bytes(record.value[:2], "big")
+            told["value"] = {"version": version, "data": message_json(value, version)}
+        return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+
+    return text
