@@ -142,6 +142,8 @@ class Partition:
         self.start = self.stored_start = start
         self.producers = producers
         self.end = self.written_end = self.high_watermark = end
+        if producers is not None:
+            producers.high_watermark_moved(end)
         self.is_open = True
         self.online = self.leads
 
