@@ -94,7 +94,9 @@ def administration(
     frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
         name = f"{section}-{number}"
-        _, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
+        came, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
+        if not came:
+            result.notes.append(f"**{peer.name}: a new group of librdkafka got no record.**")
         result.add(f"{section}.group.librdkafka", peer.name, seconds * 1000)
         result.add(f"{section}.group", peer.name, first_of_group(peer.address, name))
         made = creations(peer.port, name, plan.count(30, least=5))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from bench.beside.peers import Peer
     from bench.beside.plan import Plan
 
+    #: Sends or reads so many records; how many it counted, and their seconds.
+    Once = Callable[[Peer, "Load", int], tuple[int, float]]
+
 KIB = 1024
 
 
@@ -31,20 +35,21 @@ class Load:
     name: str
     size: int
     count: int
-    settings: tuple[str, ...] = ()
+    settings: tuple[str, ...] = BATCHED
+    most_rounds: int = 100
 
 
+ONE_BY_ONE = Load("unbatched", 100, 60_000, UNBATCHED)
 PRODUCED = (
     Load("100B", 100, 2_000_000, ("acks=1", *BATCHED)),
     Load("1KiB", KIB, 500_000, ("acks=1", *BATCHED)),
     Load("100KiB", 100 * KIB, 5_000, ("acks=1", *BATCHED)),
     Load("idempotent", 100, 2_000_000, ("enable.idempotence=true", "acks=all", *BATCHED)),
-    Load("defaults", 100, 2_000_000),
+    Load("defaults", 100, 2_000_000, ("acks=all",)),
+    ONE_BY_ONE,
 )
-ONE_BY_ONE = Load("unbatched", 100, 30_000, UNBATCHED)
 #: Kafka's own client, from the start of its JVM: longer, and not so often.
-BY_JAVA = Load("java", 100, 1_500_000)
-JAVA_ROUNDS = 3
+BY_JAVA = Load("java", 100, 1_500_000, most_rounds=3)
 CONSUMED = (
     Load("100B", 100, 3_000_000),
     Load("1KiB", KIB, 1_000_000),
@@ -57,19 +62,21 @@ def produce(plan: Plan, folder: str, result: Result) -> None:
         refill = ends.enter_context(recycled_memory(folder)) if plan.with_recycling else None
         peers = ends.enter_context(running(kafka_node(folder), kraftlog_node(folder)))
         warm(peers, plan)
-        for each in PRODUCED:
-            if refill:
-                refill()
-            repeated(f"produce.{each.name}", each, peers, plan, result, produced)
-        repeated("produce.unbatched", ONE_BY_ONE, peers, plan, result, produced)
-        # what it costs is given a request, as there is nothing in it but the request
-        for figures in result.figures["produce.unbatched.cpu"].values():
-            figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
 
         def by_java(peer: Peer, each: Load, count: int) -> tuple[int, float]:
             return produced_by_java(folder, peer, each, count)
 
-        repeated("produce.java", BY_JAVA, peers, plan, result, by_java, JAVA_ROUNDS)
+        for each in (*PRODUCED, BY_JAVA):
+            for peer in peers:
+                make_topic(peer.port, f"produce.{each.name}")
+            if each is not BY_JAVA:  # whose own JVM is new each time
+                rehearsed(peers, each, plan, produced, seconds=0)
+            if refill:
+                refill()
+            repeated("produce", peers, each, plan, result, by_java if each is BY_JAVA else produced)
+    # what it costs is given a request, as there is nothing in it but the request
+    for figures in result.figures["produce.unbatched.cpu"].values():
+        figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
 
 
 def consume(plan: Plan, folder: str, result: Result) -> None:
@@ -77,27 +84,33 @@ def consume(plan: Plan, folder: str, result: Result) -> None:
         warm(peers, plan)
         for each in CONSUMED:
             for peer in peers:
-                make_topic(peer.port, f"consume.{each.name}")
-                produced(peer, each, plan.count(each.count), f"consume.{each.name}")
-                consumed(peer, each, plan.count(each.count))
-            repeated(f"consume.{each.name}", each, peers, plan, result, consumed)
+                topic = f"consume.{each.name}"
+                make_topic(peer.port, topic)
+                produced(peer, each, count_of(each, plan), topic)
+            rehearsed(peers, each, plan, consumed, plan.warm_s / 3)
+            repeated("consume", peers, each, plan, result, consumed)
+
+
+def count_of(each: Load, plan: Plan) -> int:
+    return plan.count(each.count, least=1000 if each.size < 10_000 else 100)
+
+
+def rehearsed(peers: Sequence[Peer], each: Load, plan: Plan, once: Once, seconds: float) -> None:
+    """Unmeasured, for so many seconds, and once at least: a JVM compiles what it runs often."""
+    for peer in peers:
+        end = time.perf_counter() + seconds
+        once(peer, each, count_of(each, plan))
+        while time.perf_counter() < end:
+            once(peer, each, count_of(each, plan))
 
 
 def repeated(
-    row: str,
-    each: Load,
-    peers: Sequence[Peer],
-    plan: Plan,
-    result: Result,
-    once: Callable[[Peer, Load, int], tuple[int, float]],
-    most: int = 100,
+    case: str, peers: Sequence[Peer], each: Load, plan: Plan, result: Result, once: Once
 ) -> None:
     """Rounds in turns; each gives a rate, and the CPU seconds of the broker for a GB."""
-    count = plan.count(each.count, least=1000 if each.size < 10_000 else 100)
-    if row.startswith("produce"):
-        for peer in peers:
-            make_topic(peer.port, f"produce.{each.name}")
-    for peer in in_turns(peers, min(plan.rounds, most)):
+    row = f"{case}.{each.name}"
+    count = count_of(each, plan)
+    for peer in in_turns(peers, min(plan.rounds, each.most_rounds)):
         before = cpu_seconds(peer.pid)
         records, seconds = once(peer, each, count)
         spent = cpu_seconds(peer.pid) - before
@@ -107,7 +120,7 @@ def repeated(
 
 def produced(peer: Peer, each: Load, count: int, topic: str = "") -> tuple[int, float]:
     topic = topic or f"produce.{each.name}"
-    return load("produce", peer.address, topic, count, each.size, *(each.settings or BATCHED))
+    return load("produce", peer.address, topic, count, each.size, *each.settings)
 
 
 def consumed(peer: Peer, each: Load, count: int) -> tuple[int, float]:

@@ -6,7 +6,8 @@
  *
  * KEY=VALUE are settings of librdkafka. Prints "RECORDS SECONDS": produce from the first record
  * handed over to the last one acknowledged; consume from the first record that came to the last;
- * first from the birth of a consumer in a new group to its first record. Partition 0 throughout.
+ * first from the birth of a consumer in a new group to its first record (0 RECORDS: none within
+ * 20 seconds). Partition 0 throughout.
  */
 #include <librdkafka/rdkafka.h>
 #include <stdio.h>
@@ -126,13 +127,15 @@ static void first(const char *broker, const char *name, const char *group, int n
   rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
   rd_kafka_topic_partition_list_add(topics, name, RD_KAFKA_PARTITION_UA);
   if (rd_kafka_subscribe(rk, topics)) fail(name, "can't be subscribed to");
-  for (;;) {
+  int came = 0;
+  while (!came && now() - start < 20) {
     rd_kafka_message_t *message = rd_kafka_consumer_poll(rk, 10);
-    if (message && !message->err) break;
-    if (message) rd_kafka_message_destroy(message);
-    if (now() - start > 60) fail(name, "no record came in a minute");
+    if (!message) continue;
+    if (message->err) fprintf(stderr, "load: %s\n", rd_kafka_message_errstr(message));
+    came = !message->err;
+    rd_kafka_message_destroy(message);
   }
-  printf("1 %.6f\n", now() - start);
+  printf("%d %.6f\n", came, now() - start);
   fflush(stdout);
   rd_kafka_consumer_close(rk);
 }

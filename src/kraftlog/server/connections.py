@@ -12,7 +12,7 @@ import os
 import struct
 from collections import deque
 
-from kraftlog.errors import ProtocolError
+from kraftlog.errors import MistakeError, ProtocolError
 from kraftlog.node.slots import Slot
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
@@ -107,7 +107,7 @@ class Connection:
         self.listener = BROKER
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
-        self.failure: OSError | None = None
+        self.failure: OSError | MistakeError | None = None
         #: What was received and not handed over: the beginning of a frame, or, while the peer
         #: is overdue, any number of frames.
         self.rest = b""
@@ -139,6 +139,11 @@ class Connection:
                     piece.pin()
         except OSError as error:
             self.failure = error
+        self.stir()
+
+    def fail(self, mistake: MistakeError) -> None:
+        """An answer can't be written down: its asker is left without, and nobody else."""
+        self.failure = mistake
         self.stir()
 
     def stir(self) -> None:

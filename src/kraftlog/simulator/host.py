@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.errors import MistakeError
     from kraftlog.node.hot.fetch import Found
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
@@ -47,6 +48,9 @@ class VirtualConnection:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
+
+    def fail(self, mistake: MistakeError) -> None:
+        raise mistake
 
     def take(self) -> bytes:
         """The frames that have become ready, up to the first that is not."""
