@@ -59,6 +59,12 @@ class Reply(Value):
     after: FlushedTo | None = None
 
 
+class Say(Value):
+    """A line for whoever looks after the node."""
+
+    line: str
+
+
 class AppendBatch(Value):
     """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed.
 

@@ -204,6 +204,19 @@ class ProtocolError(KraftlogError):
         self.position = position
 
 
+class MistakeError(KraftlogError):
+    """Our own code has failed where it changes nothing: that costs one asker its connection.
+
+    The message has the traceback. Where something may be half changed, the node ends instead.
+    """
+
+    def __init__(self, what: str, error: BaseException) -> None:
+        from traceback import format_exception
+
+        trace = "".join(format_exception(error))
+        super().__init__(f"a mistake of ours, {what}:\n{trace}".rstrip())
+
+
 class UnsupportedVersionError(KraftlogError):
     """A message was to be written in a version that can't carry what it says."""
 

@@ -66,3 +66,4 @@ def test_no_request_stops_a_node(key: int, version: int) -> None:
         host.pass_time(10)
         answered += len(talker.take())
     assert answered
+    assert not [line for line in host.said if "mistake of ours" in line]

@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.simulator.files import Fault
+from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -108,6 +109,25 @@ def test_a_deletion_is_answered_once_it_is_durable() -> None:
     host.turn()
     marks = [answer.topics[0].partitions[0].low_watermark for _, answer in talker.take()]
     assert marks == [2, 4]
+
+
+def test_a_deletion_waits_no_longer_than_its_client() -> None:
+    """The disk is busy; the records are gone all the same, and nobody is answered twice."""
+    host = written(make_host(), 5)
+    talker = Talker(host)
+    talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+    host.one_turn()
+    host.now = Now(999, 999)
+    host.one_turn()
+    assert talker.take() == []
+    host.now = Now(1000, 1000)
+    host.one_turn()
+    [(_, answer)] = talker.take()
+    [told] = answer.topics[0].partitions
+    assert (told.error_code, told.low_watermark) == (ErrorCode.REQUEST_TIMED_OUT, -1)
+    assert end_of(host, -2)[0] == 2
+    host.turn()
+    assert talker.take() == []
 
 
 @pytest.mark.parametrize(

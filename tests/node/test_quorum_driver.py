@@ -106,12 +106,12 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
     driver.append_gathered(NOW)
     wanted.clear()
     start, told = driver.end, list[int]()
-    large = TopicRecord(name="x" * GATHERED_BYTES, topic_id=b"x" * 16)
-    for record in (NoOpRecord(), NoOpRecord(), large):
-        assert driver.propose([(record, 0)], lambda code, _: told.append(code), NOW) == 0
-    assert driver.end == start + 3
+    large = [(TopicRecord(name="x" * (GATHERED_BYTES // 3), topic_id=b"x" * 16), 0)] * 3
+    for records in ([(NoOpRecord(), 0)], [(NoOpRecord(), 0)], large):
+        assert driver.propose(records, lambda code, _: told.append(code), NOW) == 0
+    assert driver.end == start + 5
     batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
-    assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 1)]
+    assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
     driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
     assert told == [0, 0, 0]
 

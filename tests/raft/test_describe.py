@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.describe import OBSERVER_FORGOTTEN_MS, QuorumDescription, describe
+from kraftlog.raft.progress import MOST_REPLICAS
 from kraftlog.types import Now
 from tests.raft.trio import Net
 
@@ -62,6 +64,21 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
         assert found is not None
         assert [row.key.id for row in found.observers] == listed
         assert [row.key.id for row in found.voters] == [1, 2, 3]
+
+
+def test_d7_who_fetches_under_ever_new_names_fills_no_memory() -> None:
+    """The voters are remembered, however long they have been silent, and the newest observers."""
+    net = Net(1, 2, 3, 4, voters=(1, 2, 3))
+    net.pass_time(5000)
+    table = net.leader().role.progress  # type: ignore[attr-defined]  # it leads
+    for number in range(2 * MOST_REPLICAS):
+        table.heard(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
+    known = [key.id for key in table.replicas]
+    assert len(known) == MOST_REPLICAS
+    others = {i for i in (1, 2, 3) if i != net.leader().me.id}
+    assert others < set(known)
+    assert 4 not in known
+    assert known[-1] == 99 + 2 * MOST_REPLICAS
 
 
 def test_r13_targets_are_shown_while_there_are_any() -> None:

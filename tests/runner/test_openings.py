@@ -14,12 +14,14 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
-from kraftlog.runner.openings import A_STEP_COSTS, BYTES_A_TURN, DELETING_COSTS, MAKING_COSTS
+from kraftlog.runner.openings import A_FOLDER_COSTS, A_STEP_COSTS, BYTES_A_TURN, FULL_FOR_MS
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
+from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.node.talk import Talker, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
 
@@ -53,8 +55,7 @@ def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) 
     assert max(opened) <= STEPS_A_TURN
 
 
-MADE_A_TURN = BYTES_A_TURN // MAKING_COSTS
-DELETED_A_TURN = BYTES_A_TURN // DELETING_COSTS
+FOLDERS_A_TURN = BYTES_A_TURN // A_FOLDER_COSTS
 MANY = 400
 
 
@@ -101,7 +102,7 @@ def test_many_new_logs_are_made_a_few_a_turn() -> None:
     steps = steps_beside_a_probe(
         host, ApiKey.CREATE_TOPICS, create_many(), 7, lambda: open_logs(host)
     )
-    assert max(steps) == MADE_A_TURN
+    assert max(steps) == FOLDERS_A_TURN
     assert sum(steps) == MANY
 
 
@@ -111,9 +112,41 @@ def test_many_logs_are_deleted_a_few_a_turn() -> None:
     steps = steps_beside_a_probe(
         host, ApiKey.DELETE_TOPICS, delete("many"), 5, lambda: MANY - len(folders(host))
     )
-    assert max(steps) == DELETED_A_TURN
+    assert max(steps) == FOLDERS_A_TURN
     assert sum(steps) == MANY
     assert open_logs(host) == 0
+
+
+def test_a_request_for_a_log_that_is_not_open_yet_is_told_to_come_again() -> None:
+    host = make_host()
+    talker = Talker(host)
+    talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
+    host.turn()
+    assert talker.take(), "the topic is there"
+
+    def write() -> int:
+        request = produce(batch(b"x"), topic="many", index=MANY - 1)
+        answer = Talker(host).ask(ApiKey.PRODUCE, 9, request)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    assert write() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    host.settle()
+    assert write() == ErrorCode.NONE
+
+
+def test_a_group_whose_log_is_not_open_yet_is_being_loaded() -> None:
+    host = make_host()
+    Talker(host).send(ApiKey.CREATE_TOPICS, 7, create_many())
+    finder = Talker(host)
+    finder.send(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["group"]))
+    host.turn()
+    [(_, found)] = finder.take()
+    assert found.coordinators[0].error_code == ErrorCode.NONE
+    request = DescribeGroupsRequest(groups=["group"], include_authorized_operations=False)
+    for code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE):
+        answer = Talker(host).ask(ApiKey.DESCRIBE_GROUPS, 5, request)
+        assert answer.groups[0].error_code == code
+        host.settle()
 
 
 def test_what_is_deleted_while_it_is_made_leaves_nothing_behind() -> None:
@@ -178,12 +211,29 @@ def test_an_unreadable_partition_metadata_takes_its_log_offline_and_nothing_else
     assert codes == {"demo": ErrorCode.NOT_LEADER_OR_FOLLOWER, "other": ErrorCode.NONE}
 
 
+def test_a_log_for_which_there_is_no_room_is_made_when_there_is() -> None:
+    host = make_host()
+    fault = Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata", times=2)
+    host.files.faults.append(fault)
+    create_topics(host, {"many": 1})
+    for code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+    ):
+        answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+        assert answer.responses[0].partition_responses[0].error_code == code
+        host.pass_time(FULL_FOR_MS)
+        host.settle()
+
+
 def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None:
     """Its folder does not stay half made: a later topic of that name has a log again."""
     host = make_host()
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
     create_topics(host, {"many": 1})
     assert folders(host) == []
+    assert host.runner.deadline() <= host.now.monotonic_ms + FULL_FOR_MS
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
     assert folders(host) == ["many-0"]

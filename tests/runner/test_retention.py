@@ -178,3 +178,14 @@ def test_the_logs_own_memory_of_producers_ends_too() -> None:
     for _ in range(3):
         host.pass_time(CHECK_MS)
     assert list(log.producers.entries) == []
+
+
+def test_ends_of_transactions_are_forgotten_once_nobody_can_ask_for_them() -> None:
+    """A log whose transactions come and go for years remembers those of the last minutes."""
+    host = written(configured_host(retention_ms=-1), 0)
+    Writer(host).write(numbered(0))
+    state = host.runner.directory.logs["demo", 0].tracker.state
+    end = host.node.by_log["demo", 0].high_watermark
+    state.unreplicated.update({0: end - 1, 1: end})
+    host.pass_time(FIRST_CHECK_MS)
+    assert state.unreplicated == {1: end}, "its marker is not before the high watermark"

@@ -10,7 +10,16 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.storage.manifest import CLEAN_MARKER
-from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
+from kraftlog.wire.messages.list_config_resources import ListConfigResourcesRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
@@ -102,6 +111,45 @@ def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: Rounds)
     assert "a deliberate mistake" in broken.said()
     assert CLEAN_MARKER not in os.listdir(rounds.data)
     assert consume(rounds.start().address, 2) == [b"before", b"and after"]
+
+
+def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: Rounds) -> None:
+    """Where it only reads, or has an answer that can't be written: the connection.
+
+    Where it decides on the cluster, which proposes nothing then: an answer that says so.
+    """
+    node = rounds.start("tests.server.with_a_broken_handler")
+    with RawClient(node.port) as witness:
+        witness.round_trip()
+        for key, version, request in (
+            (
+                ApiKey.DESCRIBE_CLUSTER,
+                1,
+                DescribeClusterRequest(include_cluster_authorized_operations=False),
+            ),
+            (ApiKey.LIST_CONFIG_RESOURCES, 0, ListConfigResourcesRequest()),
+        ):
+            with RawClient(node.port) as client:
+                client.send(b"".join(request_frame(APIS[key], version, 1, "raw", request)))
+                assert client.answer() is None
+        wanted = CreatePartitionsTopic(name="demo", count=2, assignments=None)
+        more = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
+        api = APIS[ApiKey.CREATE_PARTITIONS]
+        witness.send(b"".join(request_frame(api, 3, 1, "raw", more)))
+        answer = witness.answer()
+        assert answer is not None
+        [result] = decode(CreatePartitionsResponse, 3, answer[1][1:]).results
+        assert (result.name, result.error_code) == ("demo", ErrorCode.UNKNOWN_SERVER_ERROR)
+        witness.round_trip()
+    said = node.said()
+    for doing in (
+        "serving DescribeCluster version 1",
+        "answering ListConfigResources version 0",
+        "deciding on CreatePartitions",
+    ):
+        assert f"a mistake of ours, {doing}:\nTraceback" in said
+    assert said.count("KeyError: 'a deliberate mistake'") == 2
+    assert node.stop() == 0
 
 
 def test_a_directory_that_can_not_be_made_is_said(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -172,9 +173,11 @@ def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
 
 
 def wait_for_status(port: int, status: int) -> None:
-    """Ask until the node says so; a test that waits for ever is ended by whoever runs it."""
-    while ask(port, "/health/ready")[0].status != status:
-        pass
+    """Ask until the node says so, for as long as it may take to get ready."""
+    deadline = time.monotonic() + READY_WITHIN_S  # noqa: TID251 - a generous limit, not a measure
+    while (found := ask(port, "/health/ready")[0].status) != status:
+        left = deadline - time.monotonic()  # noqa: TID251 - as above
+        assert left > 0, f"it goes on saying {found}"
 
 
 def test_how_long_requests_take_is_told_as_of_kafka(node: NodeProcess) -> None:

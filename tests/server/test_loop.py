@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pytest
 
 from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, Server, read_clock, say
+from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, GROWN_BY, Server, read_clock, say
 from kraftlog.types import Now
 from kraftlog.wire.apis import BROKER
 from tests.node.talk import make_host
@@ -57,6 +58,21 @@ def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> 
         connection.sock.close()  # receiving fails with EBADF, which is no ConnectionError either
         server._serve(connection, EPOLLIN, Now(0, 0))
         assert not server.connections
+
+
+def test_what_a_node_knows_is_set_aside_whenever_it_has_grown_by_much(server: Server) -> None:
+    before = gc.get_freeze_count()
+    try:
+        server.delayed = [-1]  # a turn that waits for nothing
+        server.turn()
+        assert gc.get_freeze_count() == before
+        server._set_aside_above = 0
+        server.delayed = [-1]
+        server.turn()
+        assert gc.get_freeze_count() > before
+        assert server._set_aside_above == 2 * len(server.node.by_log) + GROWN_BY
+    finally:
+        gc.unfreeze()
 
 
 def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

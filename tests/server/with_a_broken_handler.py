@@ -1,4 +1,4 @@
-"""A node in which requests for metadata meet a mistake of ours."""
+"""A node in which some requests meet mistakes of ours: where all is read, decided, or answered."""
 
 from __future__ import annotations
 
@@ -6,14 +6,23 @@ import sys
 from typing import Any
 
 from kraftlog.cli import main
+from kraftlog.controller import partitions
 from kraftlog.node import api_table
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.list_config_resources import ListConfigResourcesResponse
 
 
 def broken(*_: Any) -> None:
     raise KeyError("a deliberate mistake")
 
 
+def answers_what_can_not_be_said(_: Any, slot: Any, *__: Any) -> None:
+    slot.answer(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
+
+
 if __name__ == "__main__":
     api_table._handlers[ApiKey.METADATA] = broken
+    api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = broken
+    api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = answers_what_can_not_be_said
+    partitions.decide_create_partitions = broken  # type: ignore[assignment]  # the mistake
     sys.exit(main())

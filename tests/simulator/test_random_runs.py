@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from glob import glob
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+import kraftlog
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios import SCENARIOS
 from kraftlog.simulator.sights import missing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MIXTURES = 200
 OF_EACH_NAMED = 5
@@ -60,21 +67,63 @@ for seed in range(1, 21):
 """
 
 
+#: The checksum by the book, for Pythons that have no package of it.
+CHECKSUM = """
+TABLE = []
+for value in range(256):
+    for _ in range(8):
+        value = value >> 1 ^ (value & 1) * 0x82F63B78
+    TABLE.append(value)
+
+
+def crc32c(data, value=0):
+    value ^= 0xFFFFFFFF
+    for byte in bytes(data):
+        value = value >> 8 ^ TABLE[(value ^ byte) & 255]
+    return value ^ 0xFFFFFFFF
+"""
+
+
+def played_by(python: str, hash_seed: str, path: str = "") -> subprocess.Popen[str]:
+    variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
+    return subprocess.Popen(
+        [python, "-c", HASHES], env=variables, stdout=subprocess.PIPE, text=True
+    )
+
+
 @pytest.mark.slow
 def test_a_seed_gives_the_same_bytes_under_any_hash_seed() -> None:
     """Twenty seeds, played by two processes whose sets and dictionaries hash differently."""
-    played = [
-        subprocess.Popen(
-            [sys.executable, "-c", HASHES],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for hash_seed in ("1", "20261")
-    ]
+    played = [played_by(sys.executable, hash_seed) for hash_seed in ("1", "20261")]
     first, second = [process.communicate()[0] for process in played]
     assert first == second
     assert len(set(first.split())) == 40
+
+
+@pytest.mark.slow
+def test_a_seed_gives_the_same_bytes_under_any_python(tmp_path: Path) -> None:
+    """The twenty seeds once more, by each newer Python that the machine has."""
+    others = list(other_pythons())
+    if not others:
+        pytest.skip("no other Python from 3.11 on is on this machine")
+    (tmp_path / "crc32c.py").write_text(CHECKSUM)
+    sources = os.path.dirname(os.path.dirname(kraftlog.__file__))
+    played = [played_by(sys.executable, "1")]
+    played += [played_by(python, "7", f"{sources}:{tmp_path}") for python in others]
+    ours, *theirs = [process.communicate()[0] for process in played]
+    assert len(set(ours.split())) == 40
+    assert dict.fromkeys(others, ours) == dict(zip(others, theirs, strict=True))
+
+
+def other_pythons() -> Iterator[str]:
+    """One of each minor version but ours, from the path and from pyenv."""
+    pyenv = os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv"))
+    for minor in range(11, 20):
+        name = f"python3.{minor}"
+        found = [shutil.which(name), *sorted(glob(f"{pyenv}/versions/3.{minor}.*/bin/{name}"))]
+        newest = found[-1]
+        if newest is not None and minor != sys.version_info.minor:
+            yield newest
 
 
 def test_an_election_state_that_went_back_is_survived() -> None:

@@ -23,11 +23,20 @@ class Decision(Value):
     response: Any
 
 
+#: Names and values are quoted, and may be long: no string in an answer exceeds 32,767 bytes.
+LONGEST_MESSAGE = 2000
+
+
 class Refusal(Value):
     """Why something is not done."""
 
     code: int
     message: str | None = None
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        self.code = code
+        is_long = message is not None and len(message) > LONGEST_MESSAGE
+        self.message = f"{message[:LONGEST_MESSAGE]}..." if message and is_long else message
 
 
 TOO_LARGE = Refusal(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision
+from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
 from kraftlog.controller.partition_change import Election, Wanted, partition_change, without
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import NO_LEADER
@@ -126,8 +126,10 @@ def _elect(
     partition = None if topic is None else state.partitions.get((topic.id, index))
     if partition is None:
         what = f"topic as {name}" if topic is None else f"partition as {name}-{index}"
-        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return PartitionResult(partition_id=index, error_code=code, error_message=f"No such {what}")
+        refused = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
+        return PartitionResult(
+            partition_id=index, error_code=refused.code, error_message=refused.message
+        )
     if election == PREFERRED:
         needless = partition.leader == partition.replicas[0]
         code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

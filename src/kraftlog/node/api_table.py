@@ -29,6 +29,12 @@ class Served(Value):
     handler: str
     first: int
     last: int
+    #: Whatever goes wrong in it, nothing is half changed: it costs the asker's connection.
+    only_reads: bool = False
+
+
+def _reads(key: int, handled_by: str = "") -> Served:
+    return _whole(key, handled_by).replace(only_reads=True)
 
 
 def _whole(key: int, handled_by: str = "") -> Served:
@@ -43,13 +49,13 @@ SERVED = {
         # are refused when they come.
         Served(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
         _whole(ApiKey.FETCH),
-        _whole(ApiKey.LIST_OFFSETS),
-        _whole(ApiKey.DESCRIBE_PRODUCERS),
-        _whole(ApiKey.DESCRIBE_LOG_DIRS),
-        _whole(ApiKey.OFFSET_FOR_LEADER_EPOCH),
+        _reads(ApiKey.LIST_OFFSETS),
+        _reads(ApiKey.DESCRIBE_PRODUCERS),
+        _reads(ApiKey.DESCRIBE_LOG_DIRS),
+        _reads(ApiKey.OFFSET_FOR_LEADER_EPOCH),
         _whole(ApiKey.DELETE_RECORDS),
         _whole(ApiKey.METADATA),
-        _whole(ApiKey.API_VERSIONS),
+        _reads(ApiKey.API_VERSIONS),
         _whole(ApiKey.VOTE, "quorum"),
         _whole(ApiKey.BEGIN_QUORUM_EPOCH, "quorum"),
         _whole(ApiKey.END_QUORUM_EPOCH, "quorum"),
@@ -71,11 +77,11 @@ SERVED = {
         _whole(ApiKey.ELECT_LEADERS, "cluster"),
         _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "cluster"),
         _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "cluster"),
-        _whole(ApiKey.DESCRIBE_CLUSTER),
-        _whole(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
+        _reads(ApiKey.DESCRIBE_CLUSTER),
+        _reads(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
         _whole(ApiKey.DESCRIBE_QUORUM),
-        _whole(ApiKey.DESCRIBE_CONFIGS),
-        _whole(ApiKey.LIST_CONFIG_RESOURCES),
+        _reads(ApiKey.DESCRIBE_CONFIGS),
+        _reads(ApiKey.LIST_CONFIG_RESOURCES),
         _whole(ApiKey.FIND_COORDINATOR),
         _whole(ApiKey.JOIN_GROUP, "group_members"),
         _whole(ApiKey.SYNC_GROUP, "group_members"),

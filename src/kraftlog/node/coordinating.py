@@ -97,6 +97,9 @@ class Coordinating:
         index = partition_of(group_id, count)
         hosted = self._hosted.get(index)
         if hosted is None:
+            partition = self._node.by_log.get((TOPIC, index))
+            if partition is not None and partition.leads and not partition.is_open:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NOT_COORDINATOR
         if not hosted.shard.is_loaded:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -37,7 +37,7 @@ class Errands:
     def ask(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
         governing = self._governing
         if governing is not None and governing.is_active:
-            governing.decide(api_key, request, told, now)
+            governing.decide(api_key, version, request, told, now)
             return
         leader = self._quorum.leader_id
         where = self._quorum.address_of(leader) if leader >= 0 else None

@@ -85,6 +85,13 @@ class FetchSession:
     def _key(self, topic: str, topic_id: Uuid) -> str | Uuid:
         return topic_id if self.by_id else topic
 
+    def is_about(self, topic: str, topic_id: Uuid, index: int) -> bool:
+        """Whether this partition is all that it has."""
+        if len(self.topics) != 1:
+            return False
+        found = self.topics.get(self._key(topic, topic_id))
+        return found is not None and len(found.known) == 1 and index in found.known
+
     def find(self, topic: str, topic_id: Uuid, index: int) -> SessionPartition | None:
         found = self.topics.get(self._key(topic, topic_id))
         return None if found is None else found.known.get(index)
@@ -157,13 +164,24 @@ class FetchSessions:
             return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
         session.ask(request.topics)
         session.forget(request)
-        del self._sessions[session.id]
         if not session.topics:
+            del self._sessions[session.id]
             return None
+        self.advance(session, now)
+        return session
+
+    def advance(self, session: FetchSession, now: Now) -> None:
+        """It has been used: the next to be silent for long are others."""
+        del self._sessions[session.id]
         self._sessions[session.id] = session
         session.used_ms = now.monotonic_ms
         session.epoch = 1 if session.epoch == _MAX_EPOCH else session.epoch + 1
-        return session
+
+    def of(self, session_id: int) -> FetchSession | None:
+        return self._sessions.get(session_id)
+
+    def has(self, session: FetchSession) -> bool:
+        return self._sessions.get(session.id) is session
 
     def open(self, request: FetchRequest, version: int, now: Now) -> FetchSession | None:
         """A session for who has asked for one, if there is a place."""

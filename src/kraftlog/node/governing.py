@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
+from kraftlog.effects import Say
+from kraftlog.errors import ErrorCode, MistakeError
 from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.metadata.versions import record_version
+from kraftlog.node.handlers.refusals import refusal
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 
 if TYPE_CHECKING:
@@ -37,9 +41,14 @@ class Governing:
     """Follows the log on every controller; `is_active` on the one that decides."""
 
     def __init__(
-        self, controller: Controller, quorum: QuorumDriver, bootstrap: Sequence[Message]
+        self,
+        controller: Controller,
+        quorum: QuorumDriver,
+        bootstrap: Sequence[Message],
+        emit: Callable[[Any], None],
     ) -> None:
         self.controller = controller
+        self._emit = emit
         #: What formatting has chosen, but for what this version does not offer yet.
         self._bootstrap = [
             record
@@ -74,9 +83,17 @@ class Governing:
             self.epoch = -1
             self.controller.resign()
 
-    def decide(self, api_key: int, request: Message, told: Told, now: Now) -> None:
-        """Decide now; `told` gets the answer once it is true."""
-        decision = self.controller.decide(api_key, request, now, self._quorum.end)
+    def decide(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
+        """Decide now; `told` gets the answer once it is true.
+
+        A decision changes nothing before it is proposed, so one that fails is told and no more.
+        """
+        try:
+            decision = self.controller.decide(api_key, request, now, self._quorum.end)
+        except Exception as error:
+            self._emit(Say(str(MistakeError(f"deciding on {APIS[api_key].name}", error))))
+            told(refusal(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR), now)
+            return
         self._propose(decision, told, now)
 
     def poll(self, now: Now) -> None:

@@ -25,7 +25,7 @@ from kraftlog.effects import (
     PeerSilent,
     PeerUnaware,
 )
-from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
@@ -146,7 +146,7 @@ class Node:
             new_id=config.new_id,
             static=settings.texts,
         )
-        return Governing(controller, self.quorum, self._bootstrap)
+        return Governing(controller, self.quorum, self._bootstrap, self.emit)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
@@ -388,8 +388,15 @@ class Node:
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
         self.counts.count_request(head.api_key, head.version)
         request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
-        handler(api.key)(self, slot, request, now)
-        if api.key == ApiKey.PRODUCE:
+        try:
+            handler(api.key)(self, slot, request, now)
+        except ProtocolError:
+            raise
+        except Exception as error:
+            if not served.only_reads:
+                raise
+            raise MistakeError(f"serving {api.name} version {head.version}", error) from error
+        if api.key in _DATA:
             learn(self, slot, request, buffer, pos, end)
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:

@@ -6,6 +6,7 @@ that must wait fills its slot later, and the requests behind it are served meanw
 
 from __future__ import annotations
 
+from kraftlog.errors import MistakeError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.frames import response_frame
 
@@ -52,7 +53,13 @@ class Slot:
 
     def answer(self, response: Any) -> None:
         assert self.api is not None
-        self.pieces = response_frame(self.api, self.version, self.correlation_id, response)
+        try:
+            pieces = response_frame(self.api, self.version, self.correlation_id, response)
+        except Exception as error:  # whoever answers has decided already, and goes on
+            what = f"answering {self.api.name} version {self.version}"
+            self.connection.fail(MistakeError(what, error))
+            return
+        self.pieces = pieces
         self.connection.ready(self)
 
     def abandon(self) -> None:

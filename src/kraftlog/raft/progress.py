@@ -3,16 +3,19 @@ a majority is still there (Q11), who is caught up (D3, D4)."""
 
 from __future__ import annotations
 
+from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.logstate.voters import ReplicaKey, VoterHistory, VoterSet
+    from kraftlog.logstate.voters import VoterHistory, VoterSet
     from kraftlog.raft.messages import Asked
     from kraftlog.types import Now
 
 UNKNOWN = -1
+#: So many replicas are remembered, and all voters: ever new names fill no memory.
+MOST_REPLICAS = 1000
 
 
 class Progress(Value):
@@ -55,11 +58,13 @@ class ProgressTable:
     for the set in force: `_of_voters`, made anew when `_voters` is another set or None.
     """
 
-    __slots__ = ("_has_twins", "_of_voters", "_voters", "replicas")
+    __slots__ = ("_has_twins", "_last_voters", "_of_voters", "_voters", "replicas")
 
     def __init__(self) -> None:
         self.replicas: dict[ReplicaKey, Progress] = {}
         self._voters: VoterSet | None = None
+        #: Those that were asked for last.
+        self._last_voters: VoterSet | None = None
         self._of_voters: dict[int, Progress | None] = {}
         #: Whether several replicas have fetched under one id, so that the newest fetch decides.
         self._has_twins = False
@@ -67,10 +72,24 @@ class ProgressTable:
     def of(self, key: ReplicaKey) -> Progress:
         known = self.replicas.get(key)
         if known is None:
+            if len(self.replicas) >= MOST_REPLICAS:
+                self._forget_one()
             known = self.replicas[key] = Progress()
             self._voters = None
             self._has_twins = len({key.id for key in self.replicas}) < len(self.replicas)
         return known
+
+    def _forget_one(self) -> None:
+        """The observer that was not heard of for longest."""
+        voters = self._last_voters
+        observers = [
+            (progress.fetched_at, key.id, key.directory_id)
+            for key, progress in self.replicas.items()
+            if voters is None or not voters.holds(key)
+        ]
+        if observers:
+            _, replica_id, directory_id = min(observers)
+            del self.replicas[ReplicaKey(replica_id, directory_id)]
 
     def fetched(
         self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
@@ -110,7 +129,7 @@ class ProgressTable:
         Where the voters are known by id alone, a replaced disk leaves the progress of the old one.
         """
         if self._voters is not voters:
-            self._voters = voters
+            self._voters = self._last_voters = voters
             self._of_voters = found = dict.fromkeys(voters.ids)
             for key, progress in self.replicas.items():
                 if voters.holds(key):

@@ -123,6 +123,7 @@ class Care:
             log = self._directory.logs.get(name)
             partition = node.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
+                log.tracker.replicated(partition.high_watermark)
                 log.tracker.expire(now.wall_ms, remembered_ms)
                 looks -= A_SEGMENT_COSTS * self._retain(name, log, partition.high_watermark, now)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.effects import ConfigureLog, DeleteLog, LogFailed, LogOpened, OpenLog
-from kraftlog.errors import StorageError
+from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.runner.logs import log_config
 from kraftlog.value import TYPE_CHECKING
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 #: many more, by the time that it takes.
 BYTES_A_TURN = 2 << 20
 A_STEP_COSTS = 64 << 10
-MAKING_COSTS = 256 << 10
-DELETING_COSTS = 128 << 10
+A_FOLDER_COSTS = 256 << 10
+#: How long a disk that is full is left alone.
+FULL_FOR_MS = 10_000
 
 
 class Openings:
@@ -50,6 +51,9 @@ class Openings:
         self._steps: deque[OpenLog | DeleteLog] = deque()
         #: What the first step has come to, if that takes several slices.
         self._under_way: Opening | None = None
+        #: Those for which there was no room on the disk, and when to try them again.
+        self._without_room: list[OpenLog] = []
+        self.due_ms: int | None = None
         #: The logs to be opened: what was deleted meanwhile is not among them, or not that one.
         self._wanted: dict[LogName, OpenLog] = {}
         #: What the logs are to go by, also those on their way.
@@ -67,12 +71,16 @@ class Openings:
 
     def go_on(self, now: Now) -> None:
         """A slice of the work."""
+        if self.due_ms is not None and self.due_ms <= now.monotonic_ms:
+            self.due_ms = None
+            self._steps += self._without_room
+            self._without_room.clear()
         spent_bytes = 0
         while self._steps and spent_bytes < BYTES_A_TURN:
             step = self._steps[0]
             if isinstance(step, DeleteLog):
                 self._remove_folder(step.log)
-                spent_bytes += DELETING_COSTS
+                spent_bytes += A_FOLDER_COSTS
             elif self._wanted.get(step.log) is step:
                 spent_bytes += self._go_on_with(step, now)
             else:
@@ -119,7 +127,7 @@ class Openings:
                 if name not in self._directory.unopened:
                     log = self._directory.create(name, effect.topic_id, self._configs[name])
                     self._opened(name, log, now)
-                    return MAKING_COSTS
+                    return A_FOLDER_COSTS
                 self._under_way = self._directory.open_log(name, self._configs[name])
             # Also a log that opens at once, having been closed cleanly, has its share of the turn.
             return A_STEP_COSTS + next(self._under_way)
@@ -128,12 +136,21 @@ class Openings:
             if report.is_noteworthy:
                 self._say(report.line())
             self._opened(name, log, now)
+        except DiskFullError as error:
+            self._put_off(effect, error, now)
         except StorageError as error:
             del self._wanted[name]
             self._say(str(error))
             self._tell(LogFailed(name, str(error)), now)
         self._under_way = None
         return A_STEP_COSTS
+
+    def _put_off(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
+        """Try it again when there may be room; meanwhile it is a log that is not open yet."""
+        if not self._without_room:
+            self._say(str(error))
+            self.due_ms = now.monotonic_ms + FULL_FOR_MS
+        self._without_room.append(effect)
 
     def _forget_another(self, effect: OpenLog) -> None:
         """A topic of this name that was deleted while this node was away goes first."""

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import FlushedTo, LogFailed, LogFlushed, LogRead, MoveLogStart, ReadLog, Reply
+from kraftlog.effects import (
+    FlushedTo,
+    LogFailed,
+    LogFlushed,
+    LogRead,
+    MoveLogStart,
+    ReadLog,
+    Reply,
+    Say,
+)
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
@@ -67,6 +76,7 @@ class Runner:
             **self._openings.carry_out,
             ReadLog: self._read_later,
             Reply: self._reply,
+            Say: lambda effect, _: say(effect.line),
             **self._quorum.carry_out,
             MoveLogStart: self._move_start,
         }
@@ -99,7 +109,8 @@ class Runner:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        return min(self._care.due_ms, self._compactions.due_ms)
+        due_ms = min(self._care.due_ms, self._compactions.due_ms)
+        return due_ms if self._openings.due_ms is None else min(due_ms, self._openings.due_ms)
 
     @property
     def has_work(self) -> bool:

@@ -12,7 +12,7 @@ import os
 import struct
 from collections import deque
 
-from kraftlog.errors import ProtocolError
+from kraftlog.errors import MistakeError, ProtocolError
 from kraftlog.node.slots import Slot
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.answer_times import AnswerTimes
+    from kraftlog.node.hot.fetch import Found
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
     from kraftlog.node.node import Node
@@ -106,7 +107,7 @@ class Connection:
         self.listener = BROKER
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
-        self.failure: OSError | None = None
+        self.failure: OSError | MistakeError | None = None
         #: What was received and not handed over: the beginning of a frame, or, while the peer
         #: is overdue, any number of frames.
         self.rest = b""
@@ -115,7 +116,7 @@ class Connection:
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
-        self.slots: deque[Slot | Answers] = deque()
+        self.slots: deque[Slot | Answers | Found] = deque()
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
@@ -127,7 +128,7 @@ class Connection:
         #: What it has been seen to ask for again and again; the node's.
         self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot | Answers) -> None:
+    def ready(self, slot: Slot | Answers | Found) -> None:
         """The node has filled a slot. The files that it takes from are held until it is sent."""
         if self.closed:
             return
@@ -138,6 +139,11 @@ class Connection:
                     piece.pin()
         except OSError as error:
             self.failure = error
+        self.stir()
+
+    def fail(self, mistake: MistakeError) -> None:
+        """An answer can't be written down: its asker is left without, and nobody else."""
+        self.failure = mistake
         self.stir()
 
     def stir(self) -> None:

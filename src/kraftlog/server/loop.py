@@ -16,7 +16,7 @@ import socket
 import sys
 import time
 
-from kraftlog.errors import ErrorCode, ProtocolError, error_name
+from kraftlog.errors import ErrorCode, MistakeError, ProtocolError, error_name
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.peers import Peers
 from kraftlog.types import Now
@@ -35,8 +35,13 @@ if TYPE_CHECKING:
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 64
+#: So many sockets are served in a turn: of a thousand that ask at once, as members of a group do,
+#: each would have to wait for the answers of all. The system names the others next time.
+READY_A_TURN = 256
 #: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
 FULL_FOR_MS = 1000
+#: How many partitions a node has more than before when all that it knows is set aside anew.
+GROWN_BY = 1000
 #: A node that is told to stop leaves in order within this time, or else without it.
 LEAVING_MS = 2000
 
@@ -80,6 +85,8 @@ class Server:
         #: Sockets that were ready when the arena was full: first in the next turn.
         self.delayed: list[int] = []
         self.http: Http | None = None
+        #: With more partitions than this, `_set_aside` is due.
+        self._set_aside_above = GROWN_BY
         #: Connections that were taken since the start.
         self.accepted = 0
         self.epoll.register(lane.ready_fd, EPOLLIN)
@@ -141,6 +148,7 @@ class Server:
             while not (self.stopping or self.node.is_ready):
                 self.turn()
                 self._say_refusal()
+            self._set_aside()
             if not self.stopping:
                 on_ready()
             gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
@@ -171,6 +179,15 @@ class Server:
         while not self.node.has_left and read_clock().monotonic_ms < until:
             self.turn()
 
+    def _set_aside(self) -> None:
+        """Have Python's search for garbage pass over what is there: most of it stays for good.
+
+        Thousands of partitions are a million objects, and to look through them takes a tenth of a
+        second. What goes is given back all the same, but for what is part of a circle just now.
+        """
+        gc.freeze()
+        self._set_aside_above = 2 * len(self.node.by_log) + GROWN_BY
+
     def turn(self) -> None:
         """Where nothing but data came, nothing else is due before it was, and nobody is asked."""
         events = self._wait()
@@ -182,6 +199,8 @@ class Server:
             self._event(fd, event, now)
         if node.is_stirred or now.monotonic_ms >= self._due_ms:
             node.is_stirred = True
+            if len(node.by_log) > self._set_aside_above:
+                self._set_aside()
             if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
                 self._welcome()
             node.poll(now)
@@ -199,11 +218,11 @@ class Server:
     def _wait(self) -> list[tuple[int, int]]:
         if self.delayed:
             delayed, self.delayed = self.delayed, []
-            return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0)
+            return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0, READY_A_TURN)
         if self.node.is_stirred:
             http = self.http
             if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
-                return self.epoll.poll(0)
+                return self.epoll.poll(0, READY_A_TURN)
             wishes = (
                 self.node.deadline(),
                 self.runner.deadline(),
@@ -213,7 +232,8 @@ class Server:
             )
             self._due_ms = min([at for at in wishes if at is not None])
             self.node.is_stirred = False
-        return self.epoll.poll(max(self._due_ms - read_clock().monotonic_ms, 0) / 1000)
+        wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
+        return self.epoll.poll(wait_s, READY_A_TURN)
 
     def _event(self, fd: int, event: int, now: Now) -> None:
         connection = self.connections.get(fd)
@@ -283,6 +303,9 @@ class Server:
         except ProtocolError as error:
             say(f"{connection.peer} sent what is no request: {error}")
             self._drop(connection)
+        except MistakeError as mistake:
+            say(str(mistake))
+            self._drop(connection)
         except ConnectionError:
             self._drop(connection)
 
@@ -296,7 +319,9 @@ class Server:
             connection.stirred = self.stirred
             try:
                 connection.send()
-            except OSError:
+            except (OSError, MistakeError) as error:
+                if isinstance(error, MistakeError):
+                    say(str(error))
                 self._drop(connection)
                 continue
             self._watch(connection)

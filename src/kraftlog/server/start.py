@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Open files of logs are at most so many, and a quarter of what the process may have open.
 MAX_OPEN_LOG_FILES = 512
+#: How long a broker at most waits to ask again who leads: all its clients' changes wait for that.
+BROKERS_BACKOFF_MS = 100
 #: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
 #: are imported late, answers that hold more files than the cache would.
 OTHER_DESCRIPTORS = 32
@@ -183,11 +185,13 @@ def _ready_line(server: Server) -> str:
 
 
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
+    longest = RaftConfig().retry_backoff_max_ms if settings.is_controller else BROKERS_BACKOFF_MS
     return RaftConfig(
         election_timeout_ms=settings.controller_quorum_election_timeout_ms,
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,
         election_backoff_max_ms=settings.controller_quorum_election_backoff_max_ms,
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
+        retry_backoff_max_ms=max(longest, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
         awaits_commits=settings.is_broker,
         # Numbers that no node can have, as where to ask is known before who is there.

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.errors import MistakeError
+    from kraftlog.node.hot.fetch import Found
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
     from kraftlog.ports.peers import Peers
@@ -37,15 +39,18 @@ class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
     def __init__(self, listener: int = BROKER) -> None:
-        self.slots: deque[Slot | Answers] = deque()
+        self.slots: deque[Slot | Answers | Found] = deque()
         self.listener = listener
         self.host = "127.0.0.1"
         self.repeats: Repeats | None = None
 
-    def ready(self, slot: Slot | Answers) -> None:
+    def ready(self, slot: Slot | Answers | Found) -> None:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
+
+    def fail(self, mistake: MistakeError) -> None:
+        raise mistake
 
     def take(self) -> bytes:
         """The frames that have become ready, up to the first that is not."""

@@ -58,6 +58,11 @@ class ProducerTracker:
         if not self.is_empty:
             self.state.expire(now_ms, expiration_ms)
 
+    def replicated(self, high_watermark: int) -> None:
+        """Nobody asks any more about transactions whose markers lie before it."""
+        if not self.is_empty:
+            self.state.high_watermark_moved(high_watermark)
+
     def note(self, producers: Sequence[ProducerBatch]) -> list[AbortedTransaction]:
         """These batches were appended; the transactions that they have aborted."""
         self._pending += producers

@@ -13,7 +13,7 @@ import struct
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.form import Form, item_of
-from kraftlog.wire.primitives import FIXED
+from kraftlog.wire.primitives import FIXED, LONGEST_STRING
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -120,6 +120,8 @@ class Cursor:
         count = self.length(field, "h" if field.kind == "string" else "i", path)
         if count < 0:
             return None
+        if field.kind == "string" and count > LONGEST_STRING:
+            self.fail(f"string of {count} bytes, at most {LONGEST_STRING} are taken", path)
         start = self.pos
         raw = self.take(count, path)
         if field.kind != "string":

@@ -37,6 +37,10 @@ def uvarint(value: int) -> bytes:
     return bytes(out)
 
 
+#: As in Kafka, whichever form a string has.
+LONGEST_STRING = 32767
+
+
 def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
     """Finish a varint of 32 bits whose first byte, already read, announced more."""
     value = first & 0x7F
@@ -49,6 +53,17 @@ def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
                 raise Malformed("varint beyond 32 bits")
             return value, pos
     raise Malformed("varint longer than five bytes")
+
+
+def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
+    """As above, where it is the length of a string, counted from 1.
+
+    Compact ones could be longer than the old form can say: they could never be quoted in it.
+    """
+    value, pos = rest_of_uvarint(buf, pos, first)
+    if value > LONGEST_STRING + 1:
+        raise Malformed("string longer than any may be")
+    return value, pos
 
 
 def skip_tags(buf: Any, pos: int, end: int, count: int) -> int:

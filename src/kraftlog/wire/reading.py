@@ -24,6 +24,7 @@ class ReaderWriter:
         self.source.scope |= {
             "Malformed": primitives.Malformed,
             "long": primitives.rest_of_uvarint,
+            "long_text": primitives.rest_of_text_length,
             "skip_tags": primitives.skip_tags,
             "each_tag": primitives.each_tag,
             "new": object.__new__,
@@ -92,7 +93,8 @@ class ReaderWriter:
         self.waiting.append(("B" if compact else wide, count))
         self.flush()
         if compact:
-            out.line(f"if {count} > 127: {count}, pos = long(buf, pos, {count})")
+            rest = "long_text" if wide == "h" else "long"
+            out.line(f"if {count} > 127: {count}, pos = {rest}(buf, pos, {count})")
         return count, int(compact)
 
     def null(self, field: Field, count: str, zero: int, target: str) -> None:

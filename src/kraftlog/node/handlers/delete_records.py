@@ -27,13 +27,34 @@ HIGH_WATERMARK = -1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
-def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+class DeletionWait:
+    """A request that waits for the disk, and for no longer than it said."""
+
+    __slots__ = ("partitions", "slot")
+
+    def __init__(self, slot: Slot) -> None:
+        self.slot = slot
+        self.partitions: list[Partition] = []
+
+    @property
+    def done(self) -> bool:
+        return not self.slot.waits
+
+    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - whatever waits is called alike
+        for partition in self.partitions:
+            for told in partition.give_up_deletions(self.slot):
+                told.error_code = ErrorCode.REQUEST_TIMED_OUT
+                node.one_done(self.slot)
+
+
+def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> None:
+    wait = DeletionWait(slot)
     slot.waits = 1  # this handler itself: the answer may not leave before it is complete
     slot.response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(node, slot, topic.name, part) for part in topic.partitions],
+                partitions=[_delete(node, wait, topic.name, part) for part in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -41,10 +62,12 @@ def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> N
     slot.waits -= 1
     if not slot.waits:
         slot.answer(slot.response)
+    else:
+        node.wait(wait, now.monotonic_ms + max(0, request.timeout_ms))
 
 
 def _delete(
-    node: Node, slot: Slot, topic: str, asked: DeleteRecordsPartition
+    node: Node, wait: DeletionWait, topic: str, asked: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
@@ -58,8 +81,9 @@ def _delete(
         told.low_watermark = partition.stored_start
         return told
     partition.start = max(partition.start, offset)  # nobody reads there from now on
-    slot.waits += 1
-    partition.deletions.append((offset, slot, told))
+    wait.slot.waits += 1
+    wait.partitions.append(partition)
+    partition.deletions.append((offset, wait.slot, told))
     node.emit(MoveLogStart(partition.log, offset))
     return told
 

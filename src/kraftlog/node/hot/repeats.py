@@ -130,10 +130,19 @@ def learn(node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: i
         repeats = connection.repeats = Repeats()
     if not repeats.is_eager:
         return
+    template = _template_of(node, slot, request, buffer, pos, end)
+    if template is not None:
+        repeats.learn(template)
+
+
+def _template_of(
+    node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: int
+) -> Template | None:
     assert slot.api is not None, "it has been served"
     if slot.api.key == ApiKey.PRODUCE:
-        from kraftlog.node.hot.produce import template_of
+        from kraftlog.node.hot import produce
 
-        template = template_of(node, slot, request, buffer, pos, end)
-        if template is not None:
-            repeats.learn(template)
+        return produce.template_of(node, slot, request, buffer, pos, end)
+    from kraftlog.node.hot import fetch
+
+    return fetch.template_of(node, slot, request, buffer, pos, end)

@@ -1,0 +1,99 @@
+"""Requests that mean harm: numbers at their ends, far too many of something, names without end,
+the same thing twice, nothing where something should be. A node answers, hangs up or lets wait.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ProtocolError
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
+from tests.node.talk import Talker, make_host
+from tests.node.test_any_request import CASES, Knowing
+from tests.node.test_requests import batch, produce
+from tests.wire.samples import RANGES
+
+if TYPE_CHECKING:
+    from kraftlog.wire.form import Form
+    from kraftlog.wire.schema import Field
+
+#: Longer than the old forms of a name can be, so that only the compact ones carry it.
+LONG = 70_000
+MANY = 300
+
+
+class Hostile(Knowing):
+    """Every request has one kind of malice in all of its fields."""
+
+    KINDS = ("lowest", "highest", "negative", "long", "many", "twice", "null", "empty", "odd")
+    kind = ""
+    flexible = False
+
+    def value(self, field: Field, form: Form) -> Any:
+        self.flexible = form.flexible
+        if self.kind == "null" and field.nullable_in(form.version):
+            return None
+        if field.is_array:
+            if self.kind == "empty":
+                return ()
+            if self.kind == "many":
+                # Not at every level: that would be a giant, and is refused by its size.
+                count = MANY if field.struct is None or not _has_arrays(field) else 2
+                return tuple([self.single(field, form) for _ in range(count)])
+            if self.kind == "twice":
+                one = self.single(field, form)
+                return (one, one, self.single(field, form), one)
+        return super().value(field, form)
+
+    def primitive(self, kind: str, name: str = "") -> object:
+        if kind == "string" and name != "cluster_id":
+            if self.kind == "long":
+                return "x" * (LONG if self.flexible else 2**15 - 1)
+            if self.kind == "empty":
+                return ""
+            if self.kind == "odd":
+                return self.random.choice((".", "..", "a/b", "\0", "a\nb", "../../x", "\U0001f600"))
+        if kind in RANGES and not name.endswith("_epoch"):
+            low, high = RANGES[kind]
+            if self.kind == "lowest":
+                return low
+            if self.kind == "highest":
+                return high
+            if self.kind == "negative":
+                return self.random.choice((-1, -2, -3)) if low else low
+        if kind in {"bytes", "batches"} and self.kind == "long":
+            return bytes(LONG)
+        return super().primitive(kind, name)
+
+
+def _has_arrays(field: Field) -> bool:
+    assert field.struct is not None
+    return any(inner.is_array for inner in field.struct._schema)
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), CASES, ids=[f"{APIS[key].name}-{version}" for key, version in CASES]
+)
+def test_no_malice_stops_a_node(key: int, version: int) -> None:
+    host = make_host(demo=2)
+    known = tuple(host.node.image.topics)
+    listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
+    for kind in Hostile.KINDS:
+        for number in range(2):
+            sampler = Hostile(Random(f"{key}/{version}/{kind}/{number}"))
+            sampler.kind = kind
+            sampler.topic_ids = known
+            request = sampler.message(APIS[key].request(), version)
+            try:
+                Talker(host, listener).send(key, version, request)
+            except ProtocolError:
+                continue
+            host.turn()
+            host.pass_time(10)
+    host.settle()
+    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
+    assert answer is not None, "others are served as before"
+    assert not [line for line in host.said if "mistake of ours" in line]

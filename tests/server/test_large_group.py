@@ -1,0 +1,108 @@
+"""A group of a thousand members, each with a connection of its own, and others beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from tests.server.raw import RawClient, resident_kib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.wire.schema import Message
+    from tests.server.node_process import NodeProcess
+
+MEMBERS = 1000
+VERSIONS = {ApiKey.FIND_COORDINATOR: 4, ApiKey.JOIN_GROUP: 5, ApiKey.SYNC_GROUP: 3}
+
+
+def send(client: RawClient, key: int, request: Message) -> None:
+    client.send(b"".join(request_frame(APIS[key], VERSIONS[key], 1, "raw", request)))
+
+
+def take(client: RawClient, key: int) -> Any:
+    answer = client.answer()
+    assert answer is not None, "the node has gone"
+    api, version = APIS[key], VERSIONS[key]
+    return decode(api.response(), version, answer[1][api.response_header_version(version) :])
+
+
+def ask(client: RawClient, key: int, request: Message) -> Any:
+    send(client, key, request)
+    return take(client, key)
+
+
+def join(member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="large",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(60))],
+    )
+
+
+def sync(member_id: str, generation: int, assignments: list[Any]) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id="large", generation_id=generation, member_id=member_id, assignments=assignments
+    )
+
+
+@pytest.fixture
+def members(node: NodeProcess) -> Iterator[list[RawClient]]:
+    connected = [RawClient(node.port) for _ in range(MEMBERS)]
+    yield connected
+    for client in connected:
+        client.close()
+
+
+def first_ids(members: list[RawClient]) -> list[str]:
+    """The ids that they are to join with, once the coordinator is there."""
+    ids: list[str] = []
+    for client in members:
+        while (told := ask(client, ApiKey.JOIN_GROUP, join(""))).error_code in {
+            ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+            ErrorCode.NOT_COORDINATOR,
+        }:
+            pass
+        assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        ids.append(told.member_id)
+    return ids
+
+
+def test_a_thousand_members_join_and_get_what_is_theirs(
+    node: NodeProcess, members: list[RawClient]
+) -> None:
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["large"])
+    found = ask(members[0], ApiKey.FIND_COORDINATOR, request)
+    assert found.coordinators[0].error_code == ErrorCode.NONE
+    ids = first_ids(members)
+    assert ask(members[0], ApiKey.JOIN_GROUP, join(ids[0])).generation_id == 1
+    for client, member_id in zip(members[1:], ids[1:], strict=True):
+        send(client, ApiKey.JOIN_GROUP, join(member_id))
+    with RawClient(node.port) as other:
+        other.round_trip()  # while they wait for the one that is in the group already
+    send(members[0], ApiKey.JOIN_GROUP, join(ids[0]))
+    joined = [take(client, ApiKey.JOIN_GROUP) for client in members]
+    assert {(told.error_code, told.generation_id) for told in joined} == {(ErrorCode.NONE, 2)}
+    assert [told.member_id for told in joined] == ids
+    leader = joined[0].leader
+    told = joined[ids.index(leader)]
+    assert {member.member_id for member in told.members} == set(ids)
+    for client, member_id in zip(members, ids, strict=True):
+        theirs = [SyncGroupRequestAssignment(member_id=i, assignment=i.encode()) for i in ids]
+        send(client, ApiKey.SYNC_GROUP, sync(member_id, 2, theirs if member_id == leader else []))
+    for client, member_id in zip(members, ids, strict=True):
+        assert take(client, ApiKey.SYNC_GROUP).assignment == member_id.encode()
+    assert resident_kib(node) < 200_000
+    assert node.stop() == 0

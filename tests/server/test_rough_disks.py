@@ -1,0 +1,187 @@
+"""Disks that are full, files that go while they are sent, too few descriptors: real processes."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from tests.server.clients import LIMIT_S, consume, produce_all
+from tests.server.node_process import NodeProcess, create_topics
+from tests.server.raw import RawClient, fetch, open_descriptors, produce
+from tests.server.with_limits import FILE_BYTES, OPEN_FILES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kraftlog.wire.schema import Message
+
+VALUE = bytes(1000)
+FEW = 1024
+MORE_PARTITIONS = 1100
+
+
+def limited(tmp_path: Path) -> NodeProcess:
+    return NodeProcess(
+        str(tmp_path / "data"),
+        errors=str(tmp_path / "errors.txt"),
+        module="tests.server.with_limits",
+    )
+
+
+def write_until_refused(client: RawClient) -> tuple[int, int]:
+    """How many values were taken, at offsets without a gap, and the code of the refusal."""
+    for number in range(10_000):
+        client.send(produce(number, VALUE))
+        told = client.answer_to_produce()
+        assert told is not None, "the node has gone"
+        if told[1]:
+            return number, told[1]
+        assert told[2] == number
+    raise AssertionError("nothing was refused")
+
+
+def test_a_full_disk_refuses_what_it_can_not_take_and_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The write that comes to the end is short; when there is room again it is as if never tried.
+
+    Nobody else notices, and what was acknowledged is there after a kill, too.
+    """
+    monkeypatch.setenv(FILE_BYTES, str(200_000))
+    node = limited(tmp_path)
+    try:
+        with RawClient(node.port) as client:
+            taken, code = write_until_refused(client)
+            assert code == ErrorCode.KAFKA_STORAGE_ERROR
+            assert 100 < taken < 200
+            assert node.said().count("File too large") == 1
+            create_topics(node.port, {"others": 1})
+            client.send(produce(1, VALUE))
+            assert client.answer_to_produce() == (1, ErrorCode.KAFKA_STORAGE_ERROR, -1)
+            assert len(consume(node.address, taken)) == taken
+            _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
+            client.send(produce(1, b"there is room"))
+            assert client.answer_to_produce() == (1, ErrorCode.NONE, taken)
+        node.kill()
+        monkeypatch.delenv(FILE_BYTES)
+        node = limited(tmp_path)
+        assert consume(node.address, taken + 1)[-1] == b"there is room"
+    finally:
+        node.make_sure_it_is_gone()
+
+
+@pytest.fixture
+def asking(node: NodeProcess) -> Iterator[RawClient]:
+    with RawClient(node.port) as client:
+        yield client
+
+
+def ask(client: RawClient, key: int, version: int, request: Message) -> bytes:
+    client.send(b"".join(request_frame(APIS[key], version, 1, "raw", request)))
+    answer = client.answer()
+    assert answer is not None, "the node has gone"
+    return answer[1][APIS[key].response_header_version(version) :]
+
+
+def test_a_topic_that_is_deleted_while_it_is_sent_is_sent_to_its_end(
+    node: NodeProcess, asking: RawClient
+) -> None:
+    """The files are held until then; nobody else has to wait."""
+    produce_all(node.address, [bytes([n]) * 900_000 for n in range(20)])
+    with RawClient(node.port) as slow:
+        slow.send(fetch(1) + fetch(2))
+        beginning = slow.answers.peek(1)
+        assert beginning, "it is on its way"
+        request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=LIMIT_S * 1000)
+        deleted = decode(DeleteTopicsResponse, 5, ask(asking, ApiKey.DELETE_TOPICS, 5, request))
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        asking.round_trip()
+        for number in (1, 2):
+            answer = slow.answer()
+            assert answer is not None
+            assert answer[0] == number
+            assert len(answer[1]) > 20 * 900_000
+    asking.round_trip()
+    assert node.stop() == 0
+
+
+def test_more_logs_than_descriptors_are_served_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With 1,024 descriptors: every partition takes records, is read, and is there after a kill."""
+    monkeypatch.setenv(OPEN_FILES, str(FEW))
+    node = limited(tmp_path)
+    try:
+        create_topics(node.port, {"wide": MORE_PARTITIONS})
+        builder = BatchBuilder()
+        builder.append(0, None, b"x")
+        raw = builder.build()
+        with RawClient(node.port) as client:
+            missing = set(range(MORE_PARTITIONS))
+            while missing:  # until all of them are open
+                parts = [PartitionProduceData(index=i, records=raw) for i in sorted(missing)]
+                topic = TopicProduceData(name="wide", partition_data=parts)
+                request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
+                answer = decode(ProduceResponse, 9, ask(client, ApiKey.PRODUCE, 9, request))
+                told = answer.responses[0].partition_responses
+                assert {part.error_code for part in told} <= {
+                    ErrorCode.NONE,
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                }
+                missing -= {part.index for part in told if not part.error_code}
+            assert open_descriptors(node) < FEW
+        node.kill()
+        node = limited(tmp_path)
+        with RawClient(node.port) as client:
+            assert set(ends(client)) == {1}
+            assert open_descriptors(node) < FEW
+        assert node.stop() == 0
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def ends(client: RawClient) -> list[int]:
+    """Where the partitions end, once all of them are open."""
+    asked = [ListOffsetsPartition(partition_index=i, timestamp=-1) for i in range(MORE_PARTITIONS)]
+    topic = ListOffsetsTopic(name="wide", partitions=asked)
+    request = ListOffsetsRequest(replica_id=-1, topics=[topic])
+    while True:
+        answer = decode(ListOffsetsResponse, 5, ask(client, ApiKey.LIST_OFFSETS, 5, request))
+        found = answer.topics[0].partitions
+        if not any(part.error_code for part in found):
+            return [part.offset for part in found]
+        assert {part.error_code for part in found} <= {
+            ErrorCode.NONE,
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        }
+
+
+@pytest.mark.parametrize("folder", ["/proc/kraftlog", "/sys/kraftlog"])
+def test_a_directory_that_can_not_be_written_is_said(folder: str, tmp_path: Path) -> None:
+    """In words, with the directory's name, before anybody is served."""
+    assert not os.path.exists(folder)
+    with pytest.raises(AssertionError, match=folder):
+        NodeProcess(folder, errors=str(tmp_path / "errors.txt"))

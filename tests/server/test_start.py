@@ -1,0 +1,28 @@
+"""How a quorum's times follow from a node's settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.config.broker import BrokerConfig
+from kraftlog.server.start import raft_config
+
+
+@pytest.mark.parametrize(
+    ("roles", "retry_ms", "longest_ms", "awaits_commits"),
+    [
+        ("broker", 20, 100, True),
+        ("broker", 300, 300, True),
+        ("controller", 20, 1000, False),
+        ("broker,controller", 20, 1000, True),
+    ],
+)
+def test_what_a_node_is_says_how_it_asks(
+    roles: str, retry_ms: int, longest_ms: int, awaits_commits: bool
+) -> None:
+    """Q24: a broker's clients wait while it looks for the leader; who serves none can wait for
+    commits."""
+    given = {"process.roles": roles, "controller.quorum.retry.backoff.ms": str(retry_ms)}
+    config = raft_config(BrokerConfig(given), seed=1)
+    assert (config.retry_backoff_ms, config.retry_backoff_max_ms) == (retry_ms, longest_ms)
+    assert config.awaits_commits == awaits_commits

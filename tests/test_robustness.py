@@ -1,0 +1,38 @@
+"""The page on robustness names tests that there are, and every one of their files is run."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from tests.tidy import ROOT
+
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+
+
+def named_tests(page: str) -> list[tuple[str, str]]:
+    return NAMED.findall(page)
+
+
+def there_is(file: str, name: str) -> bool:
+    path = os.path.join(ROOT, "tests", file)
+    if not os.path.exists(path):
+        return False
+    with open(path) as source:
+        return f"\ndef {name}(" in source.read()
+
+
+def test_every_row_names_a_test_that_there_is() -> None:
+    with open(os.path.join(ROOT, "docs", "robustness.md")) as page:
+        text = page.read()
+    named = named_tests(text)
+    assert len(named) > 40
+    assert [test for test in named if not there_is(*test)] == []
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "| what |" not in line]
+    assert [row for row in rows if not named_tests(row)] == []
+
+
+def test_a_test_that_is_not_there_is_noticed() -> None:
+    assert there_is("test_robustness.py", "there_is")
+    assert not there_is("test_robustness.py", "nothing_of_that_name")
+    assert not there_is("no_such_file.py", "there_is")
