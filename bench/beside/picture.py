@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from bench.beside.figures import Result
 
-LABELS, SCALE, RIGHT = 440, 400, 150
+LABELS, SCALE, RIGHT = 440, 400, 165
 LINE, HEADING, TOP, BOTTOM = 20, 34, 64, 30
 #: Read on white and on black paper.
 STYLE = """
@@ -127,7 +127,7 @@ def drawn(bar: Bar, y: int, low: int, high: int) -> Iterator[str]:
         f'<rect class="{bar.kind}" x="{ends[0]:.1f}" y="{y + 2}" '
         f'width="{max(1.0, ends[1] - ends[0]):.1f}" height="{LINE - 7}"/>'
     )
-    yield text(edge - 82, y + 12, f"{bar.times:.3g}×", "", "end")
+    yield text(edge - 96, y + 12, f"{bar.times:.3g}×", "", "end")
     if bar.goal is not None:
         x = place(bar.goal, low, high)
         yield f'<line class="goal" x1="{x:.1f}" y1="{y - 1}" x2="{x:.1f}" y2="{y + LINE - 3}"/>'
