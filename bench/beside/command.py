@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
+import traceback
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -39,17 +41,28 @@ DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs")
 def main(arguments: Sequence[str]) -> int:
     options = parsed(arguments)
     plan = planned(options)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     folder = FOLDER if plan.is_full else os.path.join(FOLDER, "trial")
     try:
         if not options.page:
             require_peers()
-        for case in [] if options.page else options.cases or CASES:
-            measured(case, plan).save(folder)
     except UnavailableError as complaint:
         print(f"beside: {complaint}", file=sys.stderr)
         return 1
+    cases = [] if options.page else options.cases or CASES
+    failed = [case for case in cases if not is_measured(case, plan, folder)]
     write_page(folder, DOCS if plan.is_full else folder)
-    return 0
+    return 1 if failed else 0
+
+
+def is_measured(case: str, plan: Plan, folder: str) -> bool:
+    """A case that fails leaves its last result in place, and the others their turn."""
+    try:
+        measured(case, plan).save(folder)
+    except Exception:
+        traceback.print_exc()
+        return False
+    return True
 
 
 def planned(options: argparse.Namespace) -> Plan:

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from kraftlog.client.connection import Connection
-from kraftlog.client.deadline import Deadline
+from kraftlog.client.deadline import Deadline, wall_ms
 from kraftlog.errors import UnreachableError
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.wire.apis import APIS, ApiKey
@@ -126,7 +126,7 @@ def change_error(connection: Connection, topic: str, value_ms: int) -> int:
 
 def produce(topic: str, size: int, acks: int = 1) -> ProduceRequest:
     builder = BatchBuilder()
-    builder.append(0, None, b"x" * size)
+    builder.append(wall_ms(), None, b"x" * size)  # of today, or retention would delete it
     parts = [PartitionProduceData(index=0, records=builder.build())]
     topics = [TopicProduceData(name=topic, partition_data=parts)]
     return ProduceRequest(acks=acks, timeout_ms=30_000, topic_data=topics)

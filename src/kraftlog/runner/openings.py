@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: many more, by the time that it takes.
 BYTES_A_TURN = 2 << 20
 A_STEP_COSTS = 64 << 10
-A_FOLDER_COSTS = 128 << 10
+A_FOLDER_COSTS = 256 << 10
 #: How long a disk that is full is left alone.
 FULL_FOR_MS = 10_000
 
