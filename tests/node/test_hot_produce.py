@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kraftlog.config.keys import TOPIC
+from kraftlog.errors import ProtocolError
 from kraftlog.node.hot.repeats import MOST_LESSONS, MOST_TEMPLATES, Repeats
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER
@@ -22,8 +23,8 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.node.talk import ask_settled, create_topics, set_config
-from tests.node.test_log_ends import delete
+from tests.node.talk import Talker, ask_settled, create_topics, set_config
+from tests.node.test_log_ends import delete, delete_request
 from tests.node.test_producers import numbered
 from tests.node.test_requests import batch
 
@@ -359,3 +360,60 @@ class Stub:
 
     def take(self, *_: Any) -> bool:
         return False
+
+
+KINDS = (VirtualConnection, Forgetful)
+TRIED = [PLAIN, batch(b"x" * 300), *[batch(b"x", timestamp=at) for at in (400, 2 * NOW_MS)]]
+EACH_SETTING = [(key, value) for key, values in SETTINGS for value in values]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("key", "value"), EACH_SETTING)
+def test_a_setting_counts_for_what_repeats(key: str, value: object, is_late: bool) -> None:
+    """Whether it was there when the request was learnt or came afterwards."""
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        if is_late:
+            side.send(0, frame(PLAIN))
+        set_config(side.host, TOPIC, "demo", key, value)
+        for number, raw in enumerate(TRIED + TRIED):
+            side.send(0, frame(raw, number=number))
+        side.turn()
+    assert sides[0].said == sides[1].said
+    assert sides[0].left() == sides[1].left()
+
+
+def test_a_topic_that_is_gone_takes_nothing_more() -> None:
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        side.send(0, frame(PLAIN))
+        state = [DeleteTopicState(name="demo")]
+        request = DeleteTopicsRequest(topics=state, timeout_ms=1000)
+        ask_settled(side.host, ApiKey.DELETE_TOPICS, 6, request)
+        side.send(0, frame(PLAIN, number=2))
+        side.turn()
+    assert sides[0].said == sides[1].said
+    assert sides[0].left() == sides[1].left()
+
+
+def test_each_answer_tells_where_the_log_began_then() -> None:
+    """Records are deleted between two requests of one turn."""
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        for number in range(2):
+            side.send(0, frame(PLAIN, number=number))
+            side.turn()
+        side.send(0, frame(PLAIN, number=2))
+        Talker(side.host).send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+        side.send(0, frame(PLAIN, number=3))
+        side.turn()
+    assert sides[0].said == sides[1].said
+
+
+def test_what_is_behind_the_batch_is_looked_at() -> None:
+    """A number of tagged fields that are not there: no request, whatever came before."""
+    for kind in KINDS:
+        side = Side(kind)
+        side.send(0, frame(PLAIN))
+        with pytest.raises(ProtocolError):
+            side.send(0, frame(PLAIN)[:-1] + b"\x01")
