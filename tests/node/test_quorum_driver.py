@@ -10,12 +10,15 @@ from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.node.errands import LINE as ERRANDS
+from kraftlog.node.handlers.cluster import AGAIN_MS
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.gathering import GATHERED_BYTES
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.slots import Slot
 from kraftlog.raft import messages as raft
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore
@@ -28,7 +31,11 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import describe_quorum as api
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
-from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kraftlog.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
@@ -42,6 +49,8 @@ from tests.node.talk import Talker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from kraftlog.wire.schema import Message
 
 NOW = Now(0, 0)
 
@@ -366,3 +375,50 @@ def test_what_else_a_peer_does_not_know_is_as_good_as_unanswered() -> None:
     assert machine.driver is not None
     machine.driver.handle(effects.PeerUnaware("quorum", 2, fetch.number), NOW)
     assert machine.driver.core.peer(2).in_flight != fetch.number
+
+
+def passed_on(api_key: int, version: int, request: Message) -> tuple[VirtualHost, Talker, Letters]:
+    """A request to a node that has passed it on to a leader, which says nothing yet."""
+    letters = Letters()
+    host = VirtualHost(settled=False, peers=letters)
+    begin_epoch(host, 5, 19093)
+    letters.asked.clear()
+    talker = Talker(host)
+    assert talker.ask(api_key, version, request) is None
+    return host, talker, letters
+
+
+def only_errand(letters: Letters) -> int:
+    """The number of what was asked of the leader for somebody; it is forgotten."""
+    [number] = [it.number for it in letters.asked if it.line == ERRANDS]
+    letters.asked.clear()
+    return number
+
+
+@pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
+def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
+    """The leader may stay for months, and be silent now and then."""
+    request = CreateTopicsRequest(topics=(), timeout_ms=2 * AGAIN_MS)
+    host, talker, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)
+    host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    assert host.node.errands._patient
+    if end == "gone":
+        slot = talker.connection.slots[0]
+        assert isinstance(slot, Slot)
+        slot.abandon()
+    else:
+        host.pass_time(AGAIN_MS)
+        number = only_errand(letters)
+        assert not host.node.errands._patient, "it asks, and waits for nobody else"
+        host.node.handle(effects.PeerSilent(ERRANDS, 2, number), host.now)
+        host.turn()
+        host.pass_time(AGAIN_MS)
+        if end == "answered":
+            answer = CreateTopicsResponse(topics=())
+            number = only_errand(letters)
+            host.node.handle(effects.PeerAnswered(ERRANDS, 2, number, answer), host.now)
+        else:
+            host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
+        assert talker.take()
+    assert not host.node.errands._patient

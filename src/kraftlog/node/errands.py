@@ -31,7 +31,7 @@ class Errands:
         self._emit = emit
         self._numbers = 0
         self._waiting: dict[int, Told] = {}
-        #: Who found nobody, each once.
+        #: Who found nobody and still waits, each once.
         self._patient: dict[Callable[[Now], None], None] = {}
 
     def ask(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
@@ -63,6 +63,10 @@ class Errands:
     def wait_for_leader(self, again: Callable[[Now], None]) -> None:
         """Call `again` once there is a leader, or one that governs by now."""
         self._patient[again] = None
+
+    def wait_no_more(self, again: Callable[[Now], None]) -> None:
+        """Forget `again`: it looks elsewhere, or has what it wanted."""
+        self._patient.pop(again, None)
 
     def leader_changed(self, now: Now) -> None:
         """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
