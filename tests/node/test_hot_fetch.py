@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.hot.repeats import Repeats
+from kraftlog.node.hot.repeats import LONGEST_PREFIX, Repeats
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -46,6 +46,7 @@ def fetch_frame(
     leader_epoch: int = -1,
     forgotten: Sequence[int] = (),
     number: int = 1,
+    client: str = "client",
     **words: Any,
 ) -> bytes:
     """A request for partitions from offsets on; session id and the request's number in it."""
@@ -68,7 +69,7 @@ def fetch_frame(
         forgotten_topics_data=gone if forgotten and version >= 7 else (),
         **limits,
     )
-    return b"".join(request_frame(API, version, number, "client", request))
+    return b"".join(request_frame(API, version, number, client, request))
 
 
 class Reader:
@@ -243,6 +244,21 @@ def test_what_is_unusual_goes_the_ordinary_way(
     seen = taken(monkeypatch)
     reader.ask(1, parts=parts)
     assert seen == [False]
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(300, True), (LONGEST_PREFIX, False)])
+@pytest.mark.parametrize("name", ["client", "rack_id"])
+def test_requests_with_long_names_are_not_kept(
+    name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever those stand."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    reader = Reader(side, 1, {"version": 12, name: "x" * length}, wants=False)
+    reader.ask(0)
+    seen = taken(monkeypatch)
+    reader.ask(1)
+    assert seen == [is_known]
 
 
 def test_what_was_deleted_is_refused_to_who_could_read_it_before() -> None:

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ProtocolError
-from kraftlog.node.hot.repeats import MOST_LESSONS, MOST_TEMPLATES, Repeats
+from kraftlog.node.hot.repeats import (
+    LONGEST_PREFIX,
+    MOST_LESSONS,
+    MOST_SIZES,
+    MOST_TEMPLATES,
+    Repeats,
+)
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER
 from kraftlog.simulator.host import VirtualConnection, VirtualHost
@@ -128,12 +134,13 @@ def frame(
     topic: str = "demo",
     host: VirtualHost | None = None,
     also: Sequence[PartitionProduceData] = (),
+    client: str = "client",
 ) -> bytes:
     topic_id = host.node.image.topic_ids.get(topic, bytes(16)) if host is not None else bytes(16)
     parts = [PartitionProduceData(index=index, records=raw), *also]
     topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)]
     request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
-    return b"".join(request_frame(API, version, number, "client", request))
+    return b"".join(request_frame(API, version, number, client, request))
 
 
 def altered(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
@@ -374,6 +381,21 @@ def test_who_never_repeats_itself_is_not_learnt_from_for_ever() -> None:
         taught.append(teach_all_it_takes(repeats))
     assert taught[0] == MOST_TEMPLATES
     assert sum(taught) == MOST_LESSONS
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(400, True), (LONGEST_PREFIX, False)])
+def test_requests_with_long_names_are_not_kept(
+    length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = 2 * [frame(PLAIN, client="x" * length)]
+    assert taken(frames, monkeypatch) == [False, is_known]
+
+
+def test_requests_of_ever_other_lengths_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each length has to be tried for every request that follows."""
+    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MOST_SIZES)]
+    known = taken(frames, monkeypatch)[len(frames) // 2 :]
+    assert known == MOST_SIZES * [True] + MOST_SIZES * [False]
 
 
 class Stub:

@@ -11,6 +11,7 @@ from struct import Struct
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers.fetch import BY_ID_SINCE, READ_COMMITTED
+from kraftlog.node.hot.repeats import LONGEST_PREFIX
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import LENGTH_SIZE, request_frame, response_frame
@@ -237,6 +238,7 @@ def template_of(
     """What is constant about a request that was served; None where there is something special."""
     if (
         slot.version < SESSIONS_SINCE
+        or end - pos > LONGEST_PREFIX  # all of it is kept, wherever the long names stand
         or len(request.topics) != 1
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data

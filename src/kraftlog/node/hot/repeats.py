@@ -53,6 +53,10 @@ if TYPE_CHECKING:
 HEAD = Struct(">ii")
 #: So many partitions one connection may send to and have remembered.
 MOST_TEMPLATES = 256
+#: So many bytes of a request are kept, and looked up for each that follows, in so many lengths:
+#: room for the names that clients and topics have, and for those of a few topics.
+LONGEST_PREFIX = 512
+MOST_SIZES = 16
 #: A connection that never says the same twice is not learnt from for ever.
 MOST_LESSONS = 4 * MOST_TEMPLATES
 
@@ -117,9 +121,14 @@ class Repeats:
 
     def learn(self, template: Template) -> None:
         self._lessons += 1
+        size = len(template.prefix)
+        if size > LONGEST_PREFIX:
+            return
+        if size not in self._sizes:
+            if len(self._sizes) >= MOST_SIZES:
+                return
+            self._sizes.append(size)
         self._known[template.head, template.prefix] = template
-        if len(template.prefix) not in self._sizes:
-            self._sizes.append(len(template.prefix))
 
 
 def learn(node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: int) -> None:
