@@ -232,13 +232,12 @@ class FetchTemplate:
         return response_frame(_API, version, 0, response)
 
 
-def template_of(
-    node: Node, slot: Slot, request: FetchRequest, buffer: Buffer, pos: int, end: int
-) -> FetchTemplate | None:
-    """What is constant about a request that was served; None where there is something special."""
+def subject_of(
+    node: Node, slot: Slot, request: FetchRequest
+) -> tuple[Partition, FetchSession | None] | None:
+    """What a request that was served is about; None where there is something special."""
     if (
         slot.version < SESSIONS_SINCE
-        or end - pos > LONGEST_PREFIX  # all of it is kept, wherever the long names stand
         or len(request.topics) != 1
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data
@@ -257,10 +256,26 @@ def template_of(
         or (session is None) != (request.session_epoch == LAST)
     ):
         return None
+    return partition, session
+
+
+def template_of(
+    node: Node,
+    slot: Slot,
+    request: FetchRequest,
+    subject: tuple[Partition, FetchSession | None],
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> FetchTemplate | None:
+    """What is constant about it, unless it is said in another way than we would say it."""
+    if (
+        end - pos > LONGEST_PREFIX  # all of it is kept, wherever the long names stand
+        or memoryview(buffer)[pos:end] != _request_frame(slot, request)
+    ):
+        return None
     form = _form_of(slot, request)
-    if form is None or memoryview(buffer)[pos:end] != _request_frame(slot, request):
-        return None  # the same can be said in other ways, which need not be known here
-    return FetchTemplate(node, slot, request, partition, session, form)
+    return None if form is None else FetchTemplate(node, slot, request, *subject, form)
 
 
 def _request_frame(slot: Slot, request: FetchRequest) -> bytes:
