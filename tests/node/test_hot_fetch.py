@@ -261,6 +261,58 @@ def test_requests_with_long_names_are_not_kept(
     assert seen == [is_known]
 
 
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (7, {"session": (77, -1)}),
+    ],
+    ids=["ends a session"],
+)
+def test_what_more_than_reads_goes_the_ordinary_way(
+    version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    raw = fetch_frame(side.host, version, [(0, 1)], **words)
+    side.send(1, raw)
+    seen = taken(monkeypatch)
+    side.send(1, raw)
+    assert seen == [False]
+
+
+def test_readers_without_a_session_are_recognised_in_each_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They ask for one after the other."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    for _ in range(5):
+        side.send(0, frame(batch(b"y"), acks=0, index=1))
+    side.turn()
+    seen = taken(monkeypatch)
+    for offset in range(4):
+        for index in (0, 1):
+            side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
+    assert seen == [False] + 6 * [True]  # the very first one finds nothing to be asked
+
+
+def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    partition = side.host.node.by_log["demo", 0]
+    reader = Reader(side, 1, {"version": 12}, wants=True)
+    seen: list[bool] = []
+    for epoch in (0, 1):
+        partition.lead(epoch)
+        reader.ask(0, leader_epoch=epoch)
+        seen = seen or taken(monkeypatch)
+        for offset in (1, 2):
+            reader.ask(offset, leader_epoch=epoch)
+    assert seen == [True, True, False, True, True]
+
+
 def test_what_was_deleted_is_refused_to_who_could_read_it_before() -> None:
     sides = Side(VirtualConnection), Side(Forgetful)
     for side in sides:

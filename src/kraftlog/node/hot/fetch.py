@@ -90,10 +90,13 @@ class FetchTemplate:
         form: tuple[bytes, bytes, bytes],
     ) -> None:
         version = slot.version
-        self.prefix, self._middle, self._suffix = form
+        front, middle, self._suffix = form
         self.head = _API.key << 16 | version
-        self._epoch_at = 8 + len(self.prefix)
-        self._offset_at = self._epoch_at + _INT32.size + len(self._middle)
+        self._epoch_at = 8 + len(front)
+        self._offset_at = self._epoch_at + _INT32.size + len(middle)
+        if session is None:  # its number is always the same: whatever is asked for is told apart
+            front, middle = front + _INT32.pack(LAST) + middle, b""
+        self.prefix, self._middle = front, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
         self._node = node
         self._connection = slot.connection
@@ -110,7 +113,7 @@ class FetchTemplate:
     @property
     def is_stale(self) -> bool:
         session = self._session
-        return not self._partition.online or (
+        return bool(self._partition.refusal(self._asked.current_leader_epoch)) or (
             session is not None and not self._node.fetch_sessions.has(session)
         )
 
@@ -128,9 +131,8 @@ class FetchTemplate:
         at = pos + self._offset_at
         if (
             end - pos != self._size
-            or not buffer.startswith(self._middle, pos + self._epoch_at + 4)
             or not buffer.startswith(self._suffix, at + 8)
-            or not self._may_go_on(*_INT32.unpack_from(buffer, pos + self._epoch_at))
+            or (self._session is not None and not self._is_next(self._session, buffer, pos))
             or partition.refusal(self._asked.current_leader_epoch)
         ):
             return False
@@ -163,14 +165,15 @@ class FetchTemplate:
 
     # The session ---------------------------------------------------------------------------------
 
-    def _may_go_on(self, epoch: int) -> bool:
+    def _is_next(self, session: FetchSession, buffer: bytearray, pos: int) -> bool:
         """Whether this is the next request of a session that is about this partition alone."""
-        session = self._session
-        if session is None:
-            return epoch == LAST
-        if session.epoch != epoch or not self._node.fetch_sessions.has(session):
-            return False
-        return session.is_about(self._topic.topic, self._topic.topic_id, self._asked.partition)
+        at = pos + self._epoch_at
+        return (
+            _INT32.unpack_from(buffer, at)[0] == session.epoch
+            and buffer.startswith(self._middle, at + _INT32.size)
+            and self._node.fetch_sessions.has(session)
+            and session.is_about(self._topic.topic, self._topic.topic_id, self._asked.partition)
+        )
 
     def _go_on(self, session: FetchSession, offset: int, now: Now) -> None:
         self._asked = self._asked.replace(fetch_offset=offset)
@@ -249,9 +252,11 @@ def subject_of(
     by_id = slot.version >= BY_ID_SINCE
     partition = node.partition(topic.topic, topic.topic_id, asked.partition, by_id)
     session = node.fetch_sessions.of(request.session_id)
+    ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
         or not partition.online
+        or ends
         or asked.last_fetched_epoch >= 0
         or (session is None) != (request.session_epoch == LAST)
     ):
