@@ -23,6 +23,7 @@ from kraftlog.wire.messages.fetch import (
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
+    ReplicaState,
 )
 from tests.node.test_hot_produce import Forgetful, Side, frame
 from tests.node.test_log_ends import delete
@@ -265,8 +266,10 @@ def test_requests_with_long_names_are_not_kept(
     ("version", "words"),
     [
         (7, {"session": (77, -1)}),
+        (12, {"replica_id": 2}),
+        (17, {"replica_state": ReplicaState(replica_id=2)}),
     ],
-    ids=["ends a session"],
+    ids=["ends a session", "a follower of old", "a follower"],
 )
 def test_what_more_than_reads_goes_the_ordinary_way(
     version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch

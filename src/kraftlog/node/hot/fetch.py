@@ -245,6 +245,7 @@ def subject_of(
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data
         or request.session_epoch == FIRST
+        or max(request.replica_id, request.replica_state.replica_id) >= 0  # its progress counts
     ):
         return None
     topic = request.topics[0]
