@@ -99,7 +99,7 @@ class Answers:
         if self.error_code:
             self.packed = [self._bad_news(raw) for raw in self.packed]
         self.pieces = [b"".join(self.packed)]
-        self._template.connection.ready(self)
+        self._template.complete(self)
 
     def _bad_news(self, good: bytes) -> bytes:
         template = self._template
@@ -282,6 +282,12 @@ class ProduceTemplate:
                 self._answer_size, correlation_id, self._answer_front, base, self._answer_back
             )
         )
+
+    def complete(self, run: Answers) -> None:
+        """They may leave, and nothing is added to them."""
+        if self._run is run:
+            self._run = None
+        self.connection.ready(run)
 
     def offset_in(self, answer: bytes) -> int:
         """The base offset that an answer tells, which was written for where the log began then."""
