@@ -66,6 +66,16 @@ class Side:
             files.capacity_bytes = files.used_bytes() + 5
         self.host.turn()
         files.capacity_bytes = None
+        self.take()
+
+    def one_turn(self, *, disk: bool = False) -> None:
+        """What came of the flushes comes before what the turn writes, or later."""
+        if disk:
+            self.host.deliver()
+        self.host.one_turn()
+        self.take()
+
+    def take(self) -> None:
         self.said += [connection.take() for connection in self.connections]
 
     def left(self) -> Any:
@@ -191,6 +201,7 @@ SETTINGS = (
     ("compression.type", ("gzip", "producer")),
     ("cleanup.policy", ("compact", "delete")),
     ("segment.bytes", (1_048_576, 1 << 30)),
+    ("flush.messages", (1, 2**63 - 1)),
 )
 CHANGED = st.sampled_from(SETTINGS).flatmap(
     lambda setting: st.tuples(st.just("set"), st.just(setting[0]), st.sampled_from(setting[1]))
@@ -201,6 +212,7 @@ STEPS = st.lists(
         SENT,
         SENT,
         st.tuples(st.just("turn"), st.sampled_from([False, False, True])),
+        st.tuples(st.just("one turn"), st.booleans()),
         CHANGED,
         st.tuples(st.sampled_from(["make anew", "delete records"])),
     ),
@@ -219,6 +231,8 @@ def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) 
         side.send(connection, sent)
     elif step[0] == "turn":
         side.turn(full=step[1])
+    elif step[0] == "one turn":
+        side.one_turn(disk=step[1])
     elif step[0] == "set":
         set_config(host, TOPIC, "demo", step[1], step[2])
     elif step[0] == "delete records":
@@ -329,6 +343,19 @@ def test_answers_are_joined_only_behind_each_other(monkeypatch: pytest.MonkeyPat
             numbers.append(number)
             raw = raw[4 + size :]
         assert numbers == [number for number in range(12) if number % 2 == connection]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["a turn each", "two turns each"])
+def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) -> None:
+    """Requests keep coming while the disk is busy: each is answered by the flush that has it."""
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        set_config(side.host, TOPIC, "demo", "flush.messages", 1)
+        for number in range(12):
+            side.send(0, frame(PLAIN, number=number))
+            side.one_turn(disk=not is_late or number % 2 == 0)
+    assert sides[0].said == sides[1].said
+    assert sum(map(bool, sides[0].said)) > 4
 
 
 def teach_all_it_takes(repeats: Repeats) -> int:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
-    from kraftlog.replication.partition import Partition
+    from kraftlog.replication.partition import Append, Partition
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.messages.produce import ProduceRequest
 
@@ -57,7 +57,7 @@ ITS_OWN = -2
 
 
 class Answers:
-    """Stands where a slot stands: answers of one connection that wait for the same partition."""
+    """Stands where a slot stands: answers of one connection that wait for the same write."""
 
     __slots__ = (
         "_template",
@@ -69,15 +69,20 @@ class Answers:
         "response",
         "start",
         "waits",
+        "write",
     )
 
     api = _API
 
-    def __init__(self, template: ProduceTemplate, start: int, now: Now) -> None:
+    def __init__(
+        self, template: ProduceTemplate, start: int, write: Append | None, now: Now
+    ) -> None:
         self._template = template
         self.asked_ms = now.monotonic_ms
         #: Where the log began when they were written.
         self.start = start
+        #: What has to be written for them.
+        self.write = write
         self.packed: list[bytes] = []
         self.pieces: list[Any] | None = None
         self.waits = 1
@@ -263,12 +268,13 @@ class ProduceTemplate:
             and acks
             and acks[-1][1] is run
             and slots[-1] is run
+            and run.write is partition.pending
             and run.start == start
             and len(run.packed) < MOST_JOINED
         ):
             acks[-1] = partition.end, run, run, self._patience_ms
         else:
-            run = self._run = Answers(self, start, now)
+            run = self._run = Answers(self, start, partition.pending, now)
             slots.append(run)
             acks.append((partition.end, run, run, self._patience_ms))
         run.packed.append(
