@@ -326,6 +326,32 @@ def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
     assert driver.address_of(2) is None
 
 
+@pytest.mark.parametrize("epoch", [5, 6])
+@pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
+def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_known: bool) -> None:
+    """C70: a machine that was cloned has the same ids; its request is refused, and so its word."""
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    driver, slot, me = machine.driver, Slot(None), ReplicaKey(1)
+    assert driver is not None
+    if is_known:
+        driver.told_of_leader(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
+    known = driver.address_of(2)
+    assert known == (("10.0.0.9", 1) if is_known else ("127.0.0.1", 9092))
+    driver.told_of_leader(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
+    assert driver.address_of(2) == known
+
+
+def test_where_a_leader_is_reached_nobody_else_says() -> None:
+    """C70: it would tell others, who look for it, that it is somewhere else."""
+    host = VirtualHost()
+    driver = host.node.quorum
+    known = driver.address_of(1)
+    begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
+    driver.told_of_leader(Slot(None), begin, ("10.0.0.8", 1), host.now)
+    assert driver.is_leader
+    assert driver.address_of(1) == known
+
+
 LATER = Now(60_000, 0)
 
 
