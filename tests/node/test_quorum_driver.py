@@ -421,6 +421,40 @@ def only_errand(letters: Letters) -> int:
     return number
 
 
+def create(*names: str) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def test_what_the_leader_does_not_know_is_refused_at_once() -> None:
+    """C120: it is older, and would be asked in vain until the client's time is over."""
+    host, talker, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.PeerUnaware(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    ((_, told),) = talker.take()
+    assert [(it.name, it.error_code) for it in told.topics] == [
+        ("t", ErrorCode.UNSUPPORTED_VERSION)
+    ]
+    assert not [it for it in letters.asked if it.line == ERRANDS]
+
+
+def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
+    """It changes nothing, and would be refused again and again."""
+    host = VirtualHost()
+    core, end = host.node.quorum.core, host.node.quorum.end
+    core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
+    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
+    assert {topic.error_code for topic in told.topics} == {ErrorCode.MESSAGE_TOO_LARGE}
+    assert (len(told.topics), host.node.quorum.end) == (1000, end)
+    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
+    assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]
+
+
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
 def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
     """The leader may stay for months, and be silent now and then."""
