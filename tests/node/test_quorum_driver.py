@@ -326,6 +326,32 @@ def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
     assert driver.address_of(2) is None
 
 
+@pytest.mark.parametrize("epoch", [5, 6])
+@pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
+def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_known: bool) -> None:
+    """C70: a machine that was cloned has the same ids; its request is refused, and so its word."""
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    driver, slot, me = machine.driver, Slot(None), ReplicaKey(1)
+    assert driver is not None
+    if is_known:
+        driver.told_of_leader(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
+    known = driver.address_of(2)
+    assert known == (("10.0.0.9", 1) if is_known else ("127.0.0.1", 9092))
+    driver.told_of_leader(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
+    assert driver.address_of(2) == known
+
+
+def test_where_a_leader_is_reached_nobody_else_says() -> None:
+    """C70: it would tell others, who look for it, that it is somewhere else."""
+    host = VirtualHost()
+    driver = host.node.quorum
+    known = driver.address_of(1)
+    begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
+    driver.told_of_leader(Slot(None), begin, ("10.0.0.8", 1), host.now)
+    assert driver.is_leader
+    assert driver.address_of(1) == known
+
+
 LATER = Now(60_000, 0)
 
 
@@ -393,6 +419,40 @@ def only_errand(letters: Letters) -> int:
     [number] = [it.number for it in letters.asked if it.line == ERRANDS]
     letters.asked.clear()
     return number
+
+
+def create(*names: str) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def test_what_the_leader_does_not_know_is_refused_at_once() -> None:
+    """C120: it is older, and would be asked in vain until the client's time is over."""
+    host, talker, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.PeerUnaware(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    ((_, told),) = talker.take()
+    assert [(it.name, it.error_code) for it in told.topics] == [
+        ("t", ErrorCode.UNSUPPORTED_VERSION)
+    ]
+    assert not [it for it in letters.asked if it.line == ERRANDS]
+
+
+def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
+    """It changes nothing, and would be refused again and again."""
+    host = VirtualHost()
+    core, end = host.node.quorum.core, host.node.quorum.end
+    core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
+    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
+    assert {topic.error_code for topic in told.topics} == {ErrorCode.MESSAGE_TOO_LARGE}
+    assert (len(told.topics), host.node.quorum.end) == (1000, end)
+    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
+    assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])

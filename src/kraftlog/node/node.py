@@ -258,8 +258,7 @@ class Node:
         elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
             message.line == ERRANDS
         ):
-            response = message.response if isinstance(message, PeerAnswered) else None
-            self.errands.answered(message.number, response, now)
+            self.errands.heard(message, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
             if self.coordinating is not None:
                 self.coordinating.read(message, now)
