@@ -11,6 +11,7 @@ from struct import Struct
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers.fetch import BY_ID_SINCE, READ_COMMITTED
+from kraftlog.node.hot.forms import around_numbers
 from kraftlog.node.hot.repeats import LONGEST_PREFIX
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -32,7 +33,6 @@ _API = APIS[ApiKey.FETCH]
 #: The first version with sessions.
 SESSIONS_SINCE = 7
 _INT32, _INT64 = Struct(">i"), Struct(">q")
-_ANSWER_HEAD = Struct(">ii")
 #: High watermark, last stable offset, start of the log: they stand behind each other.
 _OFFSETS_SIZE = 24
 
@@ -203,14 +203,15 @@ class FetchTemplate:
         return [head + length, found, self._tail] if self._tail else [head + length, found]
 
     def _find_form_of_answers(self, version: int) -> None:
-        """What an answer is, but for offsets and records: found by writing two of them."""
-        zeros, ones = self._written(version, 0), self._written(version, -1)
-        at = next(i for i, (a, b) in enumerate(zip(zeros[0], ones[0], strict=True)) if a != b)
+        """What an answer is, but for offsets and records."""
+        pieces = self._written(version, 0)
+        front, back = around_numbers(
+            lambda number: self._written(version, number)[0], _OFFSETS_SIZE
+        )
         length_size = 1 if self._is_flexible else _INT32.size
-        self._front = zeros[0][_ANSWER_HEAD.size : at]
-        self._behind_front = zeros[0][at + _OFFSETS_SIZE : -length_size]
-        self._tail = b"".join(zeros[2:])
-        self._pack = Struct(f">ii{len(self._front)}sqqq{len(self._behind_front)}s")
+        self._front, self._behind_front = front, back[:-length_size]
+        self._tail = b"".join(pieces[2:])
+        self._pack = Struct(f">ii{len(front)}sqqq{len(self._behind_front)}s")
 
     def _written(self, version: int, number: int) -> list[Any]:
         """An answer in the ordinary way, with a single byte for records: the second piece."""

@@ -12,6 +12,7 @@ from struct import Struct
 from kraftlog.errors import ErrorCode
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, patience_ms
+from kraftlog.node.hot.forms import ANSWER_HEAD, around_numbers
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
@@ -47,9 +48,6 @@ if TYPE_CHECKING:
 _API = APIS[ApiKey.PRODUCE]
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
-#: The length and the correlation id in front of an answer.
-_ANSWER_HEAD = Struct(">ii")
-_OFFSET_SIZE = 8
 #: So many answers are joined: more would gain nothing, and a slot may not stand for any number.
 MOST_JOINED = 64
 #: Each is told the offset that its batch got.
@@ -103,7 +101,7 @@ class Answers:
 
     def _bad_news(self, good: bytes) -> bytes:
         template = self._template
-        _, correlation_id = _ANSWER_HEAD.unpack_from(good)
+        _, correlation_id = ANSWER_HEAD.unpack_from(good)
         base = self.base_offset
         if base == ITS_OWN:
             base = template.offset_in(good)
@@ -220,7 +218,7 @@ class ProduceTemplate:
             return False
         fields = _unpack_header(buffer, at)
         base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, _, count = fields
-        if (
+        if (  # as in `records.validate`
             base
             or length != size - LENGTH_OVERHEAD
             or magic != MAGIC
@@ -291,7 +289,7 @@ class ProduceTemplate:
 
     def offset_in(self, answer: bytes) -> int:
         """The base offset that an answer tells, which was written for where the log began then."""
-        found: int = _INT64.unpack_from(answer, _ANSWER_HEAD.size + len(self._answer_front))[0]
+        found: int = _INT64.unpack_from(answer, ANSWER_HEAD.size + len(self._answer_front))[0]
         return found
 
     def answer(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
@@ -313,15 +311,13 @@ class ProduceTemplate:
         return b"".join(response_frame(_API, self._version, correlation_id, response))
 
     def _write_answers_for(self, start: int) -> None:
-        """What an answer is, but for correlation id and offset: found by writing two of them."""
-        zeros, ones = self.answer(0, 0, 0, start), self.answer(0, 0, -1, start)
-        at = next(i for i, (a, b) in enumerate(zip(zeros, ones, strict=True)) if a != b)
+        """What an answer is, but for correlation id and offset."""
+        front, back = around_numbers(lambda base: self.answer(0, 0, base, start), _INT64.size)
+        form = Struct(f">ii{len(front)}sq{len(back)}s")
         self._start = start
-        self._answer_size = len(zeros) - LENGTH_SIZE
-        self._answer_front = zeros[_ANSWER_HEAD.size : at]
-        self._answer_back = zeros[at + _OFFSET_SIZE :]
-        form = f">ii{len(self._answer_front)}sq{len(self._answer_back)}s"
-        self._pack = Struct(form).pack
+        self._answer_size = form.size - LENGTH_SIZE
+        self._answer_front, self._answer_back = front, back
+        self._pack = form.pack
 
 
 def subject_of(node: Node, slot: Slot, request: ProduceRequest) -> Partition | None:
