@@ -13,7 +13,7 @@ from kraftlog.runner.recovered import METADATA
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
-from kraftlog.storage.metadata_snapshots import MetadataSnapshots
+from kraftlog.storage.metadata_snapshots import MetadataSnapshots, name_of
 from kraftlog.types import METADATA_TOPIC_ID, OffsetAndEpoch
 
 
@@ -120,6 +120,18 @@ def test_a_snapshot_becomes_visible_at_once_and_whole(
         assert not [name for name in files.list("data") if name.endswith(".part")]
         seen.add(again.latest)
     assert seen == expected
+
+
+def test_q38_a_snapshot_that_was_made_while_a_newer_one_was_installed_is_not_kept() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    snapshots = MetadataSnapshots(files, "data")
+    snapshots.store(NEW, PIECES)
+    snapshots.keep_only(NEW)
+    snapshots.store(OLD, PIECES)
+    snapshots.keep_only(OLD)
+    assert snapshots.latest == NEW
+    assert files.list("data") == [name_of(NEW)]
 
 
 def test_what_is_left_of_a_download_is_removed_at_the_start() -> None:
