@@ -67,8 +67,8 @@ if TYPE_CHECKING:
 ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
-#: The leader that nobody knows.
-UNKNOWN = -1
+#: The leader while none is known.
+NOBODY = -1
 
 
 class QuorumDriver:
@@ -439,7 +439,7 @@ class QuorumDriver:
         asked = self._asked.pop((report.peer, report.number), None)
         if isinstance(asked, raft.Vote):
             refusal = raft.VoteAnswer(
-                ErrorCode.UNSUPPORTED_VERSION, UNKNOWN, asked.epoch, granted=False
+                ErrorCode.UNSUPPORTED_VERSION, NOBODY, asked.epoch, granted=False
             )
             self.core.handle(raft.Answered(report.peer, report.number, refusal), now)
         else:
