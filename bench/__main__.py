@@ -1,8 +1,8 @@
 """`python -m bench [NAME …]`: measure, print, and write docs/performance.md.
 
-Each module here offers `cases()`, which yields (what, figure, unit). Without names all of them run
-and the page is written; with names only those are printed. `python -m bench beside [CASE …]`
-compares with Apache Kafka and writes its own part of the page.
+Each module here offers `cases()`, which yields (what, figure, unit), and has its part of the page,
+which is rewritten when it has run: those that are named, or all. `python -m bench beside [CASE …]`
+compares with Apache Kafka.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bench.beside.command import main as beside
+from bench.page import put_into
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,11 +32,6 @@ PARTS = {
     "simulator": "Simulation",
 }
 PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")
-HEAD = """# Performance
-
-Printed by `make bench`; nothing here was written by hand. Machines differ and share their cores
-with others: compare figures of one run with each other, not with those of another day.
-"""
 
 
 def main(names: list[str]) -> int:
@@ -44,14 +41,21 @@ def main(names: list[str]) -> int:
         if name not in PARTS:
             print(f"no bench {name!r}; there are {', '.join(PARTS)}, beside", file=sys.stderr)
             return 2
-    parts = [run(name) for name in names or PARTS]
-    if not names:
-        with open(PAGE, "w") as page:
-            page.write("\n".join([HEAD, machine(), *parts]))
-        print(f"written: {os.path.relpath(PAGE)}")
-        if beside([]):
-            beside(["--page"])  # what was measured at another time is kept
+    for name in names or PARTS:
+        write(PARTS[name], run(name))
+    if not names and beside([]):
+        beside(["--page"])  # what was measured at another time is kept
     return 0
+
+
+def write(title: str, part: str) -> None:
+    page = ""
+    if os.path.exists(PAGE):
+        with open(PAGE, encoding="utf-8") as file:
+            page = file.read()
+    with open(PAGE, "w", encoding="utf-8") as file:
+        file.write(put_into(page, title, part))
+    print(f"written: {os.path.relpath(PAGE)}")
 
 
 def run(name: str) -> str:
@@ -68,7 +72,7 @@ def run(name: str) -> str:
 def table(title: str, rows: Iterable[tuple[str, float, str]]) -> str:
     lines = [f"## {title}", "", "| what | figure | unit |", "|---|---:|---|"]
     lines += [f"| {what} | {shown(figure)} | {unit} |" for what, figure, unit in rows]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", machine()])
 
 
 def shown(figure: float) -> str:
@@ -86,8 +90,8 @@ def machine() -> str:
                 processor = line.partition(":")[2].strip()
                 break
     return (
-        f"This run: {processor}, {os.cpu_count()} cores, Linux {platform.release()}, "
-        f"Python {platform.python_version()}.\n"
+        f"{datetime.now(UTC):%Y-%m-%d}: {processor}, {os.cpu_count()} cores, "
+        f"Linux {platform.release()}, Python {platform.python_version()}.\n"
     )
 
 

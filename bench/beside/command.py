@@ -17,11 +17,12 @@ from tests.interop.kafka_jars import kafka_libs, require_java
 
 from bench.beside import latency, lifetime, machine, quorum, throughput
 from bench.beside.figures import FOLDER, Result, stored
-from bench.beside.page import PICTURE, part, put_into, table
+from bench.beside.page import PICTURE, TITLE, part, table
 from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import LIBRARIES, program
 from bench.beside.rows import SECTIONS, TITLES
+from bench.page import put_into
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,7 +134,7 @@ def write_page(results: str, docs: str) -> None:
         with open(path, encoding="utf-8") as file:
             page = file.read()
     with open(path, "w", encoding="utf-8") as file:
-        file.write(put_into(page, part(found)).lstrip("\n"))
+        file.write(put_into(page, TITLE, part(found)))
     with open(os.path.join(docs, PICTURE), "w", encoding="utf-8") as file:
         file.write(picture(found))
     print(f"written: {os.path.relpath(path)}, {PICTURE}")

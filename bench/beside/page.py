@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from bench.beside.rows import KAFKA, KRAFTLOG, ROWS, SECTIONS, TITLES
@@ -90,12 +89,3 @@ def provenance(result: Result) -> str:
 def shown(figure: float) -> str:
     """Three digits that mean something."""
     return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
-
-
-def put_into(page: str, new_part: str) -> str:
-    """The page with our part in place of the old one, or behind the others."""
-    pattern = rf"^## {re.escape(TITLE)}.*?(?=^## |\Z)"
-    whole = re.compile(pattern, re.MULTILINE | re.DOTALL)
-    if whole.search(page):
-        return whole.sub(lambda _: new_part + "\n", page, count=1).rstrip("\n") + "\n"
-    return page.rstrip("\n") + "\n\n" + new_part.rstrip("\n") + "\n"

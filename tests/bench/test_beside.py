@@ -14,6 +14,7 @@ from bench.beside.peers import Peer, kraftlog_node, running
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import parse_probe
 from bench.beside.rows import KAFKA, KRAFTLOG, ROWS, SECTIONS, TITLES, Row, at_least, at_most, times
+from bench.page import put_into
 
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
@@ -102,11 +103,11 @@ def test_our_part_of_the_page_replaces_the_old_one_alone() -> None:
     assert "97 % idle" in part
     assert "Not measured: `produce`." in part
     others = "# Performance\n\n## Wire\n\n| a |\n"
-    once = page.put_into(others, part)
+    once = put_into(others, page.TITLE, part)
     assert once.startswith(others)
-    assert page.put_into(once, part) == once
+    assert put_into(once, page.TITLE, part) == once
     behind = once + "\n## More\n\ntext\n"
-    changed = page.put_into(behind, part.replace("3×", "4×"))
+    changed = put_into(behind, page.TITLE, part.replace("3×", "4×"))
     assert "3×" not in changed
     assert changed.endswith("\n\n## More\n\ntext\n")
 

@@ -10,12 +10,15 @@ from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.node.errands import LINE as ERRANDS
+from kraftlog.node.handlers.cluster import AGAIN_MS
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.gathering import GATHERED_BYTES
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.slots import Slot
 from kraftlog.raft import messages as raft
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.core import RaftCore
@@ -28,7 +31,11 @@ from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.messages import describe_quorum as api
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
-from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from kraftlog.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
@@ -42,6 +49,8 @@ from tests.node.talk import Talker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from kraftlog.wire.schema import Message
 
 NOW = Now(0, 0)
 
@@ -341,6 +350,32 @@ def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
     assert driver.address_of(2) is None
 
 
+@pytest.mark.parametrize("epoch", [5, 6])
+@pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
+def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_known: bool) -> None:
+    """C70: a machine that was cloned has the same ids; its request is refused, and so its word."""
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    driver, slot, me = machine.driver, Slot(None), ReplicaKey(1)
+    assert driver is not None
+    if is_known:
+        driver.told_of_leader(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
+    known = driver.address_of(2)
+    assert known == (("10.0.0.9", 1) if is_known else ("127.0.0.1", 9092))
+    driver.told_of_leader(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
+    assert driver.address_of(2) == known
+
+
+def test_where_a_leader_is_reached_nobody_else_says() -> None:
+    """C70: it would tell others, who look for it, that it is somewhere else."""
+    host = VirtualHost()
+    driver = host.node.quorum
+    known = driver.address_of(1)
+    begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
+    driver.told_of_leader(Slot(None), begin, ("10.0.0.8", 1), host.now)
+    assert driver.is_leader
+    assert driver.address_of(1) == known
+
+
 LATER = Now(60_000, 0)
 
 
@@ -390,3 +425,84 @@ def test_what_else_a_peer_does_not_know_is_as_good_as_unanswered() -> None:
     assert machine.driver is not None
     machine.driver.handle(effects.PeerUnaware("quorum", 2, fetch.number), NOW)
     assert machine.driver.core.peer(2).in_flight != fetch.number
+
+
+def passed_on(api_key: int, version: int, request: Message) -> tuple[VirtualHost, Talker, Letters]:
+    """A request to a node that has passed it on to a leader, which says nothing yet."""
+    letters = Letters()
+    host = VirtualHost(settled=False, peers=letters)
+    begin_epoch(host, 5, 19093)
+    letters.asked.clear()
+    talker = Talker(host)
+    assert talker.ask(api_key, version, request) is None
+    return host, talker, letters
+
+
+def only_errand(letters: Letters) -> int:
+    """The number of what was asked of the leader for somebody; it is forgotten."""
+    [number] = [it.number for it in letters.asked if it.line == ERRANDS]
+    letters.asked.clear()
+    return number
+
+
+def create(*names: str) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def test_what_the_leader_does_not_know_is_refused_at_once() -> None:
+    """C120: it is older, and would be asked in vain until the client's time is over."""
+    host, talker, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.PeerUnaware(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    ((_, told),) = talker.take()
+    assert [(it.name, it.error_code) for it in told.topics] == [
+        ("t", ErrorCode.UNSUPPORTED_VERSION)
+    ]
+    assert not [it for it in letters.asked if it.line == ERRANDS]
+
+
+def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
+    """It changes nothing, and would be refused again and again."""
+    host = VirtualHost()
+    core, end = host.node.quorum.core, host.node.quorum.end
+    core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
+    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
+    assert {topic.error_code for topic in told.topics} == {ErrorCode.MESSAGE_TOO_LARGE}
+    assert (len(told.topics), host.node.quorum.end) == (1000, end)
+    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
+    assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]
+
+
+@pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
+def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
+    """The leader may stay for months, and be silent now and then."""
+    request = CreateTopicsRequest(topics=(), timeout_ms=2 * AGAIN_MS)
+    host, talker, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)
+    host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    assert host.node.errands._patient
+    if end == "gone":
+        slot = talker.connection.slots[0]
+        assert isinstance(slot, Slot)
+        slot.abandon()
+    else:
+        host.pass_time(AGAIN_MS)
+        number = only_errand(letters)
+        assert not host.node.errands._patient, "it asks, and waits for nobody else"
+        host.node.handle(effects.PeerSilent(ERRANDS, 2, number), host.now)
+        host.turn()
+        host.pass_time(AGAIN_MS)
+        if end == "answered":
+            answer = CreateTopicsResponse(topics=())
+            number = only_errand(letters)
+            host.node.handle(effects.PeerAnswered(ERRANDS, 2, number, answer), host.now)
+        else:
+            host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
+        assert talker.take()
+    assert not host.node.errands._patient

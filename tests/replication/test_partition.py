@@ -47,6 +47,16 @@ def test_a_write_releases_those_whose_records_it_holds_and_nobody_else() -> None
     assert partition.high_watermark == 12
 
 
+def test_what_is_written_stays_written() -> None:
+    """V7: a report that is late takes nothing back, nor counts anything twice."""
+    partition = leading()
+    append(partition, 4, [])
+    assert partition.written(14) == []
+    assert partition.written(12) == []
+    assert (partition.written_end, partition.high_watermark) == (14, 14)
+    assert partition.counts.messages_in == 4
+
+
 def test_what_another_replica_in_sync_lacks_is_written_and_not_committed() -> None:
     """V7: the high watermark stands, and who wants all of them is kept waiting."""
     partition = leading()

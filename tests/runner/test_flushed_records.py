@@ -7,6 +7,8 @@ import errno
 import pytest
 
 from kraftlog.config.keys import TOPIC
+from kraftlog.config.topic import TopicConfig
+from kraftlog.effects import ConfigureLog
 from kraftlog.errors import ErrorCode
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
@@ -77,6 +79,22 @@ def test_the_brokers_setting_counts_for_topics_that_say_nothing() -> None:
     set_config(host, TOPIC, "demo", "flush.messages", 10)
     send(talker, b"b")
     assert codes(talker) == [0]
+
+
+def test_a_flush_that_comes_back_late_takes_nothing_back() -> None:
+    """V7: the topic asks for no more flushes while one is under way."""
+    host = configured_host(flush_messages=1)
+    send(Talker(host), b"a")
+    host.node.emit(ConfigureLog(LOG, TopicConfig({}, host.node.config_layers())))
+    talker = Talker(host)
+    send(talker, b"b")  # the settings come behind what the turn writes
+    send(talker, b"c")
+    assert codes(talker) == [0, 0]
+    partition = host.node.by_log[LOG]
+    host.deliver()
+    assert (partition.written_end, partition.high_watermark) == (3, 3)
+    host.turn()
+    assert (partition.written_end, partition.high_watermark) == (3, 3)
 
 
 def test_a_disk_that_does_not_sync_acknowledges_nothing() -> None:

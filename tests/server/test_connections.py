@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import struct
+import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,17 +15,20 @@ from kraftlog.node.answer_times import AnswerTimes
 from kraftlog.node.slots import Slot
 from kraftlog.runner.logs import FileSlice
 from kraftlog.server import connections
-from kraftlog.server.connections import COPY_SLICE, Arena, Connection
+from kraftlog.server.connections import COPY_SLICE, FIRST_LARGE, Arena, Connection
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.disk import Handle, HandleCache
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
-from tests.node.talk import make_host
-from tests.server.raw import frame
+from tests.node.talk import Talker, configured_host, make_host
+from tests.node.test_requests import fetch, values_in
+from tests.server.raw import frame, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from kraftlog.simulator.host import VirtualHost
 
 LARGE = 8 << 20
 SMALL = COPY_SLICE
@@ -137,3 +143,58 @@ def test_what_nobody_takes_is_not_made(ends: Ends, monkeypatch: pytest.MonkeyPat
     numbers = [struct.unpack_from(">i", got, at + 4)[0] for at in range(0, len(got), one)]
     assert numbers == list(range(1000))
     assert not connection.holds_frames
+
+
+def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
+    """A connection that says this, and turns of the node whose disk has not answered yet."""
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        ours.setblocking(False)
+        peer.setblocking(False)
+        connection = Connection(ours, "peer", 1 << 30, AnswerTimes())
+        left = memoryview(sent)
+        while left:
+            left = left[peer.send(left) :]
+            with suppress(BlockingIOError):
+                while True:
+                    connection.receive(arena, host.node, host.now)
+                    host.one_turn()
+                    arena.clear()
+
+
+def test_a_large_buffer_is_lent_again_while_its_batch_waits_for_the_disk() -> None:
+    """The frame of another client needs more room than the buffer has."""
+    host = configured_host(flush_messages=1, max_message_bytes=4 * FIRST_LARGE)
+    arena = Arena()
+    values = [b"a" * (FIRST_LARGE - 1000), b"b" * (3 * FIRST_LARGE)]
+    for number, value in enumerate(values):
+        give(host, arena, produce(number, value))
+    partition = host.node.by_log["demo", 0]
+    assert (partition.end, partition.written_end) == (2, 0)
+    assert [append.buffers for append in partition.unwritten] == [[], []]
+    host.turn()
+    reader = Talker(host)
+    for offset, value in enumerate(values):
+        assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(offset))) == [value]
+
+
+def test_a_connection_that_is_closed_is_gone() -> None:
+    """Also for what it was seen to repeat: nobody has to look for circles."""
+    host = make_host(demo=1)
+    ours, peer = socket.socketpair()
+    connection = Connection(ours, "peer", 1 << 20, AnswerTimes())
+    with peer:
+        for number in range(2):
+            peer.sendall(produce(number, b"value"))
+            connection.receive(Arena(), host.node, host.now)
+            host.turn()
+            connection.send()
+        assert connection.repeats is not None
+        connection.close()
+    gone = weakref.ref(connection)
+    gc.disable()
+    try:
+        del connection
+        assert gone() is None
+    finally:
+        gc.enable()

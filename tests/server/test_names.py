@@ -41,3 +41,11 @@ def test_what_is_found_is_told_on_the_loop(host: str, is_known: bool) -> None:
     assert now == NOW
     assert bool(places) == is_known
     assert all(address[1] == 9093 for _, address in places)
+    names.close()
+
+
+def test_what_is_found_after_the_end_wakes_nobody() -> None:
+    """Its descriptor may be another's by then."""
+    names = Names()
+    names.close()
+    names._look_up("localhost", 9093, lambda *_: None)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import select
 import socket
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog.effects import Ask, PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.errors import ErrorCode
 from kraftlog.server.peers import MOST_PROBES, Peers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -18,7 +22,7 @@ from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest, VoteResponse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 NOW = Now(0, 0)
 LIMIT_S = 30
@@ -32,9 +36,15 @@ def api_of(frame: bytes) -> tuple[int, int]:
 
 
 def versions_answer(votes_up_to: int) -> bytes:
-    """What a peer knows: votes, if it knows any version of them."""
-    known = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=votes_up_to)]
-    response = ApiVersionsResponse(error_code=0, api_keys=known if votes_up_to >= 0 else ())
+    """What a peer knows: to say so and votes, if it knows any version of them."""
+    known = [ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=0, max_version=0)]
+    if votes_up_to >= 0:
+        known.append(ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=votes_up_to))
+    return first_answer(0, known)
+
+
+def first_answer(error: int, known: Sequence[ApiVersion]) -> bytes:
+    response = ApiVersionsResponse(error_code=error, api_keys=known)
     return b"".join(response_frame(APIS[ApiKey.API_VERSIONS], 0, 0, response))
 
 
@@ -223,7 +233,20 @@ def test_what_an_older_peer_cant_be_asked_is_not_sent(
         assert wire.until_told() == PeerUnaware("quorum", 2, 2)
 
 
-@pytest.mark.parametrize("garbage", [vote_answer(1), b"\0\0\0\5\0\0\0\0\xff"])
+VOTES = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2)]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        vote_answer(1),
+        b"\0\0\0\5\0\0\0\0\xff",
+        first_answer(ErrorCode.UNSUPPORTED_VERSION, VOTES),
+        first_answer(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ()),
+        first_answer(0, ()),
+    ],
+    ids=["of another", "garbage", "an error", "an error and no more", "nothing"],
+)
 def test_what_does_not_say_its_versions_costs_the_line(wire: Wire, garbage: bytes) -> None:
     wire.ask()
     taken, _ = wire.listener.accept()
@@ -257,3 +280,57 @@ def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wi
     while wire.epoll.poll(0):
         wire.events()
         assert not select.select([wire.listener], [], [], 0)[0]
+
+
+def test_a_line_that_is_lost_while_it_is_read_begins_anew(wire: Wire) -> None:
+    """What came behind the first answer belongs to the connection that could not be written to."""
+    wire.ask()
+    taken, _ = wire.listener.accept()
+    wire.events()
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    taken.sendall(versions_answer(2) + vote_answer(1))
+    taken.close()  # which resets it: what has arrived can be read, and nothing sent
+    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    wire.ask()
+    with wire.accept_asked() as other:
+        other.sendall(vote_answer(2))
+        assert isinstance(wire.until_told(), PeerAnswered)
+
+
+@contextmanager
+def no_descriptor_left() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_without_a_descriptor_nobody_is_asked_until_there_is_one(wire: Wire) -> None:
+    with no_descriptor_left():
+        wire.ask()
+        assert wire.told == [PeerSilent("quorum", 2, 1)]
+    wire.told.clear()
+    wire.ask()
+    wire.accept_asked().close()
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("127.0.0.1", -1), ("127.0.0.1", 65536), ("localhost", 65536 + 9093), ("a\0b", 9093)],
+)
+def test_an_address_that_can_be_none_leads_nowhere(wire: Wire, host: str, port: int) -> None:
+    """Nodes tell each other of addresses, with 32 bits for a port."""
+    wire.ask(host=host, port=port)
+    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    assert not wire.epoll.poll(0)
+
+
+def test_peers_leave_no_descriptor_behind() -> None:
+    with select.epoll() as epoll:
+        peers = Peers(epoll, lambda *_: None)
+        fd = peers._names.ready_fd
+        peers.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)

@@ -3,13 +3,16 @@ active, else to the leader of the quorum over the network."""
 
 from __future__ import annotations
 
-from kraftlog.effects import Ask
+from kraftlog.effects import Ask, PeerAnswered, PeerUnaware
+from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers.refusals import refusal
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.effects import PeerSilent
     from kraftlog.node.governing import Governing, Told
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
@@ -21,7 +24,10 @@ TIMEOUT_MS = 30_000
 
 
 class Errands:
-    """`ask` calls back with the response, or with None: unknown, ask again."""
+    """`ask` calls back with the response, or with None: unknown, ask again.
+
+    What whoever governs does not know is refused: no other answer would come of asking again.
+    """
 
     def __init__(
         self, quorum: QuorumDriver, governing: Governing | None, emit: Callable[[Any], None]
@@ -30,8 +36,8 @@ class Errands:
         self._governing = governing
         self._emit = emit
         self._numbers = 0
-        self._waiting: dict[int, Told] = {}
-        #: Who found nobody, each once.
+        self._waiting: dict[int, tuple[Ask, Told]] = {}
+        #: Who found nobody and still waits, each once.
         self._patient: dict[Callable[[Now], None], None] = {}
 
     def ask(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
@@ -45,35 +51,47 @@ class Errands:
             told(None, now)
             return
         self._numbers += 1
-        self._waiting[self._numbers] = told
-        self._emit(
-            Ask(
-                line=LINE,
-                peer=leader,
-                host=where[0],
-                port=where[1],
-                number=self._numbers,
-                api_key=api_key,
-                version=version,
-                request=request,
-                timeout_ms=TIMEOUT_MS,
-            )
+        ask = Ask(
+            line=LINE,
+            peer=leader,
+            host=where[0],
+            port=where[1],
+            number=self._numbers,
+            api_key=api_key,
+            version=version,
+            request=request,
+            timeout_ms=TIMEOUT_MS,
         )
+        self._waiting[self._numbers] = ask, told
+        self._emit(ask)
 
     def wait_for_leader(self, again: Callable[[Now], None]) -> None:
         """Call `again` once there is a leader, or one that governs by now."""
         self._patient[again] = None
 
+    def wait_no_more(self, again: Callable[[Now], None]) -> None:
+        """Forget `again`: it looks elsewhere, or has what it wanted."""
+        self._patient.pop(again, None)
+
     def leader_changed(self, now: Now) -> None:
         """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
         waiting, self._waiting = self._waiting, {}
-        for told in waiting.values():
+        for _, told in waiting.values():
             told(None, now)
         patient, self._patient = self._patient, {}
         for again in patient:
             again(now)
 
-    def answered(self, number: int, response: Any, now: Now) -> None:
-        told = self._waiting.pop(number, None)
-        if told is not None:
-            told(response, now)
+    def heard(self, report: PeerAnswered | PeerSilent | PeerUnaware, now: Now) -> None:
+        """What came of asking over the network."""
+        waiting = self._waiting.pop(report.number, None)
+        if waiting is None:
+            return
+        ask, told = waiting
+        if isinstance(report, PeerAnswered):
+            told(report.response, now)
+        elif isinstance(report, PeerUnaware):
+            code = ErrorCode.UNSUPPORTED_VERSION
+            told(refusal(ask.api_key, ask.version, ask.request, code), now)
+        else:
+            told(None, now)

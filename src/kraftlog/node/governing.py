@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     #: Gets the response, or None when nobody can say what became of it.
     Told = Callable[[Any, Now], None]
 
+#: What is refused with these may be decided by whoever leads next.
+ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+
 
 def first_levels() -> dict[str, int]:
     """The features a cluster begins with when nobody has chosen any."""
@@ -94,7 +97,11 @@ class Governing:
             self._emit(Say(str(MistakeError(f"deciding on {APIS[api_key].name}", error))))
             told(refusal(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR), now)
             return
-        self._propose(decision, told, now)
+        code = self._propose(decision, told, now)
+        if code in ANOTHER_MAY:
+            told(None, now)
+        elif code:
+            told(refusal(api_key, version, request, code), now)
 
     def poll(self, now: Now) -> None:
         """Do what is due by itself, until nothing is."""
@@ -107,10 +114,11 @@ class Governing:
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 
-    def _propose(self, decision: Decision, told: Told, now: Now) -> None:
+    def _propose(self, decision: Decision, told: Told, now: Now) -> int:
+        """The code of a refusal: then `told` is told nothing."""
         if not decision.records:
             told(decision.response, now)
-            return
+            return ErrorCode.NONE
         parts = list(batches(decision.records, "a large request"))
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
@@ -121,9 +129,9 @@ class Governing:
                 now,
             )
             if error:
-                told(None, now)
-                return
+                return error
             self.controller.proposed(part, last_offset)
+        return ErrorCode.NONE
 
     def _teller(self, told: Told, response: Any, since: Now) -> Callable[[int, Now], None]:
         def became(error: int, now: Now) -> None:

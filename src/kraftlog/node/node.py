@@ -111,14 +111,14 @@ class Node:
         self.quorum = QuorumDriver(
             core,
             self,
-            self._effects.append,
+            self.emit,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
             reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
-        self.errands = Errands(self.quorum, self.governing, self._effects.append)
+        self.errands = Errands(self.quorum, self.governing, self.emit)
         self.membership = self._make_membership() if settings.is_broker else None
         self.coordinating = self._make_coordinating() if settings.is_broker else None
         self.upkeep = Upkeep(self, now) if settings.is_broker else None
@@ -258,8 +258,7 @@ class Node:
         elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
             message.line == ERRANDS
         ):
-            response = message.response if isinstance(message, PeerAnswered) else None
-            self.errands.answered(message.number, response, now)
+            self.errands.heard(message, now)
         elif isinstance(message, LogRead) and message.log != METADATA_LOG:
             if self.coordinating is not None:
                 self.coordinating.read(message, now)

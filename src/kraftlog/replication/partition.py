@@ -245,7 +245,13 @@ class Partition:
         return waiting
 
     def written(self, end: int) -> list[Ack]:
-        """The host has written up to `end`; gives those whose wait is over."""
+        """The host has written up to `end`; gives those whose wait is over.
+
+        Where writes had to wait for the disk and no longer have to, an older report may come
+        behind a newer one: what is written stays written.
+        """
+        if end <= self.written_end:
+            return []
         counts = self.counts
         counts.messages_in += end - self.written_end
         self.written_end = end

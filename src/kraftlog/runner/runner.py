@@ -154,6 +154,9 @@ class Runner:
             self._say(str(error))
             self.node.write_failed(append.partition)
             return
+        finally:
+            # It may be remembered for long; what it was received into is used again meanwhile.
+            append.buffers.clear()
         if self._without_room:
             self._without_room.discard(append.partition.log)
         self._written(append.partition, end)

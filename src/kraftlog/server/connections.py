@@ -231,7 +231,11 @@ class Connection:
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
-            buffer.extend(bytes(min(len(buffer), size - len(buffer))))
+            # Not in place: a buffer that was on loan before can't grow should somebody look at it.
+            self.large = larger = bytearray(min(2 * len(buffer), size))
+            larger[: len(buffer)] = buffer
+            arena.give_back(buffer)
+            buffer = larger
         with memoryview(buffer) as view:
             room = [view[self.large_filled : size]]
             if len(buffer) >= size:
@@ -331,6 +335,7 @@ class Connection:
             slot.abandon()
         self.out.clear()
         self.slots.clear()
+        self.repeats = None  # it knows this connection: neither would go without the other
         self.sock.close()
 
 

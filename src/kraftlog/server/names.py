@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from _thread import allocate_lock
 from collections import deque
 
 from kraftlog.value import TYPE_CHECKING
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def numeric(host: str, port: int) -> Place | None:
-    """The place of a host that is an address already, of either family."""
+    """The place of a host that is an address already, of either family; None: it is a name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
-        except OSError:
+        except (OSError, ValueError):
             continue
         return family, (host, port)
     return None
@@ -37,6 +38,8 @@ class Names:
 
     def __init__(self) -> None:
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        #: Held by whoever wakes the loop, or ends: a descriptor that is closed may be another's.
+        self._waking = allocate_lock()
         self._found: deque[tuple[Found, list[Place]]] = deque()
 
     def find(self, host: str, port: int, found: Found) -> None:
@@ -50,11 +53,13 @@ class Names:
     def _look_up(self, host: str, port: int, found: Found) -> None:
         try:
             infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):
+        except (OSError, ValueError):
             infos = []
         places: list[Place] = [(family, (str(at[0]), int(at[1]))) for family, *_, at in infos]
         self._found.append((found, places))
-        os.eventfd_write(self.ready_fd, 1)
+        with self._waking:
+            if self.ready_fd >= 0:
+                os.eventfd_write(self.ready_fd, 1)
 
     def deliver(self, now: Now) -> None:
         """On the loop: tell what has been found since."""
@@ -65,3 +70,9 @@ class Names:
         while self._found:
             found, places = self._found.popleft()
             found(places, now)
+
+    def close(self) -> None:
+        """Nobody is told any more; who is still looking ends unheard."""
+        with self._waking:
+            os.close(self.ready_fd)
+            self.ready_fd = -1

@@ -38,6 +38,9 @@ CLIENT_ID = "kraftlog"
 #: The correlation id and version of the question which versions a peer knows: it knows this one.
 FIRST_QUESTION, ASKED_PLAINLY = 0, 0
 
+#: Ports come from settings, and from what other nodes say of each other.
+LAST_PORT = 65535
+
 #: Who takes connections and ends them all without a word is not tried for ever.
 MOST_PROBES = 5
 
@@ -108,6 +111,7 @@ class Peers:
     def close(self) -> None:
         for line in list(self._by_fd.values()):
             self._disconnect(line)
+        self._names.close()
 
     # Turns ---------------------------------------------------------------------------------------
 
@@ -199,7 +203,9 @@ class Peers:
         """Where it was met last, or else wherever its name leads to."""
         address = line.address
         place = line.met or numeric(*address)
-        if place is not None:
+        if not 0 < address[1] <= LAST_PORT:
+            self._found(line, [], now)
+        elif place is not None:
             self._try(line, place, now)
         elif not line.is_searching:
             line.is_searching = True
@@ -214,7 +220,7 @@ class Peers:
             self._names.find(*address, found)
 
     def _found(self, line: Line, places: list[Place], now: Now) -> None:
-        """A name that leads nowhere says nothing about who has it."""
+        """An address that leads nowhere says nothing about who has it."""
         if not places:
             self._lost(line, now, probe=False)
         elif line.asked:
@@ -224,7 +230,11 @@ class Peers:
 
     def _try(self, line: Line, place: Place, now: Now) -> None:
         family, address = place
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as why:  # no descriptor is left, or this family is not known here
+            self._failed(line, why.errno or errno.EMFILE, now)
+            return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         line.sock, line.fd, line.is_connected = sock, sock.fileno(), False
@@ -268,9 +278,10 @@ class Peers:
     # Being answered ------------------------------------------------------------------------------
 
     def _receive(self, line: Line, now: Now) -> None:
-        assert line.sock is not None
+        sock = line.sock
+        assert sock is not None
         try:
-            size = line.sock.recv_into(self._buffer)
+            size = sock.recv_into(self._buffer)
         except BlockingIOError:
             return
         except OSError:
@@ -295,6 +306,8 @@ class Peers:
                 self._lost(line, now, probe=False)
                 return
             self.responses += 1
+            if line.sock is not sock:
+                return  # what waited for this answer could not be sent: the line has begun anew
         del received[:pos]
 
     def _learn(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
@@ -304,6 +317,8 @@ class Peers:
         try:
             response: Any = decode(APIS[ApiKey.API_VERSIONS].response(), ASKED_PLAINLY, frame)
         except ProtocolError:
+            return False
+        if response.error_code or not response.api_keys:
             return False
         line.probes = 0
         line.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}

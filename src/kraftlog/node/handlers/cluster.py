@@ -61,27 +61,43 @@ class PassedOn:
         if self.done:
             return
         if response is not None and not _found_nobody(response):
-            self.done = True
-            self.slot.answer(response)
+            self._answer(response)
         elif now.monotonic_ms < self.deadline_ms:
             self.is_waiting = True
             self.node.errands.wait_for_leader(self.again)
             self.node.wait(self, min(now.monotonic_ms + AGAIN_MS, self.deadline_ms))
         else:
-            self.done = True
-            refuse(self.slot, self.request, ErrorCode.REQUEST_TIMED_OUT)
+            self._refuse(ErrorCode.REQUEST_TIMED_OUT)
 
     def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
         self.again(now)
 
     def again(self, now: Now) -> None:
         if self.is_waiting and not self.done:
-            self.is_waiting = False
+            self._wait_no_more()
             self.go(now)
 
     def cancel(self) -> None:
         """The asker is gone; what was decided stays decided."""
+        self._finish()
+
+    def _answer(self, response: Any) -> None:
+        self._finish()
+        self.slot.answer(response)
+
+    def _refuse(self, code: int) -> None:
+        self._finish()
+        refuse(self.slot, self.request, code)
+
+    def _finish(self) -> None:
+        """Whatever comes of this: nobody is to remember it."""
         self.done = True
+        self._wait_no_more()
+
+    def _wait_no_more(self) -> None:
+        if self.is_waiting:
+            self.is_waiting = False
+            self.node.errands.wait_no_more(self.again)
 
 
 class ForWhoGoverns(PassedOn):
@@ -93,8 +109,7 @@ class ForWhoGoverns(PassedOn):
         if self.node.quorum.is_leader:
             super().go(now)
         else:
-            self.done = True
-            refuse(self.slot, self.request, ErrorCode.NOT_CONTROLLER)
+            self._refuse(ErrorCode.NOT_CONTROLLER)
 
 
 class ForTheLeader(PassedOn):
@@ -108,7 +123,7 @@ class ForTheLeader(PassedOn):
             super().go(now)
             return
         assert self.slot.api is not None
-        self.done = True
+        self._finish()
         handler(self.slot.api.key)(self.node, self.slot, self.request, now)
 
 

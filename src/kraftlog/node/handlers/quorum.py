@@ -24,5 +24,6 @@ def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
     body = request_from_wire(slot.api.key, request)
     told = getattr(request, "leader_endpoints", ())
     if told and isinstance(body, Begin):
-        node.quorum.leader_is_at(body, (told[0].host, told[0].port))
-    node.quorum.asked(slot, body, slot.connection, now)
+        node.quorum.told_of_leader(slot, body, (told[0].host, told[0].port), now)
+    else:
+        node.quorum.asked(slot, body, slot.connection, now)

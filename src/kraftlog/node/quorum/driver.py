@@ -181,16 +181,26 @@ class QuorumDriver:
 
     def asked(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """A peer asks; `slot` is answered with a message of the wire."""
+        self._hear(slot, body, channel, now, max_bytes)
+        self._settle(now)
+
+    def told_of_leader(
+        self, slot: Any, body: raft.Begin, address: tuple[str, int], now: Now
+    ) -> None:
+        """A leader that tells of its epoch says where it is: that is newer than what the voters'
+        record says, should it have moved. Whoever the core does not follow is not believed."""
+        self._hear(slot, body, slot.connection, now)
+        core = self.core
+        is_followed = body.epoch == self.epoch and body.leader_id == self.leader_id != core.me.id
+        if is_followed and not core.cluster_id_differs(body.cluster_id):
+            self._leader_says = body.epoch, body.leader_id, address
+        self._settle(now)
+
+    def _hear(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
+        """What the core wants now is still to be carried out."""
         self.append_gathered(now)
         self._numbers += 1
         self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
-        self._settle(now)
-
-    def leader_is_at(self, body: raft.Begin, address: tuple[str, int]) -> None:
-        """A leader that is about to tell of its epoch says where it is: that is newer than what the
-        voters' record says, should it have moved."""
-        if body.epoch >= self.epoch:
-            self._leader_says = body.epoch, body.leader_id, address
 
     def poll(self, now: Now) -> None:
         self.append_gathered(now)
