@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kraftlog.node.hot.repeats import Repeats
+from kraftlog.node.hot.repeats import LONGEST_PREFIX, Repeats
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
@@ -23,6 +23,7 @@ from kraftlog.wire.messages.fetch import (
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
+    ReplicaState,
 )
 from tests.node.test_hot_produce import Forgetful, Side, frame
 from tests.node.test_log_ends import delete
@@ -46,6 +47,7 @@ def fetch_frame(
     leader_epoch: int = -1,
     forgotten: Sequence[int] = (),
     number: int = 1,
+    client: str = "client",
     **words: Any,
 ) -> bytes:
     """A request for partitions from offsets on; session id and the request's number in it."""
@@ -68,7 +70,7 @@ def fetch_frame(
         forgotten_topics_data=gone if forgotten and version >= 7 else (),
         **limits,
     )
-    return b"".join(request_frame(API, version, number, "client", request))
+    return b"".join(request_frame(API, version, number, client, request))
 
 
 class Reader:
@@ -243,6 +245,75 @@ def test_what_is_unusual_goes_the_ordinary_way(
     seen = taken(monkeypatch)
     reader.ask(1, parts=parts)
     assert seen == [False]
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(300, True), (LONGEST_PREFIX, False)])
+@pytest.mark.parametrize("name", ["client", "rack_id"])
+def test_requests_with_long_names_are_not_kept(
+    name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever those stand."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    reader = Reader(side, 1, {"version": 12, name: "x" * length}, wants=False)
+    reader.ask(0)
+    seen = taken(monkeypatch)
+    reader.ask(1)
+    assert seen == [is_known]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (7, {"session": (77, -1)}),
+        (12, {"replica_id": 2}),
+        (17, {"replica_state": ReplicaState(replica_id=2)}),
+    ],
+    ids=["ends a session", "a follower of old", "a follower"],
+)
+def test_what_more_than_reads_goes_the_ordinary_way(
+    version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    raw = fetch_frame(side.host, version, [(0, 1)], **words)
+    side.send(1, raw)
+    seen = taken(monkeypatch)
+    side.send(1, raw)
+    assert seen == [False]
+
+
+def test_readers_without_a_session_are_recognised_in_each_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They ask for one after the other."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    for _ in range(5):
+        side.send(0, frame(batch(b"y"), acks=0, index=1))
+    side.turn()
+    seen = taken(monkeypatch)
+    for offset in range(4):
+        for index in (0, 1):
+            side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
+    assert seen == [False] + 6 * [True]  # the very first one finds nothing to be asked
+
+
+def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    partition = side.host.node.by_log["demo", 0]
+    reader = Reader(side, 1, {"version": 12}, wants=True)
+    seen: list[bool] = []
+    for epoch in (0, 1):
+        partition.lead(epoch)
+        reader.ask(0, leader_epoch=epoch)
+        seen = seen or taken(monkeypatch)
+        for offset in (1, 2):
+            reader.ask(offset, leader_epoch=epoch)
+    assert seen == [True, True, False, True, True]
 
 
 def test_what_was_deleted_is_refused_to_who_could_read_it_before() -> None:

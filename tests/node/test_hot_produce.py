@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ProtocolError
-from kraftlog.node.hot.repeats import MOST_LESSONS, MOST_TEMPLATES, Repeats
+from kraftlog.node.hot.repeats import (
+    LONGEST_PREFIX,
+    MOST_LESSONS,
+    MOST_SIZES,
+    MOST_TEMPLATES,
+    Repeats,
+)
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER
 from kraftlog.simulator.host import VirtualConnection, VirtualHost
@@ -128,12 +134,13 @@ def frame(
     topic: str = "demo",
     host: VirtualHost | None = None,
     also: Sequence[PartitionProduceData] = (),
+    client: str = "client",
 ) -> bytes:
     topic_id = host.node.image.topic_ids.get(topic, bytes(16)) if host is not None else bytes(16)
     parts = [PartitionProduceData(index=index, records=raw), *also]
     topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)]
     request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
-    return b"".join(request_frame(API, version, number, "client", request))
+    return b"".join(request_frame(API, version, number, client, request))
 
 
 def altered(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
@@ -358,22 +365,78 @@ def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) 
     assert sum(map(bool, sides[0].said)) > 4
 
 
-def teach_all_it_takes(repeats: Repeats) -> int:
-    lessons = 0
-    while repeats.is_eager:
-        repeats.learn(Stub(lessons))
-        lessons += 1
-    return lessons
+def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
+    """A setting of one topic changes, more often than a connection is learnt from in vain."""
+    side = Side(VirtualConnection)
+    repeats = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
+    rest = set(repeats._known)
+    for change in range(MOST_LESSONS + 1):
+        partition = side.host.node.by_log["demo", 0]
+        partition.terms = partition.terms.replace(min_insync_replicas=change)
+        side.send(0, frame(PLAIN))
+        assert set(repeats._known) == rest
 
 
-def test_who_never_repeats_itself_is_not_learnt_from_for_ever() -> None:
+def learnt_by(side: Side, *frames: bytes) -> Repeats:
+    for raw in frames:
+        side.send(0, raw)
+    repeats = side.connections[0].repeats
+    assert repeats is not None
+    return repeats
+
+
+def test_who_lives_long_has_room_for_what_is_new() -> None:
+    """What serves no more gives way, though nobody has asked for it since."""
     repeats = Repeats()
-    taught = [teach_all_it_takes(repeats)]
-    while taught[-1]:
-        repeats.forget()
-        taught.append(teach_all_it_takes(repeats))
-    assert taught[0] == MOST_TEMPLATES
-    assert sum(taught) == MOST_LESSONS
+    for number in range(3 * MOST_LESSONS):
+        stub = Stub(number)
+        repeats.learn(stub)
+        assert repeats._known[stub.head, stub.prefix] is stub
+        stub.is_stale = number % MOST_TEMPLATES > 0
+    assert len(repeats._known) <= MOST_TEMPLATES
+
+
+def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
+    """Its requests are said in another way than we would say them: tags that nobody knows."""
+    side = Side(VirtualConnection)
+    raw = frame(PLAIN)
+    tagged = struct.pack(">i", len(raw) - 4 + 3) + raw[4:-1] + b"\x01\x63\x01x"
+    repeats = learnt_by(side, *(MOST_LESSONS + 10) * [tagged])
+    assert (repeats._lessons, repeats._known) == (MOST_LESSONS, {})
+
+
+def test_no_more_than_so_many_are_known() -> None:
+    repeats = Repeats()
+    for number in range(2 * MOST_TEMPLATES):
+        repeats.learn(Stub(number))
+    assert len(repeats._known) == MOST_TEMPLATES
+
+
+def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
+    """Whoever is refused asks again and again, and is served as before once that is over."""
+    side = Side(VirtualConnection)
+    raw = frame(PLAIN, index=1)
+    repeats = learnt_by(side, raw)
+    side.host.node.by_log["demo", 1].online = False
+    learnt_by(side, *10 * [raw])
+    assert (repeats._lessons, repeats._known) == (0, {})
+    side.host.node.by_log["demo", 1].online = True
+    assert learnt_by(side, raw)._known
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(400, True), (LONGEST_PREFIX, False)])
+def test_requests_with_long_names_are_not_kept(
+    length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = 2 * [frame(PLAIN, client="x" * length)]
+    assert taken(frames, monkeypatch) == [False, is_known]
+
+
+def test_requests_of_ever_other_lengths_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each length has to be tried for every request that follows."""
+    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MOST_SIZES)]
+    known = taken(frames, monkeypatch)[len(frames) // 2 :]
+    assert known == MOST_SIZES * [True] + MOST_SIZES * [False]
 
 
 class Stub:
@@ -382,8 +445,7 @@ class Stub:
     def __init__(self, number: int) -> None:
         self.head = 9
         self.prefix = b"%d" % number
-
-    is_stale = False
+        self.is_stale = False
 
     def take(self, *_: Any) -> bool:
         return False

@@ -64,3 +64,11 @@ def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:
     assert "SnapshotFooter" in shown
     assert shown.count('"type":"TOPIC_RECORD"') > 10
     assert shown.count('"type":"PARTITION_RECORD"') == 2 * shown.count('"type":"TOPIC_RECORD"')
+
+
+def test_whatever_a_node_wants_done_may_change_what_is_due() -> None:
+    """Its host has to ask it again, whichever part of it wants something."""
+    host = VirtualHost()
+    host.node.is_stirred = False
+    host.node.quorum.take_snapshot(host.node.image.records(), host.now)
+    assert host.node.is_stirred

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import struct
+import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -174,3 +176,25 @@ def test_a_large_buffer_is_lent_again_while_its_batch_waits_for_the_disk() -> No
     reader = Talker(host)
     for offset, value in enumerate(values):
         assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(offset))) == [value]
+
+
+def test_a_connection_that_is_closed_is_gone() -> None:
+    """Also for what it was seen to repeat: nobody has to look for circles."""
+    host = make_host(demo=1)
+    ours, peer = socket.socketpair()
+    connection = Connection(ours, "peer", 1 << 20, AnswerTimes())
+    with peer:
+        for number in range(2):
+            peer.sendall(produce(number, b"value"))
+            connection.receive(Arena(), host.node, host.now)
+            host.turn()
+            connection.send()
+        assert connection.repeats is not None
+        connection.close()
+    gone = weakref.ref(connection)
+    gc.disable()
+    try:
+        del connection
+        assert gone() is None
+    finally:
+        gc.enable()

@@ -111,14 +111,14 @@ class Node:
         self.quorum = QuorumDriver(
             core,
             self,
-            self._effects.append,
+            self.emit,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
             reached_at=_reached_at(settings),
         )
         self.governing = self._make_governing() if settings.is_controller else None
-        self.errands = Errands(self.quorum, self.governing, self._effects.append)
+        self.errands = Errands(self.quorum, self.governing, self.emit)
         self.membership = self._make_membership() if settings.is_broker else None
         self.coordinating = self._make_coordinating() if settings.is_broker else None
         self.upkeep = Upkeep(self, now) if settings.is_broker else None

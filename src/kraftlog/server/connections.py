@@ -335,6 +335,7 @@ class Connection:
             slot.abandon()
         self.out.clear()
         self.slots.clear()
+        self.repeats = None  # it knows this connection: neither would go without the other
         self.sock.close()
 
 

@@ -11,6 +11,7 @@ from struct import Struct
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
 from kraftlog.node.handlers.fetch import BY_ID_SINCE, READ_COMMITTED
+from kraftlog.node.hot.repeats import LONGEST_PREFIX
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import LENGTH_SIZE, request_frame, response_frame
@@ -89,10 +90,13 @@ class FetchTemplate:
         form: tuple[bytes, bytes, bytes],
     ) -> None:
         version = slot.version
-        self.prefix, self._middle, self._suffix = form
+        front, middle, self._suffix = form
         self.head = _API.key << 16 | version
-        self._epoch_at = 8 + len(self.prefix)
-        self._offset_at = self._epoch_at + _INT32.size + len(self._middle)
+        self._epoch_at = 8 + len(front)
+        self._offset_at = self._epoch_at + _INT32.size + len(middle)
+        if session is None:  # its number is always the same: whatever is asked for is told apart
+            front, middle = front + _INT32.pack(LAST) + middle, b""
+        self.prefix, self._middle = front, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
         self._node = node
         self._connection = slot.connection
@@ -109,7 +113,7 @@ class FetchTemplate:
     @property
     def is_stale(self) -> bool:
         session = self._session
-        return not self._partition.online or (
+        return bool(self._partition.refusal(self._asked.current_leader_epoch)) or (
             session is not None and not self._node.fetch_sessions.has(session)
         )
 
@@ -127,9 +131,8 @@ class FetchTemplate:
         at = pos + self._offset_at
         if (
             end - pos != self._size
-            or not buffer.startswith(self._middle, pos + self._epoch_at + 4)
             or not buffer.startswith(self._suffix, at + 8)
-            or not self._may_go_on(*_INT32.unpack_from(buffer, pos + self._epoch_at))
+            or (self._session is not None and not self._is_next(self._session, buffer, pos))
             or partition.refusal(self._asked.current_leader_epoch)
         ):
             return False
@@ -162,14 +165,15 @@ class FetchTemplate:
 
     # The session ---------------------------------------------------------------------------------
 
-    def _may_go_on(self, epoch: int) -> bool:
+    def _is_next(self, session: FetchSession, buffer: bytearray, pos: int) -> bool:
         """Whether this is the next request of a session that is about this partition alone."""
-        session = self._session
-        if session is None:
-            return epoch == LAST
-        if session.epoch != epoch or not self._node.fetch_sessions.has(session):
-            return False
-        return session.is_about(self._topic.topic, self._topic.topic_id, self._asked.partition)
+        at = pos + self._epoch_at
+        return (
+            _INT32.unpack_from(buffer, at)[0] == session.epoch
+            and buffer.startswith(self._middle, at + _INT32.size)
+            and self._node.fetch_sessions.has(session)
+            and session.is_about(self._topic.topic, self._topic.topic_id, self._asked.partition)
+        )
 
     def _go_on(self, session: FetchSession, offset: int, now: Now) -> None:
         self._asked = self._asked.replace(fetch_offset=offset)
@@ -231,16 +235,17 @@ class FetchTemplate:
         return response_frame(_API, version, 0, response)
 
 
-def template_of(
-    node: Node, slot: Slot, request: FetchRequest, buffer: Buffer, pos: int, end: int
-) -> FetchTemplate | None:
-    """What is constant about a request that was served; None where there is something special."""
+def subject_of(
+    node: Node, slot: Slot, request: FetchRequest
+) -> tuple[Partition, FetchSession | None] | None:
+    """What a request that was served is about; None where there is something special."""
     if (
         slot.version < SESSIONS_SINCE
         or len(request.topics) != 1
         or len(request.topics[0].partitions) != 1
         or request.forgotten_topics_data
         or request.session_epoch == FIRST
+        or max(request.replica_id, request.replica_state.replica_id) >= 0  # its progress counts
     ):
         return None
     topic = request.topics[0]
@@ -248,17 +253,35 @@ def template_of(
     by_id = slot.version >= BY_ID_SINCE
     partition = node.partition(topic.topic, topic.topic_id, asked.partition, by_id)
     session = node.fetch_sessions.of(request.session_id)
+    ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
         or not partition.online
+        or ends
         or asked.last_fetched_epoch >= 0
         or (session is None) != (request.session_epoch == LAST)
     ):
         return None
+    return partition, session
+
+
+def template_of(
+    node: Node,
+    slot: Slot,
+    request: FetchRequest,
+    subject: tuple[Partition, FetchSession | None],
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> FetchTemplate | None:
+    """What is constant about it, unless it is said in another way than we would say it."""
+    if (
+        end - pos > LONGEST_PREFIX  # all of it is kept, wherever the long names stand
+        or memoryview(buffer)[pos:end] != _request_frame(slot, request)
+    ):
+        return None
     form = _form_of(slot, request)
-    if form is None or memoryview(buffer)[pos:end] != _request_frame(slot, request):
-        return None  # the same can be said in other ways, which need not be known here
-    return FetchTemplate(node, slot, request, partition, session, form)
+    return None if form is None else FetchTemplate(node, slot, request, *subject, form)
 
 
 def _request_frame(slot: Slot, request: FetchRequest) -> bytes:

@@ -99,7 +99,7 @@ class Answers:
         if self.error_code:
             self.packed = [self._bad_news(raw) for raw in self.packed]
         self.pieces = [b"".join(self.packed)]
-        self._template.connection.ready(self)
+        self._template.complete(self)
 
     def _bad_news(self, good: bytes) -> bytes:
         template = self._template
@@ -283,6 +283,12 @@ class ProduceTemplate:
             )
         )
 
+    def complete(self, run: Answers) -> None:
+        """They may leave, and nothing is added to them."""
+        if self._run is run:
+            self._run = None
+        self.connection.ready(run)
+
     def offset_in(self, answer: bytes) -> int:
         """The base offset that an answer tells, which was written for where the log began then."""
         found: int = _INT64.unpack_from(answer, _ANSWER_HEAD.size + len(self._answer_front))[0]
@@ -318,10 +324,8 @@ class ProduceTemplate:
         self._pack = Struct(form).pack
 
 
-def template_of(
-    node: Node, slot: Slot, request: ProduceRequest, buffer: Buffer, pos: int, end: int
-) -> ProduceTemplate | None:
-    """What is constant about a request that was served; None where there is something special."""
+def subject_of(node: Node, slot: Slot, request: ProduceRequest) -> Partition | None:
+    """What a request that was served is about; None where there is something special."""
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
         return None
     topic = request.topic_data[0]
@@ -338,9 +342,24 @@ def template_of(
         or request.acks not in ACKS
     ):
         return None
-    size = len(part.records)
+    return partition
+
+
+def template_of(
+    node: Node,
+    slot: Slot,
+    request: ProduceRequest,
+    partition: Partition,
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> ProduceTemplate | None:
+    """What is constant about it, unless it is said in another way than we would say it."""
+    records = request.topic_data[0].partition_data[0].records
+    assert records is not None, "it has a subject"
+    size = len(records)
     pieces = request_frame(_API, slot.version, 0, slot.client_id, request)
-    at = next(i for i, piece in enumerate(pieces) if piece is part.records)
+    at = next(i for i, piece in enumerate(pieces) if piece is records)
     length_size = len(uvarint(size + 1)) if slot.version >= _API.flexible else _INT32.size
     prefix = b"".join(pieces[:at])[LENGTH_SIZE + 8 : -length_size]
     suffix = b"".join(pieces[at + 1 :])
@@ -350,7 +369,7 @@ def template_of(
         or whole[pos + 8 : pos + 8 + len(prefix)] != prefix
         or whole[end - len(suffix) : end] != suffix
     ):
-        return None  # the same can be said in other ways, which need not be known here
+        return None
     return ProduceTemplate(node, slot, partition, request, prefix, suffix)
 
 

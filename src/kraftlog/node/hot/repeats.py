@@ -53,6 +53,10 @@ if TYPE_CHECKING:
 HEAD = Struct(">ii")
 #: So many partitions one connection may send to and have remembered.
 MOST_TEMPLATES = 256
+#: So many bytes of a request are kept, and looked up for each that follows, in so many lengths:
+#: room for the names that clients and topics have, and for those of a few topics.
+LONGEST_PREFIX = 512
+MOST_SIZES = 16
 #: A connection that never says the same twice is not learnt from for ever.
 MOST_LESSONS = 4 * MOST_TEMPLATES
 
@@ -60,7 +64,7 @@ MOST_LESSONS = 4 * MOST_TEMPLATES
 class Repeats:
     """Belongs to one connection, whose frames go through `take` first."""
 
-    __slots__ = ("_known", "_last", "_lessons", "_sizes", "matched")
+    __slots__ = ("_known", "_last", "_lessons", "_sizes")
 
     def __init__(self) -> None:
         #: By API and version, and by the bytes behind the correlation id.
@@ -68,9 +72,8 @@ class Repeats:
         #: How long those bytes are; as a rule, all are as long.
         self._sizes: list[int] = []
         self._last: Template | None = None
+        #: From how many requests something was to be learnt: those that are known, and in vain.
         self._lessons = 0
-        #: Whether the last frame that was not taken began as one that is known.
-        self.matched = False
 
     def take(self, buffer: bytearray, view: memoryview, pos: int, end: int, now: Now) -> bool:
         """Whether the frame in `buffer[pos:end]` was one that repeats, and has been served."""
@@ -85,14 +88,12 @@ class Repeats:
         ):
             template = self._find(head, view, pos + 8)
             if template is None:
-                self.matched = False
                 return False
             self._last = template
         if template.take(buffer, view, pos, end, correlation_id, now):
             return True
-        self.matched = not template.is_stale
-        if not self.matched:
-            self.forget()
+        if template.is_stale:
+            self._forget_stale()
         return False
 
     def _find(self, head: int, view: memoryview, pos: int) -> Template | None:
@@ -102,24 +103,38 @@ class Repeats:
                 return found
         return None
 
-    def forget(self) -> None:
-        """One of them will not serve again: the others are soon learnt anew."""
-        self._known.clear()
-        self._sizes.clear()
+    def _forget_stale(self) -> None:
+        """Those that will not serve again; their like may be learnt anew."""
+        known = {key: template for key, template in self._known.items() if not template.is_stale}
+        self._lessons -= len(self._known) - len(known)
+        self._known = known
+        self._sizes = list({len(prefix) for _, prefix in known})
         self._last = None
 
-    @property
-    def is_eager(self) -> bool:
-        """Whether one more may be learnt from the request that was just served."""
-        return (
-            not self.matched and len(self._known) < MOST_TEMPLATES and self._lessons < MOST_LESSONS
-        )
+    def is_curious(self, buffer: Buffer, pos: int, end: int) -> bool:
+        """Whether something may be learnt from this request."""
+        if self._lessons >= MOST_LESSONS or end - pos < HEAD.size:
+            return False
+        head, _ = HEAD.unpack_from(buffer, pos)
+        return self._find(head, memoryview(buffer), pos + 8) is None
 
-    def learn(self, template: Template) -> None:
+    def learn(self, template: Template | None) -> None:
+        """A lesson, though nothing may have come of it."""
         self._lessons += 1
-        self._known[template.head, template.prefix] = template
-        if len(template.prefix) not in self._sizes:
-            self._sizes.append(len(template.prefix))
+        if template is None:
+            return
+        size = len(template.prefix)
+        if not self._has_room(size):
+            self._forget_stale()
+        if self._has_room(size):
+            self._known[template.head, template.prefix] = template
+            if size not in self._sizes:
+                self._sizes.append(size)
+
+    def _has_room(self, size: int) -> bool:
+        if size > LONGEST_PREFIX or len(self._known) >= MOST_TEMPLATES:
+            return False
+        return size in self._sizes or len(self._sizes) < MOST_SIZES
 
 
 def learn(node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: int) -> None:
@@ -128,21 +143,21 @@ def learn(node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: i
     repeats: Repeats | None = connection.repeats
     if repeats is None:
         repeats = connection.repeats = Repeats()
-    if not repeats.is_eager:
+    if not repeats.is_curious(buffer, pos, end):
         return
-    template = _template_of(node, slot, request, buffer, pos, end)
-    if template is not None:
-        repeats.learn(template)
-
-
-def _template_of(
-    node: Node, slot: Slot, request: Any, buffer: Buffer, pos: int, end: int
-) -> Template | None:
     assert slot.api is not None, "it has been served"
-    if slot.api.key == ApiKey.PRODUCE:
+    kind = _kind(slot.api.key)
+    subject = kind.subject_of(node, slot, request)
+    if subject is not None:
+        repeats.learn(kind.template_of(node, slot, request, subject, buffer, pos, end))
+
+
+def _kind(api_key: int) -> Any:
+    """Who knows what is constant about requests of this API."""
+    if api_key == ApiKey.PRODUCE:
         from kraftlog.node.hot import produce
 
-        return produce.template_of(node, slot, request, buffer, pos, end)
+        return produce
     from kraftlog.node.hot import fetch
 
-    return fetch.template_of(node, slot, request, buffer, pos, end)
+    return fetch

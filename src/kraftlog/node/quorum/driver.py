@@ -446,7 +446,8 @@ class QuorumDriver:
             self.core.handle(raft.Unanswered(report.peer, report.number), now)
 
     def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
-        self.core.handle(raft.PeerGone(report.peer), now)
+        # Who still replays what it holds on disk, as after a start, could not govern at once.
+        self.core.handle(raft.PeerGone(report.peer, lags=self._reading), now)
 
     # What is committed ---------------------------------------------------------------------------
 
