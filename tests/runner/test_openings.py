@@ -191,7 +191,8 @@ def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
     create_topics(host, {"many": 4 * RECORDS_IN_BATCH})
     names = host.files.list("data/__cluster_metadata-0")
     assert any(name.endswith(".checkpoint") for name in names)
-    host.node.quorum.take_snapshot(host.node.image.records(), host.now)
+    quorum = host.node.quorum
+    quorum.snapping.take(host.node.image.records(), quorum.applied, host.now)
     turns = 0
     while host.node.has_work or host.runner.has_work:
         host.one_turn()
