@@ -78,13 +78,18 @@ class Machine:
 
 
 def driven(
-    *voter_ids: int, election: ElectionState | None = None, reached_at: tuple[Endpoint, ...] = ()
+    *voter_ids: int,
+    election: ElectionState | None = None,
+    reached_at: tuple[Endpoint, ...] = (),
+    records: int = 0,
 ) -> tuple[Machine, list[Any]]:
-    """Replica 1 of these, with an empty log; gives what it has wanted since it was made."""
+    """Replica 1 of these, with so many records of epoch 1 on its disk; gives what it has wanted
+    since it was made."""
     those = VoterSet(
         tuple(Voter(ReplicaKey(i), (Endpoint("C", "127.0.0.1", 9090 + i),)) for i in voter_ids)
     )
-    log = RaftLog(VoterHistory(those, ()), 0, 0, EpochCache(()), 0)
+    epochs = EpochCache(((1, 0),) if records else ())
+    log = RaftLog(VoterHistory(those, ()), 0, records, epochs, 0)
     start = election or ElectionState()
     core = RaftCore(ReplicaKey(1), log, start, RaftConfig(seed=1), NOW, "cluster")
     machine = Machine()
@@ -143,22 +148,41 @@ def test_q6_what_an_observer_holds_need_not_be_on_its_disk(
     wanted.clear()
     batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
     stamp(batch, 0, 0, 5)
-    leader = LeaderIdAndEpoch(leader_id=2, leader_epoch=5)
-    part = PartitionData(
-        partition_index=0,
-        error_code=0,
-        high_watermark=0,
-        current_leader=leader,
-        aborted_transactions=None,
-        records=bytes(batch),
-    )
-    topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[part])
-    answer = FetchResponse(error_code=0, session_id=0, responses=[topic])
+    answer = fetched(0, bytes(batch))
     assert machine.driver is not None
     machine.driver.handle(effects.PeerAnswered("quorum", 2, ask.number, answer), NOW)
     (append,) = [it for it in wanted if isinstance(it, effects.AppendBatch)]
     assert append.flush == is_flushed
     assert any(isinstance(it, effects.Ask) for it in wanted) != is_flushed
+
+
+@pytest.mark.parametrize("committed", [0, 10])
+def test_q9a_who_still_replays_leaves_it_to_the_others_to_lead(committed: int) -> None:
+    """It is asked for its vote all the same, and gives it."""
+    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), records=10)
+    driver = machine.driver
+    assert driver is not None
+    (ask,) = [it for it in wanted if isinstance(it, effects.Ask)]
+    answer = fetched(committed)
+    driver.handle(effects.PeerAnswered("quorum", 2, ask.number, answer), NOW)
+    assert any(isinstance(it, effects.ReadLog) for it in wanted) == bool(committed)
+    driver.handle(effects.PeerVanished(2), NOW)
+    assert driver.core.role.name == ("follower" if committed else "prospective")
+    assert not driver.core.role.hears_a_leader(driver.core)
+
+
+def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:
+    """What node 2 answers, which leads epoch 5."""
+    part = PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=high_watermark,
+        current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+        aborted_transactions=None,
+        records=records,
+    )
+    topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[part])
+    return FetchResponse(error_code=0, session_id=0, responses=[topic])
 
 
 def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:

@@ -70,5 +70,5 @@ def test_whatever_a_node_wants_done_may_change_what_is_due() -> None:
     """Its host has to ask it again, whichever part of it wants something."""
     host = VirtualHost()
     host.node.is_stirred = False
-    host.node.quorum.take_snapshot(host.node.image.records(), host.now)
+    host.node.quorum.snapping.take(host.node.image.records(), host.node.quorum.applied, host.now)
     assert host.node.is_stirred

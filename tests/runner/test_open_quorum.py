@@ -10,11 +10,14 @@ from kraftlog.raft.messages import Batch
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.runner.quorum import open_quorum
 from kraftlog.runner.recovered import METADATA
+from kraftlog.runner.runner import REPLAYED_A_TURN
 from kraftlog.simulator.files import MemoryFiles, PowerLost
+from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
-from kraftlog.storage.metadata_snapshots import MetadataSnapshots
+from kraftlog.storage.metadata_snapshots import MetadataSnapshots, name_of
 from kraftlog.types import METADATA_TOPIC_ID, OffsetAndEpoch
+from tests.node.talk import create_topics
 
 
 def batch(offset: int, epoch: int) -> bytes:
@@ -122,6 +125,18 @@ def test_a_snapshot_becomes_visible_at_once_and_whole(
     assert seen == expected
 
 
+def test_q38_a_snapshot_that_was_made_while_a_newer_one_was_installed_is_not_kept() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    snapshots = MetadataSnapshots(files, "data")
+    snapshots.store(NEW, PIECES)
+    snapshots.keep_only(NEW)
+    snapshots.store(OLD, PIECES)
+    snapshots.keep_only(OLD)
+    assert snapshots.latest == NEW
+    assert files.list("data") == [name_of(NEW)]
+
+
 def test_what_is_left_of_a_download_is_removed_at_the_start() -> None:
     """C104: the download begins anew in the next life, and nothing of the last is read."""
     files = log_with_voters(1)
@@ -131,3 +146,20 @@ def test_what_is_left_of_a_download_is_removed_at_the_start() -> None:
     opened = open_quorum(LogDirectory(files, "data"), VoterSet(), lambda _: None)
     assert not [name for name in files.list(folder) if ".checkpoint" in name]
     assert opened.log.snapshot is None
+
+
+def test_q9a_what_is_replayed_at_a_start_leaves_others_their_turns() -> None:
+    """A controller that replays for long is asked for its vote meanwhile."""
+    before = VirtualHost()
+    for number in range(12):
+        create_topics(before, {f"{number}-{each}": 1 for each in range(60)})
+    log = before.runner.logs[METADATA_LOG]
+    assert sum(segment.size for segment in log.segments) > 2 * REPLAYED_A_TURN
+    before.files.kill()
+    host = VirtualHost(before.files, settled=False, life=2)
+    seen = set[int]()
+    while host.node.quorum.applied < log.end_offset:
+        host.one_turn()
+        host.deliver()
+        seen.add(host.node.quorum.applied)
+    assert len(seen - {0}) > 2

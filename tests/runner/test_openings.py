@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.effects import DeleteLog
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
 from kraftlog.runner.openings import A_FOLDER_COSTS, A_STEP_COSTS, BYTES_A_TURN, FULL_FOR_MS
@@ -190,7 +191,8 @@ def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
     create_topics(host, {"many": 4 * RECORDS_IN_BATCH})
     names = host.files.list("data/__cluster_metadata-0")
     assert any(name.endswith(".checkpoint") for name in names)
-    host.node.quorum.take_snapshot(host.node.image.records(), host.now)
+    quorum = host.node.quorum
+    quorum.snapping.take(host.node.image.records(), quorum.applied, host.now)
     turns = 0
     while host.node.has_work or host.runner.has_work:
         host.one_turn()
@@ -239,3 +241,17 @@ def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None
     assert folders(host) == ["many-0"]
     answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+def test_that_no_folder_can_be_removed_is_said_once() -> None:
+    """A topic may have thousands, and all are in the directory that is offline."""
+    host = make_host(demo=1, many=MANY)
+    said = len(host.said)
+    host.runner.directory.disk.failed("a test", OSError(errno.EIO, "Input/output error"))
+    for index in range(MANY):
+        host.node.emit(DeleteLog(("many", index)))
+    while host.runner.has_work or host.node.has_work:
+        host.one_turn()
+    assert [line.partition(":")[0] for line in host.said[said:]] == [
+        "the log directory is offline until the next start"
+    ]

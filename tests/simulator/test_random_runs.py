@@ -128,6 +128,6 @@ def other_pythons() -> Iterator[str]:
 
 def test_an_election_state_that_went_back_is_survived() -> None:
     """Q4, Q8: too rare in the mixture to be demanded of it."""
-    outcome = simulate("mixture", 3, kinds=["old-election", "kill"])
+    outcome = simulate("mixture", 5, kinds=["old-election", "kill"])
     assert not outcome.failed, str(outcome)
     assert "election state went back" in outcome.sights

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
 
-UNKNOWN = -1, -1
+#: No leader and so no epoch, or no epoch and so no end.
+NONE_KNOWN = -1, -1
 
 
 def end_of_epoch(node: Node, partition: Partition, epoch: int) -> tuple[int, int]:
@@ -22,7 +23,7 @@ def end_of_epoch(node: Node, partition: Partition, epoch: int) -> tuple[int, int
     The leader's own epoch is known also before it has written; one yet to come is not.
     """
     if epoch < 0 or epoch > partition.leader_epoch:
-        return UNKNOWN
+        return NONE_KNOWN
     if epoch == partition.leader_epoch:
         return epoch, partition.written_end
     return node.logs.end_of_epoch(partition.log, epoch)
@@ -33,7 +34,7 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
     if topic_id == NULL_UUID:
         topic_id = image.topic_ids.get(topic, NULL_UUID)
     partition = image.partitions.get((topic_id, index))
-    return UNKNOWN if partition is None else (partition.leader, partition.leader_epoch)
+    return NONE_KNOWN if partition is None else (partition.leader, partition.leader_epoch)
 
 
 def name_endpoint(image: Image, leader: int, response: Any, endpoint: Any) -> None:

@@ -332,12 +332,12 @@ class Node:
     def _snap_if_due(self, now: Now) -> None:
         """A transaction that is open is in no snapshot, so it is waited for."""
         settings = self.config.settings
-        if not self.image.transaction and self.quorum.wants_snapshot(
+        if not self.image.transaction and self.quorum.snapping.is_due(
             now,
             settings.metadata_log_max_record_bytes_between_snapshots,
             settings.metadata_log_max_snapshot_interval_ms,
         ):
-            self.quorum.take_snapshot(self.image.records(), now)
+            self.quorum.snapping.take(self.image.records(), self.quorum.applied, now)
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""

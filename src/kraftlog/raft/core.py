@@ -355,7 +355,7 @@ class RaftCore:
         peer.gone = True
         if message.peer == self.election.leader_id:
             peer.gone_from = self.election.epoch
-        self.role.on_peer_gone(self, message.peer)
+        self.role.on_peer_gone(self, message.peer, lags=message.lags)
 
     def _flushed(self, message: Flushed) -> None:
         if message.offset > self.log.flushed:

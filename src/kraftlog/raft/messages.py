@@ -194,9 +194,13 @@ class Unanswered(Value):
 
 
 class PeerGone(Value):
-    """Proof that a peer's process is gone: its connection ended and a new one was refused."""
+    """Proof that a peer's process is gone: its connection ended and a new one was refused.
+
+    `lags`: the state machine here has much to replay first, so others had better lead.
+    """
 
     peer: int
+    lags: bool = False
 
 
 class Flushed(Value):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 #: So many replicas are remembered, and all voters: ever new names fill no memory.
-MOST_REPLICAS = 1000
+MOST_REMEMBERED = 1000
 
 
 class Progress(Value):
@@ -72,7 +72,7 @@ class ProgressTable:
     def of(self, key: ReplicaKey) -> Progress:
         known = self.replicas.get(key)
         if known is None:
-            if len(self.replicas) >= MOST_REPLICAS:
+            if len(self.replicas) >= MOST_REMEMBERED:
                 self._forget_one()
             known = self.replicas[key] = Progress()
             self._voters = None

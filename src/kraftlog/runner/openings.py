@@ -52,7 +52,7 @@ class Openings:
         #: What the first step has come to, if that takes several slices.
         self._under_way: Opening | None = None
         #: Those for which there was no room on the disk, and when to try them again.
-        self._without_room: list[OpenLog] = []
+        self._postponed: list[OpenLog] = []
         self.due_ms: int | None = None
         #: The logs to be opened: what was deleted meanwhile is not among them, or not that one.
         self._wanted: dict[LogName, OpenLog] = {}
@@ -73,8 +73,8 @@ class Openings:
         """A slice of the work."""
         if self.due_ms is not None and self.due_ms <= now.monotonic_ms:
             self.due_ms = None
-            self._steps += self._without_room
-            self._without_room.clear()
+            self._steps += self._postponed
+            self._postponed.clear()
         spent_bytes = 0
         while self._steps and spent_bytes < BYTES_A_TURN:
             step = self._steps[0]
@@ -147,10 +147,10 @@ class Openings:
 
     def _put_off(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
         """Try it again when there may be room; meanwhile it is a log that is not open yet."""
-        if not self._without_room:
+        if not self._postponed:
             self._say(str(error))
             self.due_ms = now.monotonic_ms + FULL_FOR_MS
-        self._without_room.append(effect)
+        self._postponed.append(effect)
 
     def _forget_another(self, effect: OpenLog) -> None:
         """A topic of this name that was deleted while this node was away goes first."""
@@ -165,6 +165,8 @@ class Openings:
         self._tell(LogOpened(name, log.start_offset, log.end_offset, producers), now)
 
     def _remove_folder(self, name: LogName) -> None:
+        if self._directory.disk.failure is not None:
+            return  # which is said once, and there may be thousands of folders
         try:
             self._directory.remove_folder(name)
         except StorageError as error:

@@ -43,6 +43,10 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.types import LogName, Now
 
+#: How much is replayed in a turn, some ten milliseconds' work: peers are answered in between. A
+#: controller that has just started may be the one whose vote the others need.
+REPLAYED_A_TURN = 32 << 10
+
 
 class Runner:
     """One node's hands. `say` gets a line for people."""
@@ -69,7 +73,7 @@ class Runner:
         self._node: Node | None = None
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
-        self._without_room: set[LogName] = set()
+        self._said_full: set[LogName] = set()
         #: Reads of what has to be replayed, whichever log's: a chunk a turn.
         self._reads: deque[ReadLog] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -139,8 +143,8 @@ class Runner:
         try:
             end = self.logs.append(append, now.wall_ms)
         except DiskFullError as error:
-            if append.partition.log not in self._without_room:
-                self._without_room.add(append.partition.log)
+            if append.partition.log not in self._said_full:
+                self._said_full.add(append.partition.log)
                 self._say(str(error))
             # Were there others that wait to be durable, their offsets would be given once more.
             is_alone = append.partition.unwritten[0] is append
@@ -153,8 +157,8 @@ class Runner:
         finally:
             # It may be remembered for long; what it was received into is used again meanwhile.
             append.buffers.clear()
-        if self._without_room:
-            self._without_room.discard(append.partition.log)
+        if self._said_full:
+            self._said_full.discard(append.partition.log)
         self._written(append.partition, end)
 
     def _written(self, partition: Partition, end: int) -> None:
@@ -191,7 +195,9 @@ class Runner:
         if self._reads:
             wanted = self._reads.popleft()
             log = self.directory.logs.get(wanted.log)
-            data = b"" if log is None else read_batches(log, wanted.offset, wanted.limit)
+            data = b""
+            if log is not None:
+                data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
             self.node.handle(LogRead(wanted.log, wanted.offset, data), now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike

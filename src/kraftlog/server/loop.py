@@ -189,7 +189,11 @@ class Server:
         self._set_aside_above = 2 * len(self.node.by_log) + GROWN_BY
 
     def turn(self) -> None:
-        """Where nothing but data came, nothing else is due before it was, and nobody is asked."""
+        """Wait, serve what came, write, answer.
+
+        Data traffic makes nothing else due: where nothing but data came, `_due_ms` still stands,
+        and neither the node nor the peers are asked before it what they have to do.
+        """
         events = self._wait()
         node = self.node
         began_ns = time.monotonic_ns()

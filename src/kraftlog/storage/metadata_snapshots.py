@@ -95,9 +95,11 @@ class MetadataSnapshots:
         self.finish(snapshot)
 
     def keep_only(self, newest: OffsetAndEpoch) -> None:
-        """Remove the snapshots before `newest`."""
-        self.latest = newest
+        """Remove the snapshots before `newest`, or before one that is newer still: a leader's may
+        have been installed while this one was made."""
+        if self.latest is None or newest.offset > self.latest.offset:
+            self.latest = newest
         for name in self.files.list(self.folder):
             found = parse_name(name)
-            if found is not None and found.offset < newest.offset:
+            if found is not None and found.offset < self.latest.offset:
                 unlink_if_there(self.files, f"{self.folder}/{name}")

@@ -24,12 +24,11 @@ from kraftlog.node.quorum.batches import (
 )
 from kraftlog.node.quorum.gathering import Gathered
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
-from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.quorum.snapping import Snapping
 from kraftlog.node.quorum.times import QuorumTimes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
-from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
 from kraftlog.wire.messages.fetch import NodeEndpoint
@@ -67,8 +66,8 @@ if TYPE_CHECKING:
 ENDPOINTS_SINCE = 16
 #: The line on which a core's requests travel.
 LINE = "quorum"
-#: The leader that nobody knows.
-UNKNOWN = -1
+#: The leader while none is known.
+NOBODY = -1
 
 
 class QuorumDriver:
@@ -111,10 +110,7 @@ class QuorumDriver:
         self._is_settling = False
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
-        #: Bytes applied since the newest snapshot, when that was, and whether one is being made.
-        self._unsnapped = 0
-        self._snapped_at_ms = core.now.monotonic_ms
-        self._is_snapping = False
+        self.snapping = Snapping(core, emit)
         #: The epoch in which the state machine was told that it leads.
         self._leading = -1
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -136,7 +132,7 @@ class QuorumDriver:
             effects.LogFlushed: self._flushed,
             effects.LogRead: self._read,
             effects.ElectionWritten: self._election_written,
-            effects.SnapshotStored: self._snapshot_stored,
+            effects.SnapshotStored: self.snapping.stored,
             effects.SnapshotLoaded: self._snapshot_loaded,
             effects.PeerAnswered: self._peer_answered,
             effects.PeerSilent: self._peer_silent,
@@ -439,14 +435,15 @@ class QuorumDriver:
         asked = self._asked.pop((report.peer, report.number), None)
         if isinstance(asked, raft.Vote):
             refusal = raft.VoteAnswer(
-                ErrorCode.UNSUPPORTED_VERSION, UNKNOWN, asked.epoch, granted=False
+                ErrorCode.UNSUPPORTED_VERSION, NOBODY, asked.epoch, granted=False
             )
             self.core.handle(raft.Answered(report.peer, report.number, refusal), now)
         else:
             self.core.handle(raft.Unanswered(report.peer, report.number), now)
 
     def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
-        self.core.handle(raft.PeerGone(report.peer), now)
+        # Who still replays what it holds on disk, as after a start, could not govern at once.
+        self.core.handle(raft.PeerGone(report.peer, lags=self._reading), now)
 
     # What is committed ---------------------------------------------------------------------------
 
@@ -469,7 +466,7 @@ class QuorumDriver:
                 assert base == self.applied, f"records from {self.applied} to {base} are missing"
                 self._machine.replay(records_in(data), last)
                 self.applied = last + 1
-                self._unsnapped += len(data)
+                self.snapping.applied(len(data))
         self._tell_applied(now)
 
     def _read_on(self, limit: int) -> None:
@@ -486,7 +483,7 @@ class QuorumDriver:
         for batch in summaries(report.data):
             self._machine.replay(records_in(batch.payload), batch.last_offset)
             self.applied = batch.last_offset + 1
-            self._unsnapped += batch.size_bytes
+            self.snapping.applied(batch.size_bytes)
         assert self.applied > report.offset, f"no records at {report.offset} in the metadata log"
         self._apply(now)
 
@@ -516,30 +513,6 @@ class QuorumDriver:
             self._leading = self.epoch
             self._machine.leads(self.epoch, now)
         return self.core.take_effects()
-
-    # Snapshots -----------------------------------------------------------------------------------
-
-    def wants_snapshot(self, now: Now, after_bytes: int, after_ms: int) -> bool:
-        """Whether so much was applied, or so long ago, that the log should be shortened."""
-        if self._is_snapping or not self._unsnapped:
-            return False
-        waited = now.monotonic_ms - self._snapped_at_ms
-        return self._unsnapped >= after_bytes or 0 < after_ms <= waited
-
-    def take_snapshot(self, records: Iterable[Message], now: Now) -> None:
-        """`records` are the state as of `applied`."""
-        log = self.core.log
-        epoch = log.epochs.epoch_at(self.applied - 1)
-        self._is_snapping = True
-        self._unsnapped = 0
-        self._snapped_at_ms = now.monotonic_ms
-        voters = log.voters.committed(self.applied)
-        pieces = snapshot_pieces(records, voters, epoch, now.wall_ms)
-        self._emit(effects.StoreSnapshot(OffsetAndEpoch(self.applied, epoch), pieces))
-
-    def _snapshot_stored(self, report: effects.SnapshotStored, now: Now) -> None:
-        self._is_snapping = False
-        self.core.handle(raft.SnapshotTaken(report.id), now)
 
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
         self._tail.clear()

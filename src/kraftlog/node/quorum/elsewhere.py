@@ -13,29 +13,36 @@ from kraftlog.wire.apis import ApiKey
 if TYPE_CHECKING:
     from typing import Any
 
-UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+_NOT_OURS = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 _REFUSALS: dict[int, Any] = {
-    ApiKey.VOTE: raft.VoteAnswer(UNKNOWN, NONE, NONE, granted=False),
-    ApiKey.BEGIN_QUORUM_EPOCH: raft.BeginAnswer(UNKNOWN, NONE, NONE),
-    ApiKey.END_QUORUM_EPOCH: raft.EndAnswer(UNKNOWN, NONE, NONE),
-    ApiKey.FETCH_SNAPSHOT: raft.SnapshotChunk(UNKNOWN, NONE, NONE, OffsetAndEpoch(0, 0), 0),
-    ApiKey.READ_OFFSET: raft.ReadOffsetAnswer(UNKNOWN, NONE, NONE, NONE),
+    ApiKey.VOTE: raft.VoteAnswer(_NOT_OURS, NONE, NONE, granted=False),
+    ApiKey.BEGIN_QUORUM_EPOCH: raft.BeginAnswer(_NOT_OURS, NONE, NONE),
+    ApiKey.END_QUORUM_EPOCH: raft.EndAnswer(_NOT_OURS, NONE, NONE),
+    ApiKey.FETCH_SNAPSHOT: raft.SnapshotChunk(_NOT_OURS, NONE, NONE, OffsetAndEpoch(0, 0), 0),
+    ApiKey.READ_OFFSET: raft.ReadOffsetAnswer(_NOT_OURS, NONE, NONE, NONE),
+}
+
+_USUALLY = "topic_name", "partition_index", "partition_index"
+#: What each API calls the topic, the partition where it asks, and the partition where it answers.
+_NAMES = {
+    ApiKey.VOTE: _USUALLY,
+    ApiKey.BEGIN_QUORUM_EPOCH: _USUALLY,
+    ApiKey.END_QUORUM_EPOCH: _USUALLY,
+    ApiKey.FETCH_SNAPSHOT: ("name", "partition", "index"),
+    ApiKey.READ_OFFSET: _USUALLY,
 }
 
 
 def refusal_elsewhere(api_key: int, request: Any) -> Any:
     """The answer to who asks about another partition than that of the metadata; else None."""
-    partition = the_partition(request.topics)
-    # FetchSnapshot has names of its own for what it names.
-    is_snapshot = api_key == ApiKey.FETCH_SNAPSHOT
-    name = "name" if is_snapshot else "topic_name"
-    asked_topic = getattr(request.topics[0], name)
-    asked_index = partition.partition if is_snapshot else partition.partition_index
-    if (asked_topic, asked_index) == (METADATA_TOPIC, 0):
+    topic_name, asked_name, told_name = _NAMES[api_key]
+    asked_partition = the_partition(request.topics)
+    topic, partition = getattr(request.topics[0], topic_name), getattr(asked_partition, asked_name)
+    if (topic, partition) == (METADATA_TOPIC, 0):
         return None
     response: Any = answer_to_wire(_REFUSALS[api_key])
-    [topic] = response.topics
-    setattr(topic, name, asked_topic)
-    setattr(topic.partitions[0], "index" if is_snapshot else "partition_index", asked_index)
+    [told] = response.topics
+    setattr(told, topic_name, topic)
+    setattr(told.partitions[0], told_name, partition)
     return response

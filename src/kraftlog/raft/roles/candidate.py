@@ -36,6 +36,14 @@ class Candidate(Polling):
         if core.durable_version >= core.version:
             self.count(core, core.me.id, granted=True)
 
+    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
+        """Two who split the votes of the living need not wait for those of the dead."""
+        super().on_no_answer(core, peer, asked)
+        voters = core.log.voter_set
+        gone = [voter_id for voter_id in core.others if _is_gone(core, voter_id)]
+        if len({*self.refused, *gone}) > len(voters.voters) - voters.majority:
+            self.lost(core)
+
     def won(self, core: RaftCore) -> None:
         if not self.beaten:
             core.granted = tuple(sorted(self.granted))
@@ -48,3 +56,9 @@ class Candidate(Polling):
             self.beaten = True
             core.attempt += 1
             core.arm("election", election_delay(core))
+
+
+def _is_gone(core: RaftCore, voter_id: int) -> bool:
+    """By the newest that is known: what it is being asked, it may be back to answer."""
+    peer = core.peer(voter_id)
+    return peer.gone and peer.in_flight < 0

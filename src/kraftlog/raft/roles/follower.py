@@ -32,16 +32,19 @@ class Follower(Standing, Fetcher):
         else:
             self.on_standing_timer(core, name)
 
-    def on_peer_gone(self, core: RaftCore, peer: int) -> None:
+    def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:
         """Proof of death counts as a timeout, for one voter after the other.
 
         All of them see it within a moment; if they stood together, they would split the vote.
+        Behind all the others come those that would have to replay before they could decide.
         """
         if peer != core.election.leader_id:
             return
         survivors = [voter_id for voter_id in core.log.voter_set.ids if voter_id != peer]
         # Last comes who is being removed.
         rank = survivors.index(core.me.id) if core.is_voter else len(survivors)
+        if lags:
+            rank += len(survivors)
         if rank == 0:
             core.become(quorum.PROSPECTIVE)
         else:

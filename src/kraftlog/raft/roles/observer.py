@@ -46,7 +46,7 @@ class Observer(Fetcher):
         else:
             core.arm("discover", core.backoff(core.peer(peer).failures))
 
-    def on_peer_gone(self, core: RaftCore, peer: int) -> None:
+    def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:  # noqa: ARG002 - roles are told alike
         if peer == core.election.leader_id:
             self.lose_leader(core)
 

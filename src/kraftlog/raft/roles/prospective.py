@@ -24,6 +24,14 @@ class Prospective(Polling):
         self.ask_all(core)
         self.count(core, core.me.id, granted=True)
 
+    def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
+        """Who still hears a leader that is gone will notice within a moment: it is asked again."""
+        leader = core.election.leader_id
+        if granted or leader < 0 or not core.peer(leader).gone:
+            super().count(core, peer, granted=granted)
+        else:
+            core.arm(f"ask {peer}", core.backoff(0))
+
     def won(self, core: RaftCore) -> None:
         stand(core)
 

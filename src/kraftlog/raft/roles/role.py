@@ -43,8 +43,8 @@ class Role:
     def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
         """The peer did not answer; its failures are counted."""
 
-    def on_peer_gone(self, core: RaftCore, peer: int) -> None:
-        """The peer's process is gone for certain."""
+    def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:
+        """The peer's process is gone for certain; `lags`: this replica had better not lead."""
 
     def on_flushed(self, core: RaftCore) -> None:
         """More of the log is durable."""

@@ -59,6 +59,8 @@ def discover(core: RaftCore) -> None:
     """
     candidates = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
     candidates = [*candidates, *core.config.bootstrap_ids]
+    # Who is gone knows nothing, and asking would cost a wait; but all may be back.
+    candidates = [i for i in candidates if not core.peer(i).gone] or candidates
     if candidates:
         turn = core.chance(4, core.now.monotonic_ms, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])

@@ -1,0 +1,143 @@
+"""Q9a, Q10, Q24: once a leader is known to be gone, nobody waits for it, or long for each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.raft.messages import PeerGone
+from kraftlog.raft.roles.follower import TURN_MS
+from tests.raft.solo import ELECTION, Solo, key, loyal, observer, sends, voters_of
+from tests.raft.trio import Net
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+
+#: The first backoff of a candidate that has lost.
+FIRST_BACKOFF = 100
+
+
+def standing() -> Solo:
+    """A candidate of epoch 6, since its leader 2 is gone."""
+    solo = loyal()
+    solo.gone(2)
+    solo.answer(3, solo.voted())
+    assert solo.state == ("candidate", 6, -1, 1)
+    return solo
+
+
+def test_q10_who_is_refused_by_the_living_waits_for_no_vote_of_the_dead() -> None:
+    solo = standing()
+    solo.answer(3, solo.voted(False))
+    assert solo.in_ms("election") >= ELECTION
+    solo.unanswered(2)
+    assert solo.in_ms("election") <= FIRST_BACKOFF
+
+
+def test_q10_the_dead_may_be_found_silent_before_the_living_refuse() -> None:
+    solo = standing()
+    solo.unanswered(2)
+    solo.answer(3, solo.voted(False))
+    solo.wait_for("ask 2")
+    assert solo.in_ms("election") >= ELECTION - FIRST_BACKOFF
+    solo.unanswered(2)
+    assert solo.in_ms("election") <= FIRST_BACKOFF
+
+
+def test_q10_who_was_gone_may_be_back_to_vote() -> None:
+    """Of five, 2 led and is gone; 3 was gone as well, and is being asked."""
+    solo = loyal(voters=voters_of(1, 2, 3, 4, 5))
+    solo.gone(3)
+    solo.gone(2)
+    for peer in (4, 5):
+        solo.answer(peer, solo.voted())
+    assert solo.role == "candidate"
+    solo.answer(5, solo.voted(False))
+    solo.unanswered(2)
+    assert solo.in_ms("election") >= ELECTION
+    solo.answer(3, solo.voted())
+    solo.answer(4, solo.voted())
+    assert solo.role == "leader"
+
+
+def test_q10_silence_alone_is_no_refusal() -> None:
+    """Nobody has proved that 3 is gone."""
+    solo = standing()
+    solo.unanswered(2)
+    solo.unanswered(3)
+    assert solo.in_ms("election") >= ELECTION
+
+
+def test_p1_who_has_not_seen_yet_that_the_leader_is_gone_is_asked_again_within_a_moment() -> None:
+    solo = loyal()
+    solo.gone(2)
+    solo.answer(3, solo.voted(False, leader_id=2))
+    assert solo.role == "prospective"
+    assert solo.in_ms("ask 3") <= solo.core.config.retry_backoff_ms
+    assert sends(solo.wait_for("ask 3"))[3].pre_vote
+    solo.answer(3, solo.voted())
+    assert solo.role == "candidate"
+
+
+@pytest.mark.parametrize(("me", "turn"), [(1, 2), (3, 3)])
+def test_q9a_who_has_much_to_replay_leaves_all_the_others_their_turn(me: int, turn: int) -> None:
+    solo = loyal(me=key(me))
+    solo.step(PeerGone(2, lags=True))
+    solo.wait(turn * TURN_MS - 1)
+    assert solo.role == "follower"
+    solo.wait(1)
+    assert solo.role == "prospective"
+
+
+def test_q24_who_is_gone_is_not_asked_who_leads() -> None:
+    """Unless everybody is: then any of them may be back first."""
+    solo = observer()
+    solo.gone(2)
+    solo.gone(4)
+    assert [ask(solo) for _ in range(20)] == [3] * 20
+    solo.gone(3)
+    assert {ask(solo) for _ in range(20)} == {2, 3, 4}
+
+
+def ask(solo: Solo) -> int:
+    """Whom it asks next, who does not answer."""
+    [peer] = sends(solo.wait_for("discover"))
+    solo.unanswered(peer)
+    return peer
+
+
+def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
+    """Both were granted a pre-vote by the other, as when the first in turn is busy for a moment."""
+    net = Net(1, 2, 3)
+    net.pass_time(5000)
+    dead = net.leader().me.id
+    del net.hosts[dead]
+    first, second = [host.core for host in net.hosts.values()]
+    see_gone(net, second, dead)
+    net.now = net.now.replace(monotonic_ms=net.now.monotonic_ms + TURN_MS)
+    second.poll(net.now)
+    see_gone(net, first, dead)
+    assert (first.role.name, second.role.name) == ("prospective", "prospective")
+    deliver_in_waves(net, 2)
+    assert (first.role.name, second.role.name) == ("candidate", "candidate")
+    net.pass_time(3 * FIRST_BACKOFF)
+    assert {first.role.name, second.role.name} == {"leader", "follower"}
+
+
+def see_gone(net: Net, core: RaftCore, dead: int) -> None:
+    core.handle(PeerGone(dead), net.now)
+    net.settle()
+
+
+def deliver_in_waves(net: Net, count: int) -> None:
+    """All questions that are under way, then all answers: nobody is ahead of the other."""
+    for _ in range(count):
+        net.settle()
+        questions, net.wire = net.wire, []
+        for question in questions:
+            net.deliver(question)
+        net.settle()
+        answers, net.replies = net.replies, []
+        for slot, body in answers:
+            net.answer(slot, body)
