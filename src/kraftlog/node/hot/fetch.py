@@ -257,7 +257,7 @@ def subject_of(
     ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (
         isinstance(partition, int)
-        or not partition.online
+        or partition.refusal(asked.current_leader_epoch)
         or ends
         or asked.last_fetched_epoch >= 0
         or (session is None) != (request.session_epoch == LAST)
