@@ -47,6 +47,7 @@ ROUNDS = 3
 #: More changes than there will be in the time.
 MOST = 1_000_000
 FAILOVER_WITHIN_S = 60
+REST_S = 3
 PROPERTIES = """\
 process.roles={role}
 node.id={node_id}
@@ -163,7 +164,7 @@ def asked(port: int, folder: str, *, width: int, count: int = MOST, seconds: flo
 
 
 def leader_killed(cluster: Cluster, number: int) -> float:
-    """Seconds until the next change is acknowledged; then it is started again and catches up."""
+    """Seconds until the next change is acknowledged; then it is started again, and all is well."""
     victim = cluster.leader()
     until_changed(cluster, 200_000_000 + number)
     begin = time.perf_counter()
@@ -172,6 +173,8 @@ def leader_killed(cluster: Cluster, number: int) -> float:
     took = time.perf_counter() - begin
     victim.start()
     wait_until_caught_up(cluster, victim)
+    # What it holds it has yet to replay. A leader lost before that is another matter: two at once.
+    time.sleep(REST_S)
     return took
 
 
