@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from bench.beside.command import main as beside
-from bench.page import put_into
+from bench.page import PAGE, rewrite, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +31,6 @@ PARTS = {
     "quorum": "Changes of the cluster",
     "simulator": "Simulation",
 }
-PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")
 
 
 def main(names: list[str]) -> int:
@@ -42,20 +41,11 @@ def main(names: list[str]) -> int:
             print(f"no bench {name!r}; there are {', '.join(PARTS)}, beside", file=sys.stderr)
             return 2
     for name in names or PARTS:
-        write(PARTS[name], run(name))
+        rewrite(PARTS[name], run(name))
+        print(f"written: {os.path.relpath(PAGE)}")
     if not names and beside([]):
         beside(["--page"])  # what was measured at another time is kept
     return 0
-
-
-def write(title: str, part: str) -> None:
-    page = ""
-    if os.path.exists(PAGE):
-        with open(PAGE, encoding="utf-8") as file:
-            page = file.read()
-    with open(PAGE, "w", encoding="utf-8") as file:
-        file.write(put_into(page, title, part))
-    print(f"written: {os.path.relpath(PAGE)}")
 
 
 def run(name: str) -> str:
@@ -73,13 +63,6 @@ def table(title: str, rows: Iterable[tuple[str, float, str]]) -> str:
     lines = [f"## {title}", "", "| what | figure | unit |", "|---|---:|---|"]
     lines += [f"| {what} | {shown(figure)} | {unit} |" for what, figure, unit in rows]
     return "\n".join([*lines, "", machine()])
-
-
-def shown(figure: float) -> str:
-    """Three digits that mean something."""
-    if abs(figure) >= 1000:
-        return f"{figure:,.0f}"
-    return f"{figure:.3g}"
 
 
 def machine() -> str:

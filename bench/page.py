@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import os
 import re
 
+PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")
 HEAD = """# Performance
 
 Printed by `make bench`; nothing here was written by hand. Machines differ and share their cores
 with others: compare figures of one part with each other, not with those of another day.
 """
+
+
+def rewrite(title: str, part: str, path: str = PAGE) -> None:
+    """A part has been measured: the file has it from now on, in place of the older one."""
+    page = ""
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(put_into(page, title, part))
+
+
+def shown(figure: float) -> str:
+    """Three digits that mean something."""
+    return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
 
 
 def put_into(page: str, title: str, part: str) -> str:

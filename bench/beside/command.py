@@ -22,7 +22,7 @@ from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import LIBRARIES, program
 from bench.beside.rows import SECTIONS, TITLES
-from bench.page import put_into
+from bench.page import rewrite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -129,12 +129,7 @@ def write_page(results: str, docs: str) -> None:
     """Our part of the page and the picture, from the results in one folder into another."""
     found = results_in(results)
     path = os.path.join(docs, "performance.md")
-    page = ""
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            page = file.read()
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(put_into(page, TITLE, part(found)))
+    rewrite(TITLE, part(found), path)
     with open(os.path.join(docs, PICTURE), "w", encoding="utf-8") as file:
         file.write(picture(found))
     print(f"written: {os.path.relpath(path)}, {PICTURE}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.beside.rows import KAFKA, KRAFTLOG, ROWS, SECTIONS, TITLES
+from bench.page import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -84,8 +85,3 @@ def provenance(result: Result) -> str:
     if not result.is_full:
         words.append("**A trial run at small scale: not to be quoted.**")
     return " ".join(words)
-
-
-def shown(figure: float) -> str:
-    """Three digits that mean something."""
-    return f"{figure:,.0f}" if abs(figure) >= 1000 else f"{figure:.3g}"
