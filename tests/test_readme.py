@@ -6,16 +6,15 @@ Ports and directories are others; what installs or runs for minutes is only look
 from __future__ import annotations
 
 import os
-import random
 import re
 import shlex
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
 from tests.tidy import ROOT
 
@@ -125,18 +124,6 @@ def test_the_one_minute_start(node: NodeProcess, tmp_path: Path, kcat: str, jvm:
     assert type_all(by_tools) == 3
 
 
-def free_prefix() -> str:
-    """Four digits that the numbers of free ports begin with, those that end in 1 to 4."""
-    while True:
-        prefix = random.randrange(1100, 3200)
-        try:
-            for digit in range(1, 5):
-                socket.create_server(("127.0.0.1", prefix * 10 + digit)).close()
-        except OSError:
-            continue
-        return str(prefix)
-
-
 class Terminal:
     """One shell for lines that belong together."""
 
@@ -180,12 +167,12 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 def test_three_controllers_and_a_broker(terminal: Terminal, kcat: str) -> None:
     assert kcat
-    prefix = free_prefix()
+    prefix = str(free_ports(4)[0])[:-1]
     begin, end = fences("Three controllers and a broker", "sh")
     terminal.type(begin.replace(QUORUM, prefix))
     said = [terminal.line() for _ in range(8)]
     assert [line.split()[0] for line in said[:4]] == ["Formatting"] * 4
-    assert all(line.startswith(f"kraftlog ready on 127.0.0.1:{prefix}") for line in said[4:])
+    assert sorted(said[4:]) == [f"kraftlog ready on 127.0.0.1:{prefix}{n}" for n in (1, 2, 3, 4)]
     (use,) = fences("Three controllers and a broker", "console")
     for command, says in commands(use.replace(QUORUM, prefix)):
         terminal.type(command)

@@ -10,8 +10,8 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from tests.interop.kafka_broker import free_ports
 from tests.interop.kafka_jars import kafka_libs
+from tests.ports import free_ports
 
 from bench.beside.rows import KAFKA, KRAFTLOG
 from bench.beside.talk import wait_until_ready

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
-from tests.interop.kafka_broker import free_ports
+from tests.ports import free_ports
 
 from bench.beside import talk
 from bench.beside.peers import (

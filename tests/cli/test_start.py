@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,3 +68,20 @@ def test_where_a_file_says_to_listen_an_option_says_otherwise(
     )
     settings, _ = read_settings(options_of([str(file), *words]))
     assert ",".join(map(str, settings.listeners)) == listeners
+
+
+def test_a_line_is_written_in_one_go(tmp_path: Path) -> None:
+    """Whatever Python buffers: the lines of nodes that share a terminal do not mix."""
+    reader, writer = os.pipe2(os.O_DIRECT)  # each read gets what one write wrote
+    node = subprocess.Popen(
+        [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"],
+        stdout=writer,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    os.close(writer)
+    try:
+        assert re.fullmatch(rb"kraftlog ready on 127\.0\.0\.1:\d+\n", os.read(reader, 4096))
+    finally:
+        node.kill()
+        node.wait()
+        os.close(reader)

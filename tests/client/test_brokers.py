@@ -12,8 +12,9 @@ from kraftlog import Client
 from kraftlog.errors import UnreachableError, UnsupportedApiError
 from tests.cli.talk import Shell
 from tests.client.waiting import until
+from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
-from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node, free_ports
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -476,10 +476,13 @@ def test_values_are_taken_as_people_write_them(client: Client, named: Named) -> 
         topic, 1, configs={"retention.ms": 3_600_000, "unclean.leader.election.enable": True}
     )
     client.alter_configs("topic", topic, {"min.cleanable.dirty.ratio": 0.25})
-    found = {it.name: it.value for it in client.describe_configs("topics", topic)}
-    assert found["retention.ms"] == "3600000"
-    assert found["unclean.leader.election.enable"] == "true"
-    assert found["min.cleanable.dirty.ratio"] == "0.25"
+
+    def told() -> dict[str, str | None]:
+        return {it.name: it.value for it in client.describe_configs("topics", topic)}
+
+    until(lambda: told()["min.cleanable.dirty.ratio"], "0.25")
+    assert told()["retention.ms"] == "3600000"
+    assert told()["unclean.leader.election.enable"] == "true"
     client.produce(topic, "a", headers={"from": "text", "none": None, "raw": b"\x00"})
     with client.consume(topic, "beginning", until_end=True) as records:
         [record] = records

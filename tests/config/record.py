@@ -20,7 +20,8 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 from kraftlog.wire.messages import create_topics, describe_configs, incremental_alter_configs
-from tests.interop.kafka_broker import free_ports, start_kafka
+from tests.interop.kafka_broker import start_kafka
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message

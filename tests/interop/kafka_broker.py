@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kraftlog.cli import main
 from tests.interop.kafka_jars import kafka_libs
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,14 +26,6 @@ logger.server.name=kafka.server.KafkaRaftServer
 logger.server.level=INFO
 """
 _OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [it.getsockname()[1] for it in sockets]
-    for it in sockets:
-        it.close()
-    return ports
 
 
 @contextmanager
@@ -58,7 +50,8 @@ def start_kafka(properties: str, folder: str) -> Iterator[None]:
         broker.communicate()
 
 
-#: One broker that is its own controller, quick to start and small.
+#: One broker that is its own controller, quick to start and small. Retention would first run after
+#: 30 s, and tests write records with times of long ago.
 _STANDALONE = """\
 process.roles=broker,controller
 node.id=1
@@ -73,6 +66,7 @@ transaction.state.log.num.partitions=2
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=4194304
+log.initial.task.delay.ms=86400000
 """
 
 

@@ -15,8 +15,9 @@ from kraftlog.server.files import OsFiles
 from kraftlog.storage.meta import load
 from kraftlog.wire.messages import control_records as control
 from tests.cli.test_storage import FIRST, SECOND, SNAPSHOT, STATIC, messages, properties
-from tests.interop.kafka_broker import free_ports, start_kafka
+from tests.interop.kafka_broker import start_kafka
 from tests.interop.test_dump_log import DUMP
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

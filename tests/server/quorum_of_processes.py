@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
@@ -33,15 +33,6 @@ controller.listener.names=CONTROLLER
 {known}
 log.dirs={data}
 """
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has at the moment; all are held until the last is found."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [sock.getsockname()[1] for sock in sockets]
-    for sock in sockets:
-        sock.close()
-    return ports
 
 
 class Quorum:

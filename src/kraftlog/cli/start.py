@@ -57,15 +57,16 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def run(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     from kraftlog.errors import KraftlogError, in_words
+    from kraftlog.server.loop import say
     from kraftlog.server.start import serve
 
     try:
         settings, warnings = read_settings(options)
         for line in warnings:
-            print(f"kraftlog: {line}", file=sys.stderr)
+            say(f"kraftlog: {line}")
         serve(
             settings,
-            ready=lambda text: print(text, flush=True),
+            ready=lambda text: say(text, sys.stdout),
             may_format=options.file is None,
         )
     except (KraftlogError, ValueError, OSError) as error:

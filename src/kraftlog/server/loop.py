@@ -24,7 +24,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, TextIO
 
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
@@ -46,10 +46,15 @@ GROWN_BY = 1000
 LEAVING_MS = 2000
 
 
-def say(what: str) -> None:
-    """A line for whoever looks after the node; that nobody reads it stops nothing."""
+def say(what: str, to: TextIO | None = None) -> None:
+    """A line for whoever looks after the node; that nobody reads it stops nothing.
+
+    It is written in one go, as nodes may share a terminal.
+    """
+    stream = to or sys.stderr
     with contextlib.suppress(OSError):
-        print(what, file=sys.stderr, flush=True)
+        stream.write(f"{what}\n")
+        stream.flush()
 
 
 def read_clock() -> Now:
