@@ -29,7 +29,7 @@ class Snapping:
         self._snapped_at_ms = core.now.monotonic_ms
         self._is_under_way = False
 
-    def applied(self, size_bytes: int) -> None:
+    def applied(self, records: int, size_bytes: int) -> None:
         """So much more stands in the log that a snapshot would have room for."""
         self._unsnapped += size_bytes
 
