@@ -156,6 +156,11 @@ class QuorumDriver:
         return self.core.me.id if self.is_leader else self.core.election.leader_id
 
     @property
+    def is_catching_up(self) -> bool:
+        """Whether it replays what it has found on its disk, as after a start."""
+        return self._reading
+
+    @property
     def epoch(self) -> int:
         return self.core.election.epoch
 
@@ -444,7 +449,7 @@ class QuorumDriver:
 
     def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
         # Who still replays what it holds on disk, as after a start, could not govern at once.
-        self.core.handle(raft.PeerGone(report.peer, lags=self._reading), now)
+        self.core.handle(raft.PeerGone(report.peer, lags=self.is_catching_up), now)
 
     # What is committed ---------------------------------------------------------------------------
 
@@ -529,7 +534,9 @@ class QuorumDriver:
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
         self._tail.clear()
         self.applied = report.id.offset
-        self._machine.reload(records_in(report.data), report.id.offset - 1)
+        records = list(records_in(report.data))
+        self._machine.reload(records, report.id.offset - 1)
+        self.snapping.found(len(records), report.id)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 
