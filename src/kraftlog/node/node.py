@@ -39,6 +39,7 @@ from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.snapping import occasion_of
 from kraftlog.node.topic_configs import TopicConfigs
 from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
@@ -125,7 +126,9 @@ class Node:
         self.coordinating = self._make_coordinating() if settings.is_broker else None
         self.upkeep = Upkeep(self, now) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
+        self._snaps = occasion_of(settings)
         self.replay(metadata.snapshot, metadata.applied - 1)
+        self.quorum.snapping.found(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
 
     def _make_governing(self) -> Governing:
@@ -332,13 +335,11 @@ class Node:
             heappop(self._waiting)[2].expire(self, now)
 
     def _snap_if_due(self, now: Now) -> None:
-        """A transaction that is open is in no snapshot, so it is waited for."""
-        settings = self.config.settings
-        if not self.image.transaction and self.quorum.snapping.is_due(
-            now,
-            settings.metadata_log_max_record_bytes_between_snapshots,
-            settings.metadata_log_max_snapshot_interval_ms,
-        ):
+        """A transaction that is open is in no snapshot, so it is waited for; and who has just
+        started has first of all to catch up."""
+        if self.image.transaction or self.quorum.is_catching_up:
+            return
+        if self.quorum.snapping.is_due(now, self._snaps):
             self.quorum.snapping.take(self.image.records(), self.quorum.applied, now)
 
     def deadline(self) -> int | None:
