@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: What no node of this size may come to, however long it runs.
 MOST_BYTES = 500 << 20
-MOST_DESCRIPTORS = 600
+MOST_DESCRIPTORS = 2000
 
 
 class Outcome(Value):
