@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -12,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kraftlog import Client
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from tests.torture.journal import Change, Sent
+from tests.torture.processes import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,9 +83,11 @@ class Load:
     def stop(self) -> None:
         self.stopping.set()
         for thread in self.threads:
-            thread.join(180)
+            thread.join(LIMIT_S)
             if thread.is_alive():
-                self.journal.problem(f"{thread.name} hangs")
+                assert thread.ident is not None
+                stack = traceback.format_stack(sys._current_frames()[thread.ident])
+                self.journal.problem(f"{thread.name} hangs in {''.join(stack[-2:])}")
 
     def _guarded(self, name: str, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
