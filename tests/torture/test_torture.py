@@ -22,7 +22,7 @@ TAKEN_BETWEEN = 150
 
 
 def test_what_was_acknowledged_under_every_load_outlives_kills(tmp_path: Path) -> None:
-    run = Run(str(tmp_path / "run"), seed=1, is_quorum=False, pace_s=0.02)
+    run = Run(str(tmp_path / "run"), seed=1, is_quorum=False, pace_s=0.02, members=0)
     kills = 0
 
     def kill_once_enough_was_taken() -> bool:
