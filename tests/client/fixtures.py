@@ -20,7 +20,10 @@ KAFKA = pytest.param("kafka", marks=[pytest.mark.interop, pytest.mark.xdist_grou
 def our_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a node that runs as users run it."""
     folder = tmp_path_factory.mktemp("node")
-    started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"), topics={})
+    # Retention would first run after 30 s, and tests write records with times of long ago.
+    late = ("--override", "log.initial.task.delay.ms=86400000")
+    data, errors = str(folder / "data"), str(folder / "errors.txt")
+    started = NodeProcess(data, *late, errors=errors, topics={})
     try:
         yield started.address
         assert started.stop() == 0
@@ -43,5 +46,6 @@ def client(address: str) -> Iterator[Client]:
 @pytest.fixture
 def named(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Names that no other test uses: the clusters are shared."""
-    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    place = f"{request.module.__name__.rpartition('.')[2]}-{request.node.name}"
+    test = "".join(letter if letter.isalnum() else "-" for letter in place)
     return lambda what: f"{what}-{test}"
