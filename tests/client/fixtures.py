@@ -20,10 +20,7 @@ KAFKA = pytest.param("kafka", marks=[pytest.mark.interop, pytest.mark.xdist_grou
 def our_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a node that runs as users run it."""
     folder = tmp_path_factory.mktemp("node")
-    # Retention would first run after 30 s, and tests write records with times of long ago.
-    late = ("--override", "log.initial.task.delay.ms=86400000")
-    data, errors = str(folder / "data"), str(folder / "errors.txt")
-    started = NodeProcess(data, *late, errors=errors, topics={})
+    started = NodeProcess(str(folder / "data"), errors=str(folder / "errors.txt"), topics={})
     try:
         yield started.address
         assert started.stop() == 0

@@ -29,9 +29,7 @@ def data(tmp_path: Path) -> str:
 @pytest.fixture
 def address(tmp_path: Path, data: str) -> Iterator[str]:
     """Where a node without topics listens; in the end it stops, without a word."""
-    # Retention would first run after 30 s, and clients write records with times of long ago.
-    late = ("--override", "log.initial.task.delay.ms=86400000")
-    node = NodeProcess(data, *late, errors=str(tmp_path / "errors.txt"), topics={})
+    node = NodeProcess(data, errors=str(tmp_path / "errors.txt"), topics={})
     try:
         yield node.address
         assert node.stop() == 0
