@@ -34,7 +34,7 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import follow, forget
+from kraftlog.node.following import follow, follow_another
 from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -91,6 +91,8 @@ class Node:
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        #: Whether this life of the broker was read of in the log: no partition is taken up before.
+        self.has_arrived = False
         self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
@@ -223,15 +225,15 @@ class Node:
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
-        self.image = Image()
+        before, self.image = self.image, Image()
         self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
-        self._replay_here(records)
-        for partition in list(self.partitions.values()):
-            if (partition.topic_id, partition.index) not in self.image.partitions:
-                forget(self, partition)
+        for record in records:
+            self.image.replay(record)
+        follow_another(self, before)
+        self.topic_configs.settle()
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
