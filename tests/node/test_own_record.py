@@ -178,7 +178,7 @@ def test_r9_who_is_asked_for_its_vote_says_where_the_leader_is_that_it_follows()
         [reply] = taken(wanted, effects.Reply)
         told = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
         assert told == ([(2, "127.0.0.1", 9092)] if version else [])
-        refused = answer_to_wire(raft.VoteAnswer(0, 2, 5, granted=False))
+        refused: Any = answer_to_wire(raft.VoteAnswer(0, 2, 5, granted=False))
         assert reply.response.topics == refused.topics
 
 
