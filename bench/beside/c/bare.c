@@ -4,10 +4,11 @@
  *
  * It stands beside Kafka and kraftlog to show what the clients and the machine allow; it is of no
  * other use. There is one partition, and whatever topic is asked for is it; a topic that is made
- * empties it. Batches go into FILE as they come in, before they are whole and behind what is
- * there, and are answered when all of them is written. Nothing is checked, no index is kept on
- * disk, and nothing forced to it. A fetch that finds nothing is answered when something has come,
- * however long that takes. What it can't read closes the connection.
+ * empties it. Batches go into FILE as they come in, before they are whole, and are answered when
+ * all of them is written; FILE keeps what it was given, as a broker has to, and never writes over
+ * it. Nothing is checked, no index is kept on disk, and nothing forced to it. A fetch that finds
+ * nothing is answered when something has come, however long that takes. What it can't read closes
+ * the connection.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -39,10 +40,13 @@ static const struct served {
 enum { SERVED_COUNT = sizeof SERVED / sizeof *SERVED, PRODUCE_PLAIN = 7, PRODUCE_FLEXIBLE = 9 };
 
 /* What is received stays in the cache until it is written. */
-enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_ANSWER = 2048 };
+enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_NAME = 255, MOST_ANSWER = 1024 };
 /* All that stands before the records of a request, and the head of their batch. */
-enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, EPOCH_AT = 12, LAST_DELTA_AT = 23 };
-enum { MOST_CONNECTIONS = 256, MOST_PIECES = 1024, EVENTS = 64 };
+enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, LAST_DELTA_AT = 23 };
+/* Blocks that are there already cost a third less to write to. */
+enum { RESERVED_AHEAD = 64 << 20 };
+enum { SMALL_PIECE = 1024, MOST_PIECES = IN_SIZE / SMALL_PIECE };
+enum { MOST_CONNECTIONS = 256, EVENTS = 64 };
 
 struct connection {
   int fd;
@@ -81,7 +85,7 @@ static struct connection *producing;
 /* What of this turn's input belongs into the file, and where the first of it goes. */
 static struct iovec pieces[MOST_PIECES];
 static int piece_count;
-static off_t write_at;
+static off_t write_at, reserved_to;
 
 static void fail(const char *what) {
   fprintf(stderr, "bare: %s: %s\n", what, strerror(errno));
@@ -116,7 +120,7 @@ static int64_t length(struct reader *it, int bytes, int is_flexible) {
 static struct text string(struct reader *it, int is_flexible) {
   int64_t size = length(it, 2, is_flexible);
   if (size < 0) size = 0;
-  if (it->end - it->at < size) return it->is_bad = 1, (struct text){0};
+  if (it->end - it->at < size || size > MOST_NAME) return it->is_bad = 1, (struct text){0};
   struct text found = {it->at, size};
   it->at += size;
   return found;
@@ -153,23 +157,34 @@ static void end_answer(struct connection *c, size_t more) {
 
 /* ---- the log ---- */
 
-static void empty_log(void) {
-  if (ftruncate(log_fd, 0)) fail("the file can't be emptied");
-  batch_count = write_at = 0;
-  batches[0] = (struct batch){0, 0};
-}
-
 static void write_pieces(void) {
   size_t size = 0;
   for (int i = 0; i < piece_count; i++) size += pieces[i].iov_len;
+  while (write_at + (off_t)size > reserved_to) {
+    fallocate(log_fd, FALLOC_FL_KEEP_SIZE, reserved_to, RESERVED_AHEAD);
+    reserved_to += RESERVED_AHEAD;
+  }
   if (size && pwritev(log_fd, pieces, piece_count, write_at) != (ssize_t)size) fail("not written");
   write_at += size;
   piece_count = 0;
 }
 
+static void empty_log(void) {
+  write_pieces();
+  if (ftruncate(log_fd, 0)) fail("the file can't be emptied");
+  batch_count = write_at = reserved_to = 0;
+  batches[0] = (struct batch){0, 0};
+}
+
+/* A small one moves up to the one before it: that costs less than a piece of its own. */
 static void add_piece(char *at, size_t size) {
-  if (piece_count == MOST_PIECES) write_pieces();
-  pieces[piece_count++] = (struct iovec){at, size};
+  struct iovec *last = pieces + piece_count - 1;
+  if (size > SMALL_PIECE || !piece_count)
+    pieces[piece_count++] = (struct iovec){at, size};
+  else {
+    memmove((char *)last->iov_base + last->iov_len, at, size);
+    last->iov_len += size;
+  }
 }
 
 /* The batch gets its offset, and the log its end behind it, which counts when all is there. */
@@ -179,7 +194,6 @@ static void give_offset(char *batch, size_t size) {
   struct batch end = batches[batch_count];
   uint64_t offset = htobe64(end.offset);
   memcpy(batch, &offset, 8);
-  memset(batch + EPOCH_AT, 0, 4);
   if (batch_count + 2 > batch_room) {
     batch_room = batch_room * 2 + 1024;
     if (!(batches = realloc(batches, batch_room * sizeof *batches))) fail("no memory");
@@ -208,7 +222,7 @@ static void put_topic_and_partition(struct connection *c, struct text topic, int
 
 /* Takes all before the records; they are taken as they come in, and the answer is made already. */
 static void produce(struct connection *c, struct reader *it, int version, size_t rest) {
-  int flexible = version == PRODUCE_FLEXIBLE;
+  int flexible = version == PRODUCE_FLEXIBLE, is_known = flexible || version == PRODUCE_PLAIN;
   const char *begin = it->at;
   if (flexible) number(it, 1); /* no tags */
   string(it, flexible);        /* no transaction */
@@ -217,11 +231,9 @@ static void produce(struct connection *c, struct reader *it, int version, size_t
   struct text topic = topic_and_partition(it, flexible);
   int64_t size = length(it, 4, flexible);
   rest -= it->at - begin;
-  if (it->is_bad || it->end - it->at < BATCH_HEAD || size > (int64_t)rest || !is_answered ||
-      (version != PRODUCE_PLAIN && !flexible)) {
-    it->is_bad = 1;
-    return;
-  }
+  it->is_bad |= !is_known || !is_answered || size < BATCH_HEAD || size > (int64_t)rest;
+  it->is_bad |= it->end - it->at < BATCH_HEAD;
+  if (it->is_bad) return;
   if (producing) errno = EBUSY, fail("two produce at once");
   producing = c;
   c->to_write = size;
@@ -295,7 +307,8 @@ static void metadata(struct connection *c, struct reader *it) {
   put_string(c, string(it, 0), 0);
   put(c, 0, 1); /* not internal */
   put(c, 1, 4); /* one partition: no error, index 0, leader 0, of replicas [0], in sync [0] */
-  put(c, 0, 2 + 4 + 4);
+  put(c, 0, 2);
+  put(c, 0, 4 + 4);
   for (int i = 0; i < 2; i++) put(c, 1, 4), put(c, 0, 4);
 }
 
