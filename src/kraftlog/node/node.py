@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.logstate.voters import Endpoint, Voter
+    from kraftlog.metadata.values import BrokerImage
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
@@ -231,7 +232,8 @@ class Node:
         """This node leads the quorum and has replayed all there was before: it governs now."""
         if self.governing is not None:
             self.counts.activations += 1
-            self.governing.begin(epoch, now)
+            # An earlier life of this broker is over, and need not be waited for.
+            self.governing.begin(epoch, now, is_gone=self._registration is None)
             self.errands.leader_changed(now)
         if self.membership is not None:
             self.membership.soon()
@@ -274,10 +276,14 @@ class Node:
         membership = self.membership
         if membership is None:
             return True
+        me = self._registration
+        return me is not None and not me.fenced and not membership.is_fenced
+
+    @property
+    def _registration(self) -> BrokerImage | None:
+        """What the log says of this broker; None: nothing yet of this life of it."""
         me = self.image.brokers.get(self.config.node_id)
-        if me is None or me.fenced or me.epoch != membership.epoch:
-            return False
-        return not membership.is_fenced
+        return me if me is not None and me.epoch == self._broker_epoch() else None
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
