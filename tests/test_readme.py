@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess, read_line
 from tests.tidy import ROOT
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-LIMIT_S = 60
 FENCE = re.compile(r"^```(?P<kind>\w+)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 #: The ports of the one-minute start, and what those of the quorum begin with.
 ALONE, QUORUM = "127.0.0.1:9092", "1909"

@@ -11,11 +11,10 @@ import pytest
 from kraftlog.simulator.run import simulate
 from tests.mutants.mutant import Mutant, named
 from tests.mutants.score import NAMES, PAGE, ROW
+from tests.patience import LIMIT_S
 
 ROOT = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir)
 FOUND = [name for name in NAMES if not named(name).equivalent]
-#: So long a mutant's run may take, on a machine that does other things too: it may never end.
-PATIENCE_S = 120
 
 
 @pytest.mark.parametrize("name", FOUND)
@@ -29,7 +28,7 @@ def test_mutant_is_killed(name: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE_S,
+        timeout=LIMIT_S,
     )
     assert played.returncode == 0, played.stdout + played.stderr
 

@@ -11,12 +11,13 @@ import kafka
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.patience import LIMIT_S
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tests.interop.driver import Driver
 
-LIMIT_S = 60
 TOPIC = "demo"
 #: What a client asks for when it reads by itself, without a group.
 ALONE = {"group_id": None, "enable_auto_commit": False}

@@ -8,10 +8,10 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
@@ -21,12 +21,10 @@ from kraftlog.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-READY_WITHIN_S = 30
-GONE_WITHIN_S = 30
 
 
 class NodeProcess:
@@ -81,7 +79,7 @@ class NodeProcess:
 
     def gone(self) -> int:
         """Wait for its end; the exit code."""
-        code = self.process.wait(GONE_WITHIN_S)
+        code = self.process.wait(LIMIT_S)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
@@ -93,13 +91,12 @@ class NodeProcess:
 
 def read_line(stream: IO[bytes]) -> str:
     """The next line, or what there is of it when the stream ends or takes too long."""
-    deadline = time.monotonic() + READY_WITHIN_S  # noqa: TID251 - a generous limit, not a measure
+    deadline = Deadline(LIMIT_S)
     line = b""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
         while not line.endswith(b"\n"):
-            left = deadline - time.monotonic()  # noqa: TID251 - as above
-            if left <= 0 or not selector.select(left):
+            if deadline.is_over or not selector.select(deadline.left_s()):
                 break
             byte = stream.read(1)
             if not byte:
@@ -118,7 +115,7 @@ def create_topics(port: int, topics: Mapping[str, int]) -> None:
     ]
     request = CreateTopicsRequest(topics=wanted)
     frame = request_frame(APIS[ApiKey.CREATE_TOPICS], 7, 1, "test", request)
-    with socket.create_connection(("127.0.0.1", port), timeout=READY_WITHIN_S) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
         client.sendall(b"".join(frame))
         with client.makefile("rb") as stream:
             (size,) = struct.unpack(">i", stream.read(4))

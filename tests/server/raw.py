@@ -18,7 +18,8 @@ from kraftlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.server.clients import LIMIT_S, TOPIC
+from tests.patience import LIMIT_S
+from tests.server.clients import TOPIC
 
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.server.clients import LIMIT_S, consume, produce_all
+from tests.patience import LIMIT_S
+from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
+from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
@@ -91,7 +92,7 @@ def test_kafkas_offset_shell_finds_ends_and_moments(node: NodeProcess, jvm: Driv
     producer = Producer({"bootstrap.servers": node.address})
     for timestamp in (1000, 3000, 2000):
         producer.produce("demo", b"x", timestamp=timestamp)
-        producer.flush(clients.LIMIT_S)
+        producer.flush(LIMIT_S)
 
     def ask(time: str) -> str:
         return clients.java_offset(jvm, node.address, time)
@@ -125,10 +126,10 @@ def test_an_idempotent_producer_goes_on_behind_a_kill_without_losses_or_repeats(
         for value in values:
             producer.produce("demo", value, on_delivery=lambda error, _: outcomes.append(error))
         while len(outcomes) < 2_000:
-            producer.poll(clients.LIMIT_S)
+            producer.poll(LIMIT_S)
         node.kill()
         node = NodeProcess(data, "--port", str(node.port), errors=errors)
-        assert producer.flush(clients.LIMIT_S) == 0
+        assert producer.flush(LIMIT_S) == 0
         assert outcomes == [None] * len(values)
         assert consume(node.address, len(values)) == values
         assert clients.end_offset(node.address) == len(values)

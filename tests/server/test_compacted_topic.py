@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-LIMIT_S = 60
 KEYS = 20
 BATCH = 200
 SETTINGS = ("--override", "log.cleaner.backoff.ms=20")

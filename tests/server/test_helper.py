@@ -11,6 +11,7 @@ from kraftlog.server.loop import read_clock
 from kraftlog.storage.compaction import candidate, describe_task
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
+from tests.patience import LIMIT_S
 from tests.storage.compacting import COMPACTED
 from tests.storage.making import T0
 from tests.storage.test_compaction import end_segment, keyed
@@ -23,7 +24,7 @@ def asked(helper: Helper, task: dict[str, Any]) -> tuple[Any, BaseException | No
     answers: list[tuple[Any, BaseException | None]] = []
     helper.compact(task, lambda result, error, _: answers.append((result, error)))
     while not answers:
-        assert select.select([helper.ready_fd], [], [], 60)[0]
+        assert select.select([helper.ready_fd], [], [], LIMIT_S)[0]
         helper.deliver(read_clock())
     return answers[0]
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.node.telling import metrics, of_broker, of_controller
 from kraftlog.server.pages import OF_THE_HOST
 from kraftlog.wire.apis import ApiKey
-from tests.server.node_process import READY_WITHIN_S, NodeProcess
+from tests.patience import LIMIT_S
+from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.raw import RawClient, fetch, produce
 from tests.server.web import Metrics, ask, web_port
@@ -120,7 +121,7 @@ def test_what_is_asked_wrongly_is_refused(node: NodeProcess) -> None:
     answer, text = ask(port, "/metrics", "HEAD")
     assert (answer.status, text) == (200, "")
     assert int(answer.headers["Content-Length"]) > 1000
-    with socket.create_connection(("127.0.0.1", port), timeout=READY_WITHIN_S) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT_S) as client:
         client.sendall(b"\x00\x00\x00\x10 this is no HTTP\r\n\r\n")
         assert client.makefile("rb").read().startswith(b"HTTP/1.1 400 Bad Request\r\n")
     assert ask(port, "/health/live")[0].status == 200
@@ -174,10 +175,9 @@ def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
 
 def wait_for_status(port: int, status: int) -> None:
     """Ask until the node says so, for as long as it may take to get ready."""
-    deadline = time.monotonic() + READY_WITHIN_S  # noqa: TID251 - a generous limit, not a measure
+    deadline = Deadline(LIMIT_S)
     while (found := ask(port, "/health/ready")[0].status) != status:
-        left = deadline - time.monotonic()  # noqa: TID251 - as above
-        assert left > 0, f"it goes on saying {found}"
+        assert not deadline.is_over, f"it goes on saying {found}"
 
 
 def test_how_long_requests_take_is_told_as_of_kafka(node: NodeProcess) -> None:
@@ -195,7 +195,7 @@ def test_how_long_requests_take_is_told_as_of_kafka(node: NodeProcess) -> None:
             assert page.value(name, request=request, quantile=quantile) >= wait_ms
         assert page.value(f"{name}_count", request=request) == 1
     quick = page.value(name, request="CreateTopics", quantile="0.50")
-    assert 0 <= quick < READY_WITHIN_S * 1000
+    assert 0 <= quick < LIMIT_S * 1000
 
 
 #: What the queries of Strimzi's dashboards strimzi-kraft and strimzi-kafka and its alerts for Kafka

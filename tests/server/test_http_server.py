@@ -21,11 +21,11 @@ from kraftlog.server.http import (
     parse,
 )
 from kraftlog.types import Now
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WAIT_S = 30
 LARGE = 4 << 20
 
 
@@ -48,12 +48,12 @@ class Hosted:
 
     def turn(self, *, wait: bool = True) -> None:
         now = Now(self.ms, self.ms)
-        for fd, event in self.epoll.poll(0 if self.http.has_work or not wait else WAIT_S):
+        for fd, event in self.epoll.poll(0 if self.http.has_work or not wait else LIMIT_S):
             self.http.event(fd, event, now)
         self.http.go_on(now)
 
     def connect(self) -> socket.socket:
-        client = socket.create_connection(("127.0.0.1", self.http.port), timeout=WAIT_S)
+        client = socket.create_connection(("127.0.0.1", self.http.port), timeout=LIMIT_S)
         self.turn()
         return client
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kraftlog.server.lane import Lane
 from kraftlog.types import Now
+from tests.patience import LIMIT_S
 
 NOW = Now(5, 6)
 
@@ -24,7 +25,7 @@ def test_jobs_run_in_order_elsewhere_and_are_told_here() -> None:
     for number in (1, 0, 1):
         lane.submit(lambda n=number: job(n), lambda *what: told.append(what))  # type: ignore[misc]  # mypy gives a default no type
     while len(told) < 3:
-        assert select.select([lane.ready_fd], [], [], 60)[0]
+        assert select.select([lane.ready_fd], [], [], LIMIT_S)[0]
         lane.deliver(NOW)
     lane.deliver(NOW)
     lane.close()

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from tests.server.node_process import NodeProcess
 
 MEMBERS = 1000
+#: For none of them to be put out while the others join, however slow the machine: the most that a
+#: group may ask for.
+SESSION_MS = 1_800_000
 VERSIONS = {ApiKey.FIND_COORDINATOR: 4, ApiKey.JOIN_GROUP: 5, ApiKey.SYNC_GROUP: 3}
 
 
@@ -44,8 +47,8 @@ def ask(client: RawClient, key: int, request: Message) -> Any:
 def join(member_id: str) -> JoinGroupRequest:
     return JoinGroupRequest(
         group_id="large",
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
+        session_timeout_ms=SESSION_MS,
+        rebalance_timeout_ms=SESSION_MS,
         member_id=member_id,
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=bytes(60))],

@@ -10,6 +10,7 @@ import pytest
 
 from kraftlog.server.names import Names, numeric
 from kraftlog.types import Now
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from kraftlog.server.names import Place
@@ -33,7 +34,7 @@ def test_what_is_found_is_told_on_the_loop(host: str, is_known: bool) -> None:
     names = Names()
     told: list[tuple[list[Place], Now]] = []
     names.find(host, 9093, lambda *what: told.append(what))
-    assert select.select([names.ready_fd], [], [], 60)[0]
+    assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     assert not told
     names.deliver(NOW)
     names.deliver(NOW)

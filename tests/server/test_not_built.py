@@ -16,7 +16,8 @@ import kafka.errors
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from tests.server.clients import JAVA, LIMIT_S
+from tests.patience import LIMIT_S
+from tests.server.clients import JAVA
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:

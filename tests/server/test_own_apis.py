@@ -14,6 +14,7 @@ import pytest
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.messages.api_versions import ApiVersionsResponse
+from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.node_process import NodeProcess
 
@@ -42,7 +43,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 def test_they_are_advertised_here(address: str) -> None:
     host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), clients.LIMIT_S) as sock:
+    with socket.create_connection((host, int(port)), LIMIT_S) as sock:
         sock.sendall(struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 0, 7, -1))
         with sock.makefile("rb") as answer:
             body = answer.read(struct.unpack(">ii", answer.read(8))[0] - 4)

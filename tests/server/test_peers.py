@@ -20,12 +20,13 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
 from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest, VoteResponse
+from tests.patience import LIMIT_S
+from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 NOW = Now(0, 0)
-LIMIT_S = 30
 PLAIN = VoteRequest(cluster_id=None, voter_id=2, topics=())
 
 
@@ -72,7 +73,9 @@ class Wire:
 
     def events(self) -> None:
         """What the system has to say next."""
-        for fd, event in self.epoll.poll(LIMIT_S):
+        found = self.epoll.poll(LIMIT_S)
+        assert found, "nothing happens"
+        for fd, event in found:
             if self.peers.owns(fd):
                 self.peers.event(fd, event, NOW)
 
@@ -82,7 +85,8 @@ class Wire:
             self.events()  # the name of where to connect to may have to be found first
         taken, _ = self.listener.accept()
         taken.settimeout(LIMIT_S)
-        self.events()
+        while not select.select([taken], [], [], 0)[0]:
+            self.events()  # that it is connected may have been seen before
         assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 0)
         taken.sendall(versions_answer(votes_up_to))
         self.events()
@@ -124,9 +128,7 @@ def test_what_was_asked_of_a_peer_that_has_moved_is_told_to_be_silent_at_once(wi
 def test_that_nobody_is_at_a_new_address_yet_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        wire.ask(port)
+        wire.ask(free_ports(1)[0])
         assert wire.until_told() == PeerSilent("quorum", 2, 1)
         assert wire.until_told() == PeerSilent("quorum", 2, 2)
         assert not wire.told
@@ -260,9 +262,7 @@ def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire)
     """C119: who asked is told, and nothing is left that would try; asking again tries once."""
     wire.listener.close()
     for number in (1, 2):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        wire.ask(port)
+        wire.ask(free_ports(1)[0])
         assert wire.until_told() == PeerSilent("quorum", 2, number)
         assert wire.peers.deadline() is None
         assert not wire.epoll.poll(0)

@@ -8,13 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
 from tests.server.node_process import read_line
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.interop.driver import Driver
-
-LIMIT_S = 60
 
 
 @pytest.fixture
@@ -59,9 +58,9 @@ def create(admin: AdminClient, name: str) -> None:
 
 def expect_topics(admin: AdminClient, expected: set[str]) -> None:
     """The broker has these, once it has heard of all that was acknowledged elsewhere."""
-    deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
+    deadline = Deadline(LIMIT_S)
     while (found := set(admin.list_topics(timeout=LIMIT_S).topics)) != expected:
-        assert time.monotonic() < deadline, found ^ expected  # noqa: TID251 - as above
+        assert not deadline.is_over, found ^ expected
 
 
 def test_no_acknowledged_change_is_lost_when_leaders_are_killed(quorum: Quorum) -> None:
@@ -172,7 +171,8 @@ TOOL = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 def until_caught_up(jvm: Driver, quorum: Quorum, observer: int) -> None:
     """Wait until the leader lists the observer as one that lacks nothing."""
-    for _ in range(100):
+    deadline = Deadline(LIMIT_S)
+    while not deadline.is_over:
         words = ("--bootstrap-server", quorum.address, "describe", "--replication")
         rows = [line.split() for line in jvm.tool(TOOL, *words).ok().stdout.splitlines()]
         if any(row and row[0] == str(observer) and row[3] == "0" for row in rows):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MANY = 400
 #: More than any node has use for.
 IDLE = 1000
+TURNS = 1000
 
 
 def wait_for_descriptors(node: NodeProcess, count: int) -> None:
@@ -134,11 +135,12 @@ def test_without_descriptors_newcomers_wait_and_the_loop_rests(
     try:
         clients = [RawClient(node.port) for _ in range(70)]
         try:
-            for _ in range(1000):
+            for _ in range(TURNS):
                 clients[0].round_trip()
             clients[0].send(produce(1, b"still written"))
             assert clients[0].answer() is not None
-            assert 1 <= node.said().count("no connection can be taken") < 100
+            # Once a second, instead of in every turn.
+            assert 1 <= node.said().count("no connection can be taken") < TURNS // 2
         finally:
             for client in clients:
                 client.close()

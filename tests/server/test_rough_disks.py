@@ -26,7 +26,8 @@ from kraftlog.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.server.clients import LIMIT_S, consume, produce_all
+from tests.patience import LIMIT_S
+from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess, create_topics
 from tests.server.raw import RawClient, fetch, open_descriptors, produce
 from tests.server.with_limits import FILE_BYTES, OPEN_FILES

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.server.node_process import READY_WITHIN_S
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -26,7 +26,7 @@ def web_port(node: NodeProcess) -> int:
 
 
 def ask(port: int, path: str, method: str = "GET") -> tuple[HTTPResponse, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=READY_WITHIN_S)
+    connection = HTTPConnection("127.0.0.1", port, timeout=LIMIT_S)
     try:
         connection.request(method, path)
         answer = connection.getresponse()

@@ -21,6 +21,7 @@ from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios import SCENARIOS
 from kraftlog.simulator.sentences import State, changes, describe_cuts, told
 from kraftlog.simulator.world import Goal, World
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -309,7 +310,7 @@ def browse(chromium: str, tmp_path: Path) -> Callable[..., str]:
             ],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=LIMIT_S,
             check=True,
         )
         console = [line for line in result.stderr.splitlines() if "CONSOLE" in line]
