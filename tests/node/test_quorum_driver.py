@@ -479,6 +479,18 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]
 
 
+def test_v5_a_broker_says_that_it_is_there_before_it_passes_on_what_others_want() -> None:
+    """Who governs now may have fenced it while nobody led, and would refuse a topic."""
+    host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    letters.asked.clear()
+    host.node.led_by(2, host.node.quorum.epoch + 1)
+    host.turn()
+    asked = [it.api_key for it in letters.asked if it.line == ERRANDS]
+    assert asked == [ApiKey.BROKER_REGISTRATION, ApiKey.CREATE_TOPICS]
+
+
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
 def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
     """The leader may stay for months, and be silent now and then."""

@@ -39,7 +39,7 @@ def test_q38_the_newest_snapshot_bounds_the_log() -> None:
 def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
     first = snapped_host()
     first.files.kill()
-    again = VirtualHost(first.files, OFTEN, life=2)
+    again = VirtualHost(first.files, OFTEN)
     assert again.node.image.topics == first.node.image.topics
     assert again.node.image.configs == first.node.image.configs
     assert set(again.node.partitions) == set(first.node.partitions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.effects import DeleteLog, OpenLog
+from kraftlog.effects import DeleteLog, OpenLog, SetOthersAside
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import ConfigChanged, PartitionChanged, TopicRemoved
 from kraftlog.metadata.image import NO_LEADER
@@ -16,8 +16,23 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
 
 
+def begin_to_follow(node: Node) -> None:
+    """The image says that this life of the broker is registered, so it has caught up: from here on
+    what it says counts, and all at once. Whatever else lies in the directory is nobody's."""
+    node.follows = True
+    node.topic_pieces.clear()
+    for image in node.image.partitions.values():
+        _be(node, image)
+    node.emit(SetOthersAside(frozenset(node.by_log), frozenset(node.deleted_meanwhile)))
+    node.deleted_meanwhile.clear()
+
+
 def follow(node: Node, change: Any) -> None:
     """Become what the image says this node is."""
+    if not node.follows:
+        if isinstance(change, TopicRemoved):
+            node.deleted_meanwhile.add(change.topic.id)
+        return
     node.topic_pieces.note(change)
     if isinstance(change, PartitionChanged):
         _count_unclean(node, change)

@@ -51,7 +51,8 @@ class Membership:
     ) -> None:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
-        self._incarnation = incarnation
+        #: Of this life of the broker: nobody has had it before.
+        self.incarnation = incarnation
         self._directory_id = directory_id
         self._addresses = addresses
         self._rack = rack
@@ -102,7 +103,7 @@ class Membership:
         return registrations.BrokerRegistrationRequest(
             broker_id=self._broker_id,
             cluster_id=self._cluster_id,
-            incarnation_id=self._incarnation,
+            incarnation_id=self.incarnation,
             listeners=[
                 registrations.Listener(
                     name=it.name, host=it.host, port=it.port, security_protocol=it.security_protocol

@@ -34,7 +34,7 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import follow, forget
+from kraftlog.node.following import begin_to_follow, follow, forget
 from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -93,6 +93,11 @@ class Node:
         self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
+        #: Whether the partitions follow the image. As long as the log is being read again they must
+        #: not: a topic that was deleted and made anew would take the folder of its successor.
+        self.follows = not config.settings.is_broker
+        #: Topics of which the log says that they were deleted, as long as nobody follows.
+        self.deleted_meanwhile: set[Uuid] = set()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -204,6 +209,8 @@ class Node:
         for record in records:
             for change in self.image.replay(record):
                 follow(self, change)
+        if not self.follows and self._registration is not None:
+            begin_to_follow(self)
         self.topic_configs.settle()
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
@@ -224,8 +231,8 @@ class Node:
         if self.governing is not None:
             self.governing.end()
         if leader_id >= 0:
-            self.errands.leader_changed(self.now)
-        if self.membership is not None:
+            self._ask_who_leads_now(self.now)
+        elif self.membership is not None:
             self.membership.soon()
 
     def leads(self, epoch: int, now: Now) -> None:
@@ -234,9 +241,16 @@ class Node:
             self.counts.activations += 1
             # An earlier life of this broker is over, and need not be waited for.
             self.governing.begin(epoch, now, is_gone=self._registration is None)
-            self.errands.leader_changed(now)
+            self._ask_who_leads_now(now)
+
+    def _ask_who_leads_now(self, now: Now) -> None:
+        """First of all that this broker is there: it may have been fenced while nobody led, and
+        what others want of it would be refused."""
+        self.errands.give_up(now)
         if self.membership is not None:
             self.membership.soon()
+            self.membership.poll(now)
+        self.errands.try_again(now)
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
@@ -277,13 +291,17 @@ class Node:
         if membership is None:
             return True
         me = self._registration
-        return me is not None and not me.fenced and not membership.is_fenced
+        if me is None or me.fenced or me.epoch != membership.epoch:
+            return False
+        return not membership.is_fenced
 
     @property
     def _registration(self) -> BrokerImage | None:
-        """What the log says of this broker; None: nothing yet of this life of it."""
+        """What the log says of this life of the broker; None: nothing, or nothing yet."""
         me = self.image.brokers.get(self.config.node_id)
-        return me if me is not None and me.epoch == self._broker_epoch() else None
+        if me is None or self.membership is None:
+            return None
+        return me if me.incarnation_id == self.membership.incarnation else None
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
