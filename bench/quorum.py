@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
+from kraftlog.node.quorum.snapping import BYTES_KEY
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
@@ -47,6 +48,9 @@ PIPELINED = 8000
 CONNECTIONS, IN_FLIGHT = 4, 64
 ROUNDS = 3
 KILLS = 7
+#: Before a node is killed: fewer than Kafka's defaults would take a snapshot after.
+BEFORE_KILL = 100_000
+AS_KAFKA = ("--override", f"{BYTES_KEY}={20 << 20}")
 
 
 def cases() -> Iterator[Case]:
@@ -56,6 +60,9 @@ def cases() -> Iterator[Case]:
             yield from address_cases("one node", node.address)
         finally:
             node.make_sure_it_is_gone()
+    changed = f"one node killed after {BEFORE_KILL:,} changes"
+    yield f"{changed}: ready again", ready_again_ms(), "ms"
+    yield f"{changed}, snapshots as Kafka's defaults: ready again", ready_again_ms(*AS_KAFKA), "ms"
     with tempfile.TemporaryDirectory() as folder:
         quorum = Quorum(Path(folder))
         try:
@@ -79,6 +86,24 @@ def address_cases(who: str, address: str) -> Iterator[Case]:
     yield f"{who}: a topic made, p99", quantiles(times, n=100)[98], "ms"
     rate = max([commits_a_second(address, PIPELINED) for _ in range(ROUNDS)])
     yield f"{who}: settings changed, {CONNECTIONS} x {IN_FLIGHT} in flight", rate, "/s"
+
+
+def ready_again_ms(*settings: str) -> float:
+    """From the start of a process to its word that clients may come; the best of some."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, errors = f"{folder}/data", f"{folder}/errors.txt"
+        node = NodeProcess(data, *settings, errors=errors, topics={TOPIC: 1})
+        took = []
+        try:
+            commits_a_second(node.address, BEFORE_KILL)
+            for _ in range(ROUNDS):
+                node.kill()
+                begin = time.perf_counter()
+                node = NodeProcess(data, *settings, errors=errors, topics={})
+                took.append((time.perf_counter() - begin) * 1000)
+        finally:
+            node.make_sure_it_is_gone()
+    return min(took)
 
 
 # Measuring an address ----------------------------------------------------------------------------

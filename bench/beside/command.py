@@ -17,11 +17,10 @@ from tests.interop.kafka_jars import kafka_libs, require_java
 
 from bench.beside import latency, lifetime, machine, quorum, throughput
 from bench.beside.figures import FOLDER, Result, stored
-from bench.beside.page import PICTURE, TITLE, part, table
+from bench.beside.page import PICTURE, TITLE, part, tables
 from bench.beside.picture import picture
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import LIBRARIES, program
-from bench.beside.rows import SECTIONS, TITLES
 from bench.page import rewrite
 
 if TYPE_CHECKING:
@@ -108,9 +107,7 @@ def measured(case: str, plan: Plan) -> Result:
     with tempfile.TemporaryDirectory(prefix="beside-") as folder:
         CASES[case](plan, folder, result)
     result.ended = moment()
-    for section in SECTIONS[case]:
-        print(f"-- {TITLES[section]}")
-        print("\n".join(table(section, result)), flush=True)
+    print("\n".join(tables(result)))
     print(f"-- {result.began} to {result.ended}", flush=True)
     return result
 

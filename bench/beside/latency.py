@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bench.beside import talk
 from bench.beside.figures import percentile
 from bench.beside.machine import sync_p50_ms
-from bench.beside.peers import TUNED, kafka_node, kraftlog_node, running
+from bench.beside.peers import TUNED, bare_node, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, probe
 from bench.beside.rounds import in_turns, warm
 from kraftlog import Client
@@ -30,13 +30,15 @@ def latency(plan: Plan, folder: str, result: Result) -> None:
     disk = sync_p50_ms(folder)
     result.notes.append(f"The disk alone, 200 B and fdatasync, p50: {disk:.2f} ms.")
     ours = kraftlog_node(folder)
-    with running(ours):
+    bare = bare_node(folder)
+    with running(ours, bare):
         with running(kafka_node(folder)) as [kafka]:
             peers = (kafka, ours)
             warm(peers, plan)
             prepare(peers)
-            synchronous(peers, plan, folder, result)
-            end_to_end(peers, plan, result)
+            talk.make_topic(bare.port, TOPIC)
+            synchronous((*peers, bare), plan, folder, result)
+            end_to_end((*peers, bare), plan, result)
             administration("latency", peers, plan, folder, result)
         with running(kafka_node(folder, TUNED)) as [tuned]:
             warm([tuned], plan)

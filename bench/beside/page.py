@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bench.beside.rows import KAFKA, KRAFTLOG, ROWS, SECTIONS, TITLES
+from bench.beside.rows import BARE, KAFKA, KRAFTLOG, PEERS, ROWS, SECTIONS, TITLES
 from bench.page import shown
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ sockets from C, and Kafka's own producer-perf-test. Where much is written, free 
 filled first, so that neither broker pays for memory that is touched for the first time. "CPU" is
 the time of the broker's processes. "Better" says how many times better than Kafka in the same run
 kraftlog is, and "to reach" what was set out to be reached.
+
+The bare server is a program in C that the same clients talk to in the same rounds. It does what no
+broker can leave out: it receives, writes to the page cache and answers, or sends from its file, in
+one thread, and checks nothing. Where kraftlog falls short of a goal, it is said how many times
+better than Kafka the bare server is: if that is short of the goal too, it is beyond what these
+clients let any broker reach on this machine, and if it is not, there is room.
 """
 PICTURE = "beside-kafka.svg"
 
@@ -30,48 +36,74 @@ PICTURE = "beside-kafka.svg"
 def part(results: Mapping[str, Result]) -> str:
     """The whole part; a case that has not been measured is missing, and named."""
     lines = [HEAD, f"![How many times better than Kafka, and the goals]({PICTURE})", ""]
-    for case, sections in SECTIONS.items():
-        if case not in results:
+    for case in SECTIONS:
+        if case in results:
+            lines += [*tables(results[case]), provenance(results[case]), ""]
+        else:
             lines += [f"Not measured: `{case}`.", ""]
-            continue
-        for section in sections:
-            lines += [f"### {TITLES[section]}", "", *table(section, results[case]), ""]
-        lines += [provenance(results[case]), ""]
     return "\n".join(lines)
 
 
+def tables(result: Result) -> Iterator[str]:
+    """All that one case came to."""
+    for section in SECTIONS[result.case]:
+        yield from (f"### {TITLES[section]}", "", *table(section, result), "")
+        yield from clients(section, result)
+
+
 def table(section: str, result: Result) -> Iterator[str]:
-    yield "| | unit | Kafka | kraftlog | better | to reach | |"
-    yield "|---|---|---:|---:|---:|---:|---|"
-    for row in ROWS[section]:
-        found = compared(row, result)
-        if found:
-            yield "| " + " | ".join(found) + " |"
+    """A line for each row that both peers have; the bare server's column where it has figures."""
+    found = {row: result.medians(row.key) for row in ROWS[section]}
+    with_bare = any(BARE in medians for medians in found.values())
+    columns = f"Kafka | kraftlog |{' bare server |' * with_bare} better | to reach"
+    yield f"| | unit | {columns} | |"
+    yield f"|---|---|{'---:|' * (4 + with_bare)}---|"
+    for row, medians in found.items():
+        if medians.keys() >= {KAFKA, KRAFTLOG}:
+            yield "| " + " | ".join(compared(row, medians, with_bare)) + " |"
 
 
-def compared(row: Row, result: Result) -> list[str] | None:
-    """What stands in a row of the table; None when a peer has no figure."""
-    medians = result.medians(row.key)
-    if not medians.keys() >= {KAFKA, KRAFTLOG}:
-        return None
-    kafka, ours = medians[KAFKA], medians[KRAFTLOG]
-    better = row.times_better(kafka, ours)
-    return [
-        row.what,
-        row.unit,
-        shown(kafka),
-        shown(ours),
-        f"{better:.3g}×",
-        row.goal.text if row.goal else "",
-        verdict(row, kafka, better),
-    ]
+def compared(row: Row, medians: Mapping[str, float], with_bare: bool) -> Iterator[str]:
+    """What stands in a row of the table."""
+    kafka = medians[KAFKA]
+    better = row.times_better(kafka, medians[KRAFTLOG])
+    bare = row.times_better(kafka, medians[BARE]) if BARE in medians else None
+    yield row.what
+    yield row.unit
+    yield shown(kafka)
+    yield shown(medians[KRAFTLOG])
+    if with_bare:
+        yield shown(medians[BARE]) if BARE in medians else ""
+    yield f"{better:.3g}×"
+    yield row.goal.text if row.goal else ""
+    yield verdict(row, kafka, better, bare)
 
 
-def verdict(row: Row, kafka: float, better: float) -> str:
+def verdict(row: Row, kafka: float, better: float, bare: float | None = None) -> str:
+    """Whether the goal is reached; if not, how near to it the bare server comes."""
     goal = row.goal_times(kafka)
     if goal is None:
         return ""
-    return "reached" if better >= goal else f"**missing {goal / better:.2g}×**"
+    if better >= goal:
+        return "reached"
+    missing = f"**missing {goal / better:.2g}×**"
+    if bare is None:
+        return missing
+    room = ", so there is room" if bare >= goal else ""
+    return f"{missing}; the bare server: {bare:.3g}×{room}"
+
+
+def clients(section: str, result: Result) -> Iterator[str]:
+    """What the clients took themselves, where that was measured."""
+    words = []
+    for row in ROWS[section]:
+        found = result.medians(row.clients)
+        if found:
+            figures = " / ".join([shown(found[peer]) for peer in (*PEERS, BARE) if peer in found])
+            words.append(f"{row.what.partition(':')[0]}: {figures} {row.unit}")
+    if words:
+        yield f"CPU of the clients, with Kafka / kraftlog / the bare server: {'; '.join(words)}."
+        yield ""
 
 
 def provenance(result: Result) -> str:

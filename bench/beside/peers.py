@@ -1,4 +1,5 @@
-"""Apache Kafka and kraftlog as users start them: processes on loopback ports, ended cleanly."""
+"""Apache Kafka and kraftlog as users start them, and the bare server: processes on loopback
+ports, ended cleanly."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 from tests.interop.kafka_jars import kafka_libs
 from tests.ports import free_ports
 
-from bench.beside.rows import KAFKA, KRAFTLOG
+from bench.beside.programs import program
+from bench.beside.rows import BARE, KAFKA, KRAFTLOG
 from bench.beside.talk import wait_until_ready
 
 if TYPE_CHECKING:
@@ -119,6 +121,14 @@ def kraftlog_node(folder: str) -> Peer:
     peer = Peer(KRAFTLOG, [*kraftlog(), "start", *arguments], port, f"{folder}/kraftlog.log")
     with running(peer):
         return peer
+
+
+def bare_node(folder: str) -> Peer:
+    """What only receives, writes and answers: its topics are one and the same, and each is empty
+    when it is made."""
+    [port] = free_ports(1)
+    command = [program("bare"), str(port), os.path.join(folder, "bare")]
+    return Peer(BARE, command, port, f"{folder}/bare.log")
 
 
 def kafka_node(folder: str, more: str = "") -> Peer:

@@ -1,4 +1,4 @@
-"""Our two clients in C, compiled once; and what one run of them came to."""
+"""Our programs in C, compiled once; and what one run of a client of them came to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.interop.cache import UnavailableError, digest, made_once, read, run
 from bench.beside.figures import percentile
 
 SOURCES = os.path.join(os.path.dirname(__file__), "c")
-LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": []}
+LIBRARIES = {"load": ["-lrdkafka"], "probe": [], "hold": [], "bare": []}
 RUN_SECONDS = 400
 
 

@@ -30,8 +30,8 @@ GREEDY = ("queued.min.messages=1000000",)
 def in_turns(peers: Sequence[Peer], rounds: int) -> Iterator[Peer]:
     """Each peer once a round; who begins changes, so that none is always second."""
     for number in range(rounds):
-        order = peers if number % 2 == 0 else peers[::-1]
-        for peer in order:
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
             os.sync()  # what the one before has written is not written out during this one
             yield peer
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 #: The peers, in the order of the table's columns.
 KAFKA, KRAFTLOG = "kafka", "kraftlog"
 PEERS = (KAFKA, KRAFTLOG)
+#: Beside them the least that any broker could do, where that can be told.
+BARE = "bare"
 
 
 @dataclass(frozen=True)
@@ -27,17 +29,19 @@ class Goal:
 
 @dataclass(frozen=True)
 class Row:
-    """One line: `key` names its figures in the stored results."""
+    """One line: `key` names its figures in the stored results, and `clients` those of what the
+    clients took of the same."""
 
     key: str
     what: str
     unit: str
     goal: Goal | None = None
     more_is_better: bool = False
+    clients: str = ""
 
-    def times_better(self, kafka: float, kraftlog: float) -> float:
+    def times_better(self, kafka: float, other: float) -> float:
         """How many times better than Kafka; below 1 it is worse."""
-        return kraftlog / kafka if self.more_is_better else kafka / kraftlog
+        return other / kafka if self.more_is_better else kafka / other
 
     def goal_times(self, kafka: float) -> float | None:
         return self.goal.times(kafka) if self.goal else None
@@ -66,7 +70,7 @@ def load(key: str, what: str, rate: float, less_cpu: float | None) -> tuple[Row,
     cost = times(less_cpu) if less_cpu else None
     return (
         Row(f"{key}.rate", what, "records/s", times(rate), more_is_better=True),
-        Row(f"{key}.cpu", f"{what}: CPU of the broker", "s/GB", cost),
+        Row(f"{key}.cpu", f"{what}: CPU of the broker", "s/GB", cost, clients=f"{key}.clients"),
     )
 
 
@@ -122,6 +126,7 @@ ROWS: dict[str, tuple[Row, ...]] = {
             "produce 100 B, unbatched: CPU of the broker",
             "µs/request",
             at_most(11),
+            clients="produce.unbatched.clients",
         ),
     ),
     "consume": (

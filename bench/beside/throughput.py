@@ -1,4 +1,4 @@
-"""Records a second into and out of one partition, and what they cost the broker."""
+"""Records a second into and out of one partition, and what they cost broker and client."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.beside.figures import parse_perf_test
-from bench.beside.machine import cpu_seconds
-from bench.beside.peers import java, kafka_node, kraftlog_node, running
+from bench.beside.machine import cpu_seconds, ended_cpu_seconds
+from bench.beside.peers import bare_node, java, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, output
 from bench.beside.recycled import recycled_memory
 from bench.beside.rounds import BATCHED, GREEDY, UNBATCHED, in_turns, warm
@@ -60,7 +60,7 @@ CONSUMED = (
 def produce(plan: Plan, folder: str, result: Result) -> None:
     with ExitStack() as ends:
         refill = ends.enter_context(recycled_memory(folder)) if plan.with_recycling else None
-        peers = ends.enter_context(running(kafka_node(folder), kraftlog_node(folder)))
+        peers = ends.enter_context(running(*three(folder)))
         warm(peers, plan)
 
         def by_java(peer: Peer, each: Load, count: int) -> tuple[int, float]:
@@ -75,12 +75,13 @@ def produce(plan: Plan, folder: str, result: Result) -> None:
                 refill()
             repeated("produce", peers, each, plan, result, by_java if each is BY_JAVA else produced)
     # what it costs is given a request, as there is nothing in it but the request
-    for figures in result.figures["produce.unbatched.cpu"].values():
-        figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
+    for cost in ("cpu", "clients"):
+        for figures in result.figures[f"produce.unbatched.{cost}"].values():
+            figures[:] = [cpu_s_a_gb * ONE_BY_ONE.size / 1000 for cpu_s_a_gb in figures]
 
 
 def consume(plan: Plan, folder: str, result: Result) -> None:
-    with running(kafka_node(folder), kraftlog_node(folder)) as peers:
+    with running(*three(folder)) as peers:
         warm(peers, plan)
         for each in CONSUMED:
             for peer in peers:
@@ -89,6 +90,10 @@ def consume(plan: Plan, folder: str, result: Result) -> None:
                 produced(peer, each, count_of(each, plan), topic)
             rehearsed(peers, each, plan, consumed, plan.warm_s / 3)
             repeated("consume", peers, each, plan, result, consumed)
+
+
+def three(folder: str) -> tuple[Peer, ...]:
+    return kafka_node(folder), kraftlog_node(folder), bare_node(folder)
 
 
 def count_of(each: Load, plan: Plan) -> int:
@@ -107,15 +112,16 @@ def rehearsed(peers: Sequence[Peer], each: Load, plan: Plan, once: Once, seconds
 def repeated(
     case: str, peers: Sequence[Peer], each: Load, plan: Plan, result: Result, once: Once
 ) -> None:
-    """Rounds in turns; each gives a rate, and the CPU seconds of the broker for a GB."""
+    """Rounds in turns; each gives a rate, and the CPU seconds of broker and client for a GB."""
     row = f"{case}.{each.name}"
     count = count_of(each, plan)
+    size_gb = count * each.size / 1e9
     for peer in in_turns(peers, min(plan.rounds, each.most_rounds)):
-        before = cpu_seconds(peer.pid)
+        brokers, clients = cpu_seconds(peer.pid), ended_cpu_seconds()
         records, seconds = once(peer, each, count)
-        spent = cpu_seconds(peer.pid) - before
         result.add(f"{row}.rate", peer.name, records / seconds)
-        result.add(f"{row}.cpu", peer.name, spent / (count * each.size / 1e9))
+        result.add(f"{row}.cpu", peer.name, (cpu_seconds(peer.pid) - brokers) / size_gb)
+        result.add(f"{row}.clients", peer.name, (ended_cpu_seconds() - clients) / size_gb)
 
 
 def produced(peer: Peer, each: Load, count: int, topic: str = "") -> tuple[int, float]:

@@ -232,6 +232,14 @@ class CorruptBatchError(KraftlogError):
         self.position = position
 
 
+class RejectedRecordsError(CorruptBatchError):
+    """Some records of a batch are not accepted: `rejected` has each one's place and the reason."""
+
+    def __init__(self, what: str, *, code: int, rejected: list[tuple[int, str]]):
+        super().__init__(what, code=code)
+        self.rejected = rejected
+
+
 class ConfigError(KraftlogError):
     """A setting that can't be. The message names key, value and what would be accepted."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -9,11 +11,22 @@ import pytest
 from bench.beside import command, page, picture, rounds, talk
 from bench.beside.figures import Result, parse_perf_test, percentile, stored
 from bench.beside.lifetime import starts_and_stops
-from bench.beside.machine import cpu_seconds, rss_mb, tree
+from bench.beside.machine import cpu_seconds, ended_cpu_seconds, rss_mb, tree
 from bench.beside.peers import Peer, kraftlog_node, running
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import parse_probe
-from bench.beside.rows import KAFKA, KRAFTLOG, ROWS, SECTIONS, TITLES, Row, at_least, at_most, times
+from bench.beside.rows import (
+    BARE,
+    KAFKA,
+    KRAFTLOG,
+    ROWS,
+    SECTIONS,
+    TITLES,
+    Row,
+    at_least,
+    at_most,
+    times,
+)
 from bench.page import put_into
 
 from kraftlog.wire.apis import APIS, ApiKey
@@ -88,6 +101,34 @@ def test_a_goal_is_reached_or_not(row: Row, kafka: float, enough: float, too_lit
     assert page.verdict(Row("a", "a", "ms"), kafka, 0.1) == ""
 
 
+def test_beside_a_goal_that_is_missed_stands_what_the_bare_server_reaches() -> None:
+    row = Row("a", "a", "1/s", times(3), more_is_better=True)
+    assert page.verdict(row, 100, 2, bare=2.5) == "**missing 1.5×**; the bare server: 2.5×"
+    room = "**missing 1.5×**; the bare server: 3.25×, so there is room"
+    assert page.verdict(row, 100, 2, bare=3.25) == room
+    assert page.verdict(row, 100, 3, bare=2.5) == "reached"
+
+
+def test_the_bare_server_has_a_column_where_it_has_figures() -> None:
+    result = result_of("latency", 6, 2)
+    result.add("latency.sync.p50", BARE, 1.5)
+    lines = list(page.tables(result))
+    assert "| | unit | Kafka | kraftlog | bare server | better | to reach | |" in lines
+    first = "| one synchronous produce, p50 | ms | 6 | 2 | 1.5 | 3× | 0.6 of Kafka's | reached |"
+    assert first in lines
+    assert "| create topic, p50 | ms | 6 | 2 |  | 3× | ≤ 3 | reached |" in lines
+    assert "| create topic, p50 | ms | 6 | 2 | 3× |  |  |" in lines  # of the section without it
+
+
+def test_what_the_clients_took_stands_below_the_table() -> None:
+    result = result_of("consume", 6, 2)
+    assert not [line for line in page.tables(result) if "CPU of the clients" in line]
+    for peer, figure in ((BARE, 0.3), (KRAFTLOG, 0.4), (KAFKA, 0.5)):
+        result.add("consume.1KiB.clients", peer, figure)
+    [line] = [line for line in page.tables(result) if "CPU of the clients" in line]
+    assert line.endswith("the bare server: consume 1 KiB: 0.5 / 0.4 / 0.3 s/GB.")
+
+
 def test_every_row_has_one_key_and_every_section_a_case() -> None:
     keys = [row.key for rows in ROWS.values() for row in rows]
     assert len(set(keys)) == len(keys)
@@ -148,6 +189,11 @@ def test_no_peer_is_always_second(tmp_path: Path) -> None:
     assert order == [a.port, b.port, b.port, a.port]
 
 
+def test_every_peer_has_every_place(tmp_path: Path) -> None:
+    peers = [Peer(name, [], 0, str(tmp_path / name)) for name in "abc"]
+    assert "".join([peer.name for peer in rounds.in_turns(peers, 4)]) == "abcbcacababc"
+
+
 def kraftlog_at_rest(tmp_path: Path, name: str) -> Peer:
     folder = tmp_path / name
     folder.mkdir()
@@ -176,6 +222,13 @@ def test_kraftlog_is_measured_from_start_to_stop(tmp_path: Path) -> None:
         assert tree(node.pid)[0] == node.pid
         assert cpu_seconds(node.pid) > 0
         assert rss_mb(node.pid) > 1
+
+
+def test_what_a_client_took_is_known_when_it_has_ended() -> None:
+    before = ended_cpu_seconds()
+    code = "import time\nwhile time.process_time() < 0.05: pass"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert ended_cpu_seconds() - before >= 0.05
 
 
 def test_what_is_missing_is_said_in_one_line(

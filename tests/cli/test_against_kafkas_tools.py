@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from kraftlog.client import membership
 from kraftlog.groups.shard import partition_of
 from tests.client.waiting import until
 
@@ -98,7 +99,11 @@ def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
     ]
 
 
-def test_groups(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
+def test_groups(
+    tools: Kafka, kafka_shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Tools take their time, and while they look nobody sends heartbeats.
+    monkeypatch.setattr(membership, "SESSION_TIMEOUT_S", 600)
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
     kafka_shell.feed(b"1\n2\n3\n4\n", f"produce --topic {topic}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
+from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def address(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def client(address: str) -> Iterator[Client]:
-    with Client(address, timeout_s=20) as made:
+    with Client(address, timeout_s=LIMIT_S) as made:
         yield made
 
 

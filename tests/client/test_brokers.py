@@ -12,6 +12,7 @@ from kraftlog import Client
 from kraftlog.errors import UnreachableError, UnsupportedApiError
 from tests.cli.talk import Shell
 from tests.client.waiting import until
+from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum, format_node
@@ -59,7 +60,7 @@ def two_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def test_every_broker_is_asked_for_what_it_leads(two_brokers: str) -> None:
-    with Client(two_brokers, timeout_s=20) as client:
+    with Client(two_brokers, timeout_s=LIMIT_S) as client:
         until(lambda: [broker.id for broker in client.describe_cluster().brokers], [2, 3])
         client.create_topic("spread", assignment={0: [2], 1: [3], 2: [2], 3: [3]})
         with client.producer() as producer:
@@ -87,7 +88,7 @@ def test_a_broker_that_comes_back_is_found_again(tmp_path: Path) -> None:
     first = NodeProcess(data, "--port", port, errors=errors)
     second = None
     try:
-        with Client(first.address, timeout_s=20) as client:
+        with Client(first.address, timeout_s=LIMIT_S) as client:
             client.produce("demo", "before")
             with client.consume("demo", "beginning") as records:
                 assert next(records).value == b"before"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 A_DICT = 'expected a dict such as {("a-topic", 0): 42}'
 A_NUMBER = "expected a whole number"
 LONG = "9223372036854775807"
+TO = "expected 0 to "
 A_PAIR = 'expected a topic and a partition: ("a-topic", 0)'
 SEVERAL = 'expected several, such as [("a-topic", 0)]'
 
@@ -58,7 +59,7 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda c: c.reset_offsets("g", {"t": 0}), f"offsets: 't': {A_PAIR}"),
     (lambda c: c.reset_offsets("g", [("t", 0, 5)]), f"offsets [('t', 0, 5)]: {A_DICT}"),
     (lambda c: c.reset_offsets("g", {("t", 0): "5"}), f"offsets of ('t', 0) '5': {A_NUMBER}"),
-    (lambda c: c.reset_offsets("g", {("t", 0): -5}), f"offsets of ('t', 0) -5: expected 0 to {LONG}"),
+    (lambda c: c.reset_offsets("g", {("t", 0): -5}), f"offsets of ('t', 0) -5: {TO}{LONG}"),
     (lambda c: c.delete_offsets("g", "t"), f"partitions 't': {SEVERAL}"),
     (
         lambda c: c.alter_configs("topics", "t", ["retention.ms=5"]),

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftlog.client.deadline import Deadline
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-LIMIT_S = 20
 
 
 def until(ask: Callable[[], object], expected: object) -> None:

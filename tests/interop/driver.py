@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tests.interop.kafka_jars import SOURCES, driver_classes, kafka_libs, require_java
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,10 +38,8 @@ JAVA_OPTIONS = (
     "-Duser.country=US",
     f"-Dlog4j2.configurationFile={os.path.join(SOURCES, 'log4j2.xml')}",
 )
-START_SECONDS = 60
-CALL_SECONDS = 60
 #: What the driver may take beyond a tool's own time limit: it ends the tool's threads.
-GRACE_SECONDS = 30
+GRACE_SECONDS = 60
 
 
 class DriverError(Exception):
@@ -165,7 +164,7 @@ class Driver:
         ready = driver._expect(0)
         driver._reader = threading.Thread(target=driver._read_answers, daemon=True)
         driver._reader.start()
-        driver.wait(ready, START_SECONDS)
+        driver.wait(ready, LIMIT_S)
         return driver
 
     def close(self) -> None:
@@ -174,7 +173,7 @@ class Driver:
         assert self.process.stdout
         try:
             self.process.stdin.close()  # the end of its input is the end of the driver
-            self.process.wait(10)
+            self.process.wait(LIMIT_S)
         except (OSError, subprocess.TimeoutExpired):
             self.process.kill()
             self.process.wait()
@@ -182,13 +181,13 @@ class Driver:
         self.process.stdout.close()
 
     def tool(
-        self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = CALL_SECONDS
+        self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = LIMIT_S
     ) -> ToolResult:
         """Run a tool by its class, as if in a process of its own."""
         return self.start_tool(class_name, *args, stdin=stdin, seconds=seconds).wait()
 
     def start_tool(
-        self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = CALL_SECONDS
+        self, class_name: str, *args: str, stdin: bytes = b"", seconds: float = LIMIT_S
     ) -> RunningTool:
         """The same without waiting for its end."""
         call, answer = self._send(
@@ -249,7 +248,7 @@ class Driver:
 
     def call(self, command: str, **arguments: Any) -> Any:
         """One request, and its answer."""
-        return self.wait(self._send(command, arguments)[1], CALL_SECONDS)
+        return self.wait(self._send(command, arguments)[1], LIMIT_S)
 
     def wait(self, answer: Future[Any], seconds: float) -> Any:
         """What came back; a driver that says nothing is ended, as no later answer would count."""

@@ -8,13 +8,15 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kraftlog.cli import main
+from kraftlog.client.deadline import Deadline
+from tests.interop.cache import read
 from tests.interop.kafka_jars import kafka_libs
+from tests.patience import LIMIT_S
 from tests.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Little, as nobody reads on once the broker is ready.
 _LOGGING = """\
 appender.out.type=Console
 appender.out.name=out
@@ -36,22 +38,24 @@ def start_kafka(properties: str, folder: str) -> Iterator[None]:
         file.write(_LOGGING)
     logging = f"-Dlog4j2.configurationFile={logging}"
     jars = os.path.join(kafka_libs(), "*")
-    broker = subprocess.Popen(
-        ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    words = f"{folder}/said.txt"
+    with open(words, "wb") as said:  # a pipe that nobody reads on from would stop it when full
+        broker = subprocess.Popen(
+            ["java", *_OPTIONS, logging, "-cp", jars, "kafka.Kafka", properties],
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
     try:
-        _wait_until_ready(broker)
+        _wait_until_ready(broker, words)
         yield
     finally:
         broker.kill()
-        broker.communicate()
+        broker.wait()
 
 
 #: One broker that is its own controller, quick to start and small. Retention would first run after
-#: 30 s, and tests write records with times of long ago.
+#: 30 s, and tests write records with times of long ago; that of groups would after ten minutes, and
+#: tests list groups twice.
 _STANDALONE = """\
 process.roles=broker,controller
 node.id=1
@@ -66,6 +70,7 @@ transaction.state.log.num.partitions=2
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.cleaner.dedupe.buffer.size=4194304
+offsets.retention.check.interval.ms=86400000
 log.initial.task.delay.ms=86400000
 """
 
@@ -82,11 +87,9 @@ def standalone_kafka(folder: str) -> Iterator[str]:
         yield f"127.0.0.1:{client}"
 
 
-def _wait_until_ready(broker: subprocess.Popen[str]) -> None:
-    said = []
-    assert broker.stdout
-    for line in broker.stdout:
-        said.append(line)
-        if "Kafka Server started" in line:
-            return
-    raise AssertionError("".join(said))
+def _wait_until_ready(broker: subprocess.Popen[bytes], words: str) -> None:
+    deadline = Deadline(LIMIT_S)
+    while b"Kafka Server started" not in (said := read(words)):
+        assert broker.poll() is None, said.decode()
+        assert not deadline.is_over, said.decode()
+        deadline.pause(0.02)

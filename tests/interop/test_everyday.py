@@ -11,6 +11,7 @@ from tests.interop.cache import UnavailableError
 from tests.interop.everyday import work
 from tests.interop.everyday.clients import CLIENTS, JAVA, Client
 from tests.interop.everyday.work import batches
+from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def test_everyday_work(client: Client, address: str, data: str) -> None:
 
 
 def test_everyday_work_of_kafkas_own_clients(jvm: Driver, address: str, data: str) -> None:
-    shown = jvm.tool("EverydayWork", address, seconds=2 * work.LIMIT_S).ok().stdout
+    shown = jvm.tool("EverydayWork", address, str(LIMIT_S), seconds=2 * LIMIT_S).ok().stdout
     found = dict(json.loads(line) for line in shown.splitlines())
     assert found == JAVA.expected()
     check_what_is_kept(data)

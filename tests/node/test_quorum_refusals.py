@@ -126,7 +126,7 @@ def test_a_fetch_of_another_partition_of_the_metadata_finds_none() -> None:
 def test_a_position_beyond_the_end_of_a_snapshot_is_out_of_range(beyond: int, error: int) -> None:
     """C97: the end itself is none, as nothing is there yet or any more."""
     host = snapped_host()
-    [name] = checkpoints(host)
+    name, _ = checkpoints(host)
     size = host.files.size_of(f"data/__cluster_metadata-0/{name}")
     core = host.node.quorum.core
     assert core.log.snapshot is not None

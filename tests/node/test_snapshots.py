@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.node.quorum.requests import request_to_wire
+from kraftlog.node.quorum.snapping import RECORDS, occasion_of
+from kraftlog.raft.messages import Fetch
 from kraftlog.simulator.host import SETTINGS, VirtualHost
-from tests.node.talk import create_topics
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.wire.apis import CONTROLLER
+from tests.node.talk import Talker, create_topics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,6 +19,7 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 OFTEN = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=2000\n"
+NEVER = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots={1 << 40}\n"
 FOLDER = "data/__cluster_metadata-0"
 
 
@@ -28,12 +35,33 @@ def checkpoints(host: VirtualHost) -> list[str]:
     return [name for name in host.files.list(FOLDER) if name.endswith(".checkpoint")]
 
 
-def test_q38_the_newest_snapshot_bounds_the_log() -> None:
+def ends(host: VirtualHost) -> list[int]:
+    return [int(name.partition("-")[0]) for name in checkpoints(host)]
+
+
+def test_q38_the_snapshot_before_the_newest_bounds_the_log() -> None:
+    """Both are there: who has nothing gets the older one, and the log goes on behind it."""
     host = snapped_host()
-    [newest] = checkpoints(host)
-    offset = int(newest.partition("-")[0])
-    assert host.node.quorum.core.log.start == offset > 0
-    assert host.runner.directory.logs["__cluster_metadata", 0].start_offset == offset
+    older, newest = ends(host)
+    core = host.node.quorum.core
+    assert newest > core.log.start == older > 0
+    assert core.log.snapshot == OffsetAndEpoch(older, core.election.epoch)
+    assert host.runner.directory.logs["__cluster_metadata", 0].start_offset == older
+
+
+def test_q38_who_is_behind_the_newest_snapshot_reads_on_in_the_log() -> None:
+    """Else whoever lacks a record when a snapshot is stored would have to fetch the whole state."""
+    host = snapped_host()
+    older, newest = ends(host)
+    epoch = host.node.quorum.epoch
+    for offset, expected in ((older, -1), (newest - 1, -1), (older - 1, older)):
+        fetch = Fetch(None, ReplicaKey(9, b"9" * 16), epoch, offset, epoch, -1, 0, 100)
+        api_key, request = request_to_wire(fetch)
+        answer = Talker(host, CONTROLLER).ask(api_key, 17, request)
+        [partition] = answer.responses[0].partitions
+        assert partition.error_code == 0
+        assert partition.snapshot_id.end_offset == expected
+        assert bool(partition.records) == (expected < 0)
 
 
 def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
@@ -49,7 +77,7 @@ def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
 
 def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:
     host = snapped_host()
-    [name] = checkpoints(host)
+    *_, name = checkpoints(host)
     copy = tmp_path / name
     fd = host.files.open(f"{FOLDER}/{name}", write=False)
     copy.write_bytes(host.files.pread(fd, host.files.size(fd), 0))
@@ -72,3 +100,55 @@ def test_whatever_a_node_wants_done_may_change_what_is_due() -> None:
     host.node.is_stirred = False
     host.node.quorum.snapping.take(host.node.image.records(), host.node.quorum.applied, host.now)
     assert host.node.is_stirred
+
+
+MIB = 1 << 20
+
+
+def test_q38_a_snapshot_is_due_after_so_many_records_or_as_many_as_the_newest_holds() -> None:
+    host = VirtualHost()
+    snapping = host.node.quorum.snapping
+    occasion = occasion_of(host.node.config.settings)
+    for held in (0, 7 * RECORDS):
+        snapping.found(held, None)
+        snapping.applied(max(held, RECORDS) - 1, MIB)
+        assert not snapping.is_due(host.now, occasion)
+        snapping.applied(1, 1)
+        assert snapping.is_due(host.now, occasion)
+
+
+def test_q38_what_the_operator_says_of_bytes_counts_alone() -> None:
+    host = VirtualHost(settings=OFTEN)
+    snapping = host.node.quorum.snapping
+    occasion = occasion_of(host.node.config.settings)
+    snapping.found(0, None)
+    snapping.applied(1000 * RECORDS, 1999)
+    assert not snapping.is_due(host.now, occasion)
+    snapping.applied(1, 1)
+    assert snapping.is_due(host.now, occasion)
+
+
+def test_q38_a_snapshot_is_due_after_the_interval_if_there_is_anything_new() -> None:
+    host = VirtualHost()
+    snapping = host.node.quorum.snapping
+    occasion = occasion_of(host.node.config.settings)
+    later = host.now.replace(monotonic_ms=host.now.monotonic_ms + occasion.after_ms)
+    snapping.found(0, None)
+    assert not snapping.is_due(later, occasion)
+    snapping.applied(1, 1)
+    assert snapping.is_due(later, occasion)
+    assert not snapping.is_due(later, occasion.replace(after_ms=0))
+
+
+def test_q38_what_was_replayed_at_the_start_counts_for_the_next_snapshot() -> None:
+    """Or a node that is often restarted would never take one, and be ready later each time. The
+    first is taken once all that was found is replayed."""
+    first = VirtualHost(settings=NEVER)
+    for number in range(40):
+        create_topics(first, {f"topic-{number}": 2})
+    assert not checkpoints(first)
+    end = first.node.quorum.applied
+    first.files.kill()
+    again = VirtualHost(first.files, OFTEN)
+    again.pass_time(10)
+    assert ends(again)[-1] >= end

@@ -117,6 +117,25 @@ def test_a_compacted_topic_wants_keys() -> None:
     assert writer.write(builder.build()) == (0, 0)
 
 
+def test_the_records_without_keys_are_named() -> None:
+    """A client can tell its user which, and send the others again."""
+    talker = Talker(configured_host(cleanup_policy="compact"))
+    builder = BatchBuilder()
+    for key in (b"a", None, b"b", None):
+        builder.append(1000, key, b"x")
+    raw = builder.build()
+    told = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(raw)))
+    why = "a record of a compacted topic must have a key"
+    assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert told.error_message == f"2 of 4 records are refused: {why}"
+    assert [(one.batch_index, one.batch_index_error_message) for one in told.record_errors] == [
+        (1, why),
+        (3, why),
+    ]
+    told = told_of(talker.ask(ApiKey.PRODUCE, 7, produce(raw)))
+    assert (told.error_code, list(told.record_errors)) == (ErrorCode.INVALID_RECORD, [])
+
+
 def test_acks_of_all_want_enough_replicas_in_sync() -> None:
     """Never more than the partition has at all."""
     host = configured_host(min_insync_replicas=2)

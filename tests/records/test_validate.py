@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.header import read_header, stamp_append_time
 from kraftlog.records.reader import read_records
-from kraftlog.records.validate import ProduceRules, check_produced, check_records
-from tests.records.produce_cases import NOW_MS, TOPICS, Case, cases, made
+from kraftlog.records.validate import (
+    MAX_REJECTED,
+    ProduceRules,
+    check_produced,
+    check_records,
+)
+from tests.records.produce_cases import NOW_MS, TOPICS, Case, cases, made, put
 
 CASES = cases()
+#: message.timestamp.before.max.ms, where nothing is set
+_FAR = ProduceRules().before_max_ms
 
 
 def answer_to(case: Case) -> int:
@@ -79,6 +87,46 @@ def test_zstd_in_an_old_request() -> None:
 def test_which_topics_need_their_batches_opened() -> None:
     opened = [name for name, rules in TOPICS.items() if rules.concern_records]
     assert opened == ["compacted", "bounded"]
+
+
+@pytest.mark.parametrize("codec", [0, 1])
+def test_the_records_that_are_refused_are_named(codec: int) -> None:
+    """Kafka's code is that of the timestamp if one of them is wrong, else INVALID_RECORD."""
+    builder = BatchBuilder(codec=codec)
+    for time_ms, key in ((0, b"k"), (0, None), (9_000_000, b"k"), (0, b"k"), (9_000_000, None)):
+        builder.append(NOW_MS + time_ms, key, b"v")
+    batch = builder.build()
+    late = f"timestamp {NOW_MS + 9_000_000} is not within [{NOW_MS - _FAR}, {NOW_MS + 3_600_000}]"
+    keyless = "a record of a compacted topic must have a key"
+    told = []
+    for rules in (
+        ProduceRules(),
+        TOPICS["compacted"],
+        TOPICS["appendtime"].replace(needs_keys=True),
+    ):
+        with pytest.raises(RejectedRecordsError) as caught:
+            check_records(batch, check_produced(batch, rules, NOW_MS), rules, NOW_MS)
+        told.append((caught.value.code, caught.value.rejected))
+    assert told == [
+        (ErrorCode.INVALID_TIMESTAMP, [(2, late), (4, late)]),
+        (ErrorCode.INVALID_TIMESTAMP, [(1, keyless), (2, late), (4, keyless)]),
+        (ErrorCode.INVALID_RECORD, [(1, keyless), (4, keyless)]),
+    ]
+
+
+def test_an_answer_names_a_bounded_number_of_records() -> None:
+    batch = made(MAX_REJECTED + 1, key=None)
+    header = check_produced(batch, ProduceRules(), NOW_MS)
+    with pytest.raises(RejectedRecordsError) as caught:
+        check_records(batch, header, TOPICS["compacted"], NOW_MS)
+    assert len(caught.value.rejected) == MAX_REJECTED
+
+
+def test_a_greatest_timestamp_that_no_record_has_is_refused_too() -> None:
+    batch = put(made(), 35, ">q", NOW_MS + 9_000_000)
+    with pytest.raises(CorruptBatchError, match="not within") as caught:
+        check_produced(batch, ProduceRules(), NOW_MS)
+    assert caught.value.code == ErrorCode.INVALID_TIMESTAMP
 
 
 def test_a_bomb_is_refused() -> None:

@@ -13,8 +13,10 @@ from kraftlog.runner import care, compaction
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import Now
-from tests.node.talk import configured_host, set_config
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, configured_host, create_topics, make_host, set_config
 from tests.node.test_producers import Writer
+from tests.node.test_requests import produce, told_of
 from tests.storage.compacting import latest, records_of
 
 NAME = ("demo", 0)
@@ -83,6 +85,33 @@ def test_the_dirtiest_log_is_first_and_each_has_its_turn() -> None:
     written(host, 40)
     looked_after(host)
     assert host.runner.directory.logs[NAME].size_bytes <= 2 * size
+
+
+def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
+    """The pause of log.cleaner.backoff.ms is for when there is nothing to do."""
+    host = make_host(other=1)
+    settings = {"cleanup.policy": "compact", "internal.segment.bytes": 300}
+    create_topics(host, {"many": 5}, settings)
+    talker = Talker(host)
+    for index in range(5):
+        for number in range(20):
+            request = produce(keyed(number), topic="many", index=index)
+            assert told_of(talker.ask(ApiKey.PRODUCE, 9, request)).error_code == ErrorCode.NONE
+    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(BACKOFF_MS)
+    host.settle()
+    logs = host.runner.directory.logs
+    assert all(len(records_of(logs["many", index])) <= 4 for index in range(5))
+
+
+def test_what_is_sealed_is_compacted_as_soon_as_it_is_durable() -> None:
+    """Nothing else flushes it here; the look that finds it so is repeated a second later."""
+    host = written(configured_host(**COMPACT))
+    host.pass_time(BACKOFF_MS)
+    assert records(host) == 20
+    host.pass_time(compaction.FLUSHED_MS)
+    host.settle()
+    assert records(host) <= 4
 
 
 @pytest.mark.parametrize("when", ["deleted", "cut"])

@@ -196,6 +196,7 @@ def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
     turns = 0
     while host.node.has_work or host.runner.has_work:
         host.one_turn()
+        host.deliver()
         turns += 1
     assert turns > 4, "a turn makes so many records of it, and others are served in between"
 

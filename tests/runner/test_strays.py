@@ -104,7 +104,7 @@ def test_what_belongs_to_no_partition_of_the_broker_is_set_aside_and_kept() -> N
     directory.close()
     expected = [f"left-{index}.{ANOTHER_ID.hex()}{STRAY}" for index in range(7)]
     host = VirtualHost(first.files, settled=False)
-    while not host.node.follows:
+    while not host.node.has_arrived:
         assert folders(host, "left") == [f"left-{index}" for index in range(7)]
         host.deliver()
         host.one_turn()

@@ -47,7 +47,7 @@ ANY = -1
 CONTROLLER = -2
 BACKOFF_S = 0.1
 #: How long a topic that is not there is waited for by who writes to it: it may be on its way.
-TOPIC_WAIT_S = 5.0
+TOPIC_WAIT_S = 10.0
 #: In DescribeCluster: who is asked for.
 BROKERS, CONTROLLERS = 1, 2
 
@@ -59,6 +59,15 @@ RETRIED = RETRIABLE - {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
 }
+#: What only leaders are asked: one that does not know its topic has yet to hear that it leads it.
+#: When it is another way round, and the topic is gone, metadata says so at the next try.
+LEADERS_APIS = {"DeleteRecords", "ListOffsets", "Produce"}
+
+
+def may_pass(error: RefusedError) -> bool:
+    """Whether the same may be asked again."""
+    is_unheard_of = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return error.code in RETRIED or (is_unheard_of and error.api in LEADERS_APIS)
 
 
 class Refusal:
@@ -140,7 +149,7 @@ class Cluster:
                 if deadline.is_over or not self._was_reached:
                     raise
             except RefusedError as error:
-                if deadline.is_over or error.code not in RETRIED:
+                if deadline.is_over or not may_pass(error):
                     raise
             self.forget()
             deadline.pause(BACKOFF_S)

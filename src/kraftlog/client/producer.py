@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kraftlog.client.cluster import RETRIED, Cluster
+from kraftlog.client.cluster import Cluster, may_pass
 from kraftlog.client.deadline import wall_ms
 from kraftlog.client.partitioner import partition_of
 from kraftlog.errors import ErrorCode, RefusedError, UnreachableError
@@ -216,7 +216,7 @@ class Producer:
                 if told.record_errors:
                     said = told.record_errors[0].batch_index_error_message or said
                 refused.append(refusal.error(told.error_code, f"{name[0]}-{name[1]}", said))
-        final = [error for error in refused if error.code not in RETRIED]
+        final = [error for error in refused if not may_pass(error)]
         for error in final or refused:
             raise error
 

@@ -66,7 +66,7 @@ _BROKER = {
     "max.incremental.fetch.session.cache.slots": "How many readers may have a fetch session.",
     "message.max.bytes": "As for topics, for those that say nothing of it.",
     "metadata.log.dir": "Where the metadata log is kept: the directory of the logs.",
-    "metadata.log.max.record.bytes.between.snapshots": "After how much a snapshot is taken.",
+    "metadata.log.max.record.bytes.between.snapshots": "Not given: after 10,000 records as well.",
     "metadata.log.max.snapshot.interval.ms": "After how long a snapshot is taken.",
     "min.insync.replicas": "As for topics, for those that say nothing of it.",
     "node.id": "The number of this node, of which no other node of the cluster has the same.",

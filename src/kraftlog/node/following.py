@@ -1,10 +1,21 @@
-"""What this broker does when the image changes: it opens, leads, leaves and deletes partitions."""
+"""What this broker does when the image changes: it opens, leads, leaves and deletes partitions.
+
+A broker that starts replays what it knew long ago: a topic that was deleted since, and another one
+under its name, whose log is on this disk. So no log is touched before the broker has read that it
+has come back (its registration): all that its earlier lives knew stands in front of that. What else
+lies in the directory then is nobody's.
+"""
 
 from __future__ import annotations
 
 from kraftlog.effects import DeleteLog, OpenLog, SetOthersAside
 from kraftlog.errors import ErrorCode
-from kraftlog.metadata.changes import ConfigChanged, PartitionChanged, TopicRemoved
+from kraftlog.metadata.changes import (
+    BrokerChanged,
+    ConfigChanged,
+    PartitionChanged,
+    TopicRemoved,
+)
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.replication.partition import Partition
 from kraftlog.value import TYPE_CHECKING
@@ -12,41 +23,71 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.metadata.values import PartitionImage
+    from kraftlog.metadata.image import Image
+    from kraftlog.metadata.values import PartitionImage, TopicImage
     from kraftlog.node.node import Node
-
-
-def begin_to_follow(node: Node) -> None:
-    """The image says that this life of the broker is registered, so it has caught up: from here on
-    what it says counts, and all at once. Whatever else lies in the directory is nobody's."""
-    node.follows = True
-    node.topic_pieces.clear()
-    for image in node.image.partitions.values():
-        _be(node, image)
-    node.emit(SetOthersAside(frozenset(node.by_log), frozenset(node.deleted_meanwhile)))
-    node.deleted_meanwhile.clear()
 
 
 def follow(node: Node, change: Any) -> None:
     """Become what the image says this node is."""
-    if not node.follows:
-        if isinstance(change, TopicRemoved):
-            node.deleted_meanwhile.add(change.topic.id)
-        return
     node.topic_pieces.note(change)
     if isinstance(change, PartitionChanged):
         _count_unclean(node, change)
+        if not node.has_arrived:
+            return
         if change.after is None:
             assert change.before is not None, "a change is from something or to something"
             _remove(node, change.before)
         else:
             _be(node, change.after)
+    elif isinstance(change, BrokerChanged):
+        _arrive(node)
     elif isinstance(change, ConfigChanged):
         node.topic_configs.note(change)
     elif isinstance(change, TopicRemoved):
-        node.counts.forget_topic(change.topic.name)
-        if node.coordinating is not None:
-            node.coordinating.topic_deleted(change.topic.name, change.topic.id, node.now)
+        _topic_removed(node, change.topic)
+
+
+def follow_another(node: Node, before: Image) -> None:
+    """Become what the node's image says, which has taken the place of another.
+
+    What is gone goes first: its name may be that of another topic by now.
+    """
+    for topic in before.topics.values():
+        if topic.id not in node.image.topics:
+            _topic_removed(node, topic)
+    for partition in list(node.partitions.values()):
+        if (partition.topic_id, partition.index) not in node.image.partitions:
+            forget(node, partition)
+    if node.has_arrived:
+        _be_all(node)
+    else:
+        _arrive(node)
+
+
+def _arrive(node: Node) -> None:
+    """Take up all logs once this life of the broker is in the log, and leave the others alone."""
+    if node.has_arrived or node.membership is None:
+        return
+    me = node.image.brokers.get(node.config.node_id)
+    if me is not None and me.incarnation_id == node.membership.incarnation:
+        node.has_arrived = True
+        _be_all(node)
+        node.emit(SetOthersAside(frozenset(node.by_log), frozenset(node.deleted_meanwhile)))
+        node.deleted_meanwhile.clear()
+
+
+def _be_all(node: Node) -> None:
+    for image in list(node.image.partitions.values()):
+        _be(node, image)
+
+
+def _topic_removed(node: Node, topic: TopicImage) -> None:
+    if not node.has_arrived:
+        node.deleted_meanwhile.add(topic.id)
+    node.counts.forget_topic(topic.name)
+    if node.coordinating is not None:
+        node.coordinating.topic_deleted(topic.name, topic.id, node.now)
 
 
 def _count_unclean(node: Node, change: PartitionChanged) -> None:

@@ -34,11 +34,12 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import begin_to_follow, follow, forget
+from kraftlog.node.following import follow, follow_another
 from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.snapping import occasion_of
 from kraftlog.node.topic_configs import TopicConfigs
 from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
@@ -90,13 +91,12 @@ class Node:
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
+        #: Whether this life of the broker was read of in the log: no partition is taken up before.
+        self.has_arrived = False
         self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
-        #: Whether the partitions follow the image. As long as the log is being read again they must
-        #: not: a topic that was deleted and made anew would take the folder of its successor.
-        self.follows = not config.settings.is_broker
-        #: Topics of which the log says that they were deleted, as long as nobody follows.
+        #: Topics of which the log says that they were deleted before.
         self.deleted_meanwhile: set[Uuid] = set()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
@@ -129,7 +129,9 @@ class Node:
         self.coordinating = self._make_coordinating() if settings.is_broker else None
         self.upkeep = Upkeep(self, now) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
+        self._snaps = occasion_of(settings)
         self.replay(metadata.snapshot, metadata.applied - 1)
+        self.quorum.snapping.found(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
 
     def _make_governing(self) -> Governing:
@@ -209,22 +211,20 @@ class Node:
         for record in records:
             for change in self.image.replay(record):
                 follow(self, change)
-        if not self.follows and self._registration is not None:
-            begin_to_follow(self)
         self.topic_configs.settle()
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
-        self.image = Image()
+        before, self.image = self.image, Image()
         self.topic_pieces.clear()
         self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
-        self._replay_here(records)
-        for partition in list(self.partitions.values()):
-            if (partition.topic_id, partition.index) not in self.image.partitions:
-                forget(self, partition)
+        for record in records:
+            self.image.replay(record)
+        follow_another(self, before)
+        self.topic_configs.settle()
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
@@ -354,13 +354,11 @@ class Node:
             heappop(self._waiting)[2].expire(self, now)
 
     def _snap_if_due(self, now: Now) -> None:
-        """A transaction that is open is in no snapshot, so it is waited for."""
-        settings = self.config.settings
-        if not self.image.transaction and self.quorum.snapping.is_due(
-            now,
-            settings.metadata_log_max_record_bytes_between_snapshots,
-            settings.metadata_log_max_snapshot_interval_ms,
-        ):
+        """A transaction that is open is in no snapshot, so it is waited for; and who has just
+        started has first of all to catch up."""
+        if self.image.transaction or self.quorum.is_catching_up:
+            return
+        if self.quorum.snapping.is_due(now, self._snaps):
             self.quorum.snapping.take(self.image.records(), self.quorum.applied, now)
 
     def deadline(self) -> int | None:

@@ -7,7 +7,7 @@ keys. Kafka opens every batch; what differs for a client is said in docs/records
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
@@ -25,7 +25,6 @@ from kraftlog.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kraftlog.records.header import BatchHeader
-    from kraftlog.records.record import Record
     from kraftlog.types import Buffer
 
 #: Up to the magic byte a batch lies as in the oldest format, whose head was this long.
@@ -33,6 +32,9 @@ _SIZE_UP_TO_MAGIC = 17
 #: The smallest batch length of the oldest format; Kafka refuses less before it knows the format.
 _OLDEST_MIN_LENGTH = 14
 _UNBOUNDED = (1 << 63) - 1
+#: How many rejected records are named, so that a small batch has no huge answer. As many as
+#: librdkafka puts into one at most, if not told otherwise.
+MAX_REJECTED = 10_000
 
 
 class ProduceRules(Value):
@@ -87,7 +89,11 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
         raise CorruptBatchError(
             "append time is the broker's to give", code=ErrorCode.INVALID_TIMESTAMP
         )
-    _check_timestamp(header.max_timestamp, rules, now_ms)
+    wrong = _wrong_timestamp(header.max_timestamp, rules, now_ms)
+    if wrong:
+        # The records say which of them it is: the others may be sent again without these.
+        check_records(records, header, rules, now_ms)
+        raise CorruptBatchError(wrong, code=ErrorCode.INVALID_TIMESTAMP)
     if header.size > rules.segment_size:
         raise CorruptBatchError(
             f"a batch of {header.size} bytes, a segment holds {rules.segment_size}",
@@ -104,18 +110,29 @@ def check_records(
     *,
     max_size: int = MAX_RECORDS_SIZE,
 ) -> None:
-    """Open a batch that `check_produced` let pass, and check every record in it."""
+    """Open a batch and check every record in it, as the topic's settings ask."""
+    rejected: list[tuple[int, str]] = []
+    code = ErrorCode.INVALID_RECORD
     try:
         payload = records_payload(records, header, max_size=max_size)
         for number, record in enumerate(decode_records(header, payload)):
             if record.offset != number:
                 raise _invalid(f"record {number} has the offset delta {record.offset}")
-            _check_record(record, rules, now_ms)
+            if rules.needs_keys and record.key is None:
+                rejected.append((number, "a record of a compacted topic must have a key"))
+            elif wrong := _wrong_timestamp(record.timestamp_ms, rules, now_ms):
+                rejected.append((number, wrong))
+                code = ErrorCode.INVALID_TIMESTAMP
+            if len(rejected) == MAX_REJECTED:
+                break
     except CorruptBatchError as error:
         if error.code != ErrorCode.CORRUPT_MESSAGE:
             raise
         # The checksum is right, so sending the same again, as clients do, would not help.
         raise _invalid(error.what) from error
+    if rejected:
+        what = f"{len(rejected)} of {header.record_count} records are refused: {rejected[0][1]}"
+        raise RejectedRecordsError(what, code=code, rejected=rejected)
 
 
 def _first_batch(records: Buffer, rules: ProduceRules) -> BatchHeader:
@@ -159,21 +176,14 @@ def _check_numbers(header: BatchHeader) -> None:
         raise _invalid(f"sequence number {header.base_sequence} from producer {header.producer_id}")
 
 
-def _check_record(record: Record, rules: ProduceRules, now_ms: int) -> None:
-    if rules.needs_keys and record.key is None:
-        raise _invalid(f"record {record.offset} has no key, and the topic is compacted")
-    _check_timestamp(record.timestamp_ms, rules, now_ms)
-
-
-def _check_timestamp(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> None:
+def _wrong_timestamp(timestamp_ms: int, rules: ProduceRules, now_ms: int) -> str:
+    """Why it is not accepted; nothing where it is."""
     if rules.has_log_append_time or timestamp_ms == NO_TIMESTAMP:
-        return
-    if not -rules.after_max_ms <= now_ms - timestamp_ms <= rules.before_max_ms:
-        raise CorruptBatchError(
-            f"timestamp {timestamp_ms} is not within "
-            f"[{now_ms - rules.before_max_ms}, {now_ms + rules.after_max_ms}]",
-            code=ErrorCode.INVALID_TIMESTAMP,
-        )
+        return ""
+    if -rules.after_max_ms <= now_ms - timestamp_ms <= rules.before_max_ms:
+        return ""
+    earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
+    return f"timestamp {timestamp_ms} is not within [{earliest}, {latest}]"
 
 
 def _invalid(what: str) -> CorruptBatchError:

@@ -232,13 +232,6 @@ class Partition:
             self.deletions = [waiting for waiting in self.deletions if waiting[0] > start]
         return done
 
-    def give_up_deletions(self, slot: Any) -> list[Any]:
-        """What a slot would have been told that waits no longer; the log may yet begin later."""
-        given_up = [told for _, waiting, told in self.deletions if waiting is slot]
-        if given_up:
-            self.deletions = [one for one in self.deletions if one[1] is not slot]
-        return given_up
-
     def take_deletions(self) -> list[tuple[int, Any, Any]]:
         """All who wait for the log to begin later."""
         waiting, self.deletions = self.deletions, []

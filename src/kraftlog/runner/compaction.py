@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 LONG_MS = 10_000
 #: A log that could not be compacted is left alone for so long.
 REST_MS = 600_000
+#: What is sealed is made durable first, which takes little; so soon it is looked at again.
+FLUSHED_MS = 1000
 
 
 class _Pass:
@@ -78,6 +80,8 @@ class Compactions:
         self._under_way: _Pass | None = None
         self._resting_until_ms: dict[LogName, int] = {}
         self.due_ms = 0
+        #: A look that had to ask for flushes is repeated soon, once.
+        self._has_asked = False
 
     @property
     def has_work(self) -> bool:
@@ -96,7 +100,12 @@ class Compactions:
         enabled = node.config.settings["log.cleaner.enable"] and layers.value("log.cleaner.threads")
         if self._under_way is None and enabled and self._directory.disk.failure is None:
             max_keys = layers.value("log.cleaner.dedupe.buffer.size") // KEY_BYTES
+            is_repeated, self._has_asked = self._has_asked, False
             self._begin(node, max_keys, now)
+            if is_repeated:
+                self._has_asked = False
+            elif self._has_asked:
+                self.due_ms = min(self.due_ms, now.monotonic_ms + FLUSHED_MS)
 
     def close(self) -> None:
         """The node stops in order: a pass that is under way has not been, the helper is gone."""
@@ -137,8 +146,9 @@ class Compactions:
         if now.monotonic_ms < self._resting_until_ms.get(name, 0):
             return None
         if log.segments and log.recovery_point < log.segments[-1].base_offset:
-            # What is sealed is compacted once it is durable: the next time.
+            # What is sealed is compacted once it is durable.
             self._flushes.ask(name, log.segments[-1].base_offset)
+            self._has_asked = True
         return candidate(log, stable_end(log, partition.high_watermark), now.wall_ms)
 
     def _made(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:
@@ -208,4 +218,7 @@ class Compactions:
         elif error is not None:
             raise error
         else:
+            if this.clean_to > this.log.clean_offset:
+                # The pause is for a cleaner that finds nothing to do: others may be waiting.
+                self.due_ms = now.monotonic_ms
             this.log.clean_offset = this.clean_to

@@ -18,7 +18,7 @@ from kraftlog.storage.disk import read_whole
 from kraftlog.storage.format import BOOTSTRAP
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
 from kraftlog.types import METADATA_TOPIC_ID
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +102,20 @@ def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
     return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
 
 
+class _Storing(Value):
+    """A snapshot that is being made: what is left of it, where the next piece goes, and whether
+    one is on its way to the disk."""
+
+    id: OffsetAndEpoch
+    left: Iterator[bytes]
+    position: int = 0
+    is_writing: bool = False
+
+
+def _go_on_with(storing: _Storing, _: Now) -> None:
+    storing.is_writing = False
+
+
 class QuorumHands:
     """Carries out the effects of a `QuorumDriver`; reports go to `tell`."""
 
@@ -123,8 +137,7 @@ class QuorumHands:
         self._snapshots = MetadataSnapshots(files, self._folder)
         #: What was read last, and from where: all followers ask for the same at about one time.
         self._read = NOTHING_READ
-        #: A snapshot that is being made, what is left to make of it, and what is there.
-        self._under_way: tuple[effects.StoreSnapshot, Iterator[bytes], list[bytes]] | None = None
+        self._storing: _Storing | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
@@ -191,31 +204,48 @@ class QuorumHands:
         effect.slot.answer(answer_to_wire(answer, data))
 
     def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
-        self._under_way = effect, iter(effect.pieces), []
+        self._storing = _Storing(effect.id, iter(effect.pieces))
 
     @property
     def has_work(self) -> bool:
         """Whether the next turn goes on with something."""
-        return self._under_way is not None
+        return self._storing is not None and not self._storing.is_writing
 
     def go_on(self) -> None:
-        """One piece more of the snapshot that is being made; when all are there, it is stored."""
-        if self._under_way is None:
-            return
-        effect, left, pieces = self._under_way
-        piece = next(left, None)
-        if piece is not None:
-            pieces.append(piece)
-            return
-        self._under_way = None
+        """One piece more of the snapshot that is being made, once the one before it is on the disk.
 
-        def stored(_: Any, error: BaseException | None, now: Now) -> None:
+        They share a lane with the log: whoever waits for a change waits for a piece, not for all.
+        """
+        storing = self._storing
+        if storing is None or storing.is_writing:
+            return
+        piece = next(storing.left, None)
+        if piece is None:
+            self._storing = None
+            self._lane.submit(
+                lambda: self._snapshots.finish(storing.id), self._written(storing, self._stored)
+            )
+            return
+        position, storing.position = storing.position, storing.position + len(piece)
+        storing.is_writing = True
+        self._lane.submit(
+            lambda: self._snapshots.write_part(storing.id, position, piece, durably=True),
+            self._written(storing, _go_on_with),
+        )
+
+    def _written(
+        self, storing: _Storing, then: Callable[[_Storing, Now], None]
+    ) -> Callable[[Any, BaseException | None, Now], None]:
+        def written(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:
                 raise NodeStoppedError(f"{self._folder}: writing a snapshot: {error}")
-            self._tell(effects.SnapshotStored(effect.id), now)
-            self._snapshots.keep_only(effect.id)
+            then(storing, now)
 
-        self._lane.submit(lambda: self._snapshots.store(effect.id, pieces), stored)
+        return written
+
+    def _stored(self, storing: _Storing, now: Now) -> None:
+        self._tell(effects.SnapshotStored(storing.id), now)
+        self.start_moved()
 
     def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
         self._snapshots.write_part(effect.id, effect.position, effect.data)
@@ -224,9 +254,13 @@ class QuorumHands:
         self._snapshots.finish(effect.id)
         self._log.truncate_fully_and_start_at(effect.id.offset)
         self._read = NOTHING_READ
-        self._snapshots.keep_only(effect.id)
+        self.start_moved()
         data = self._snapshots.read(effect.id)
         self._tell(effects.SnapshotLoaded(effect.id, data), now)
+
+    def start_moved(self) -> None:
+        """Who has nothing is given the snapshot that the log goes on behind; older ones go."""
+        self._snapshots.remove_before(self._log.start_offset)
 
     # Peers ---------------------------------------------------------------------------------------
 

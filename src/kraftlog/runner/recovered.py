@@ -48,6 +48,8 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
     if snapshot is not None:
         voters.base = snapshot_voters(snapshot.content) or voters.base
         offset = max(offset, snapshot.end.offset)
+    epochs = log.epochs.copy()
+    epochs.truncate_from_start(offset)
     while data := read_batches(log, offset, log.end_offset):
         read_to = offset
         for batch in summaries(data):
@@ -60,7 +62,7 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
         voters,
         log.start_offset,
         log.end_offset,
-        log.epochs.copy(),
+        epochs,
         min(high_watermark, log.end_offset),
         # What formatting leaves is a snapshot of nothing.
         snapshot.end if snapshot is not None and snapshot.end.offset > 0 else None,

@@ -185,7 +185,9 @@ class Runner:
             self._say(str(error))
             self.node.handle(LogFailed(effect.log, str(error)), now)
             return
-        if effect.log != METADATA_LOG:
+        if effect.log == METADATA_LOG:
+            self._quorum.start_moved()
+        else:
             self._care.store_start(effect.log)
 
     def _read_later(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike

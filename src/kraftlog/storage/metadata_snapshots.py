@@ -10,8 +10,6 @@ from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kraftlog.ports.files import Files
 
 ENDING = ".checkpoint"
@@ -64,14 +62,18 @@ class MetadataSnapshots:
         finally:
             self.files.close(fd)
 
-    def write_part(self, snapshot: OffsetAndEpoch, position: int, data: bytes) -> None:
-        """Put a fetched piece at its place; the first one begins the file anew."""
+    def write_part(
+        self, snapshot: OffsetAndEpoch, position: int, data: bytes, *, durably: bool = False
+    ) -> None:
+        """Put a piece at its place; the first one begins the file anew."""
         path = self.path(snapshot) + UNFINISHED
         if not position:
             unlink_if_there(self.files, path)
         fd = self.files.open(path, create=True)
         try:
             write_all(self.files, fd, [data], position, len(data))
+            if durably:
+                self.files.sync(fd)
         finally:
             self.files.close(fd)
 
@@ -86,20 +88,9 @@ class MetadataSnapshots:
         self.files.rename(path + UNFINISHED, path)
         self.files.sync_directory(self.folder)
 
-    def store(self, snapshot: OffsetAndEpoch, pieces: Iterable[bytes]) -> None:
-        """Write a whole snapshot durably. Blocks."""
-        position = 0
-        for piece in pieces:
-            self.write_part(snapshot, position, piece)
-            position += len(piece)
-        self.finish(snapshot)
-
-    def keep_only(self, newest: OffsetAndEpoch) -> None:
-        """Remove the snapshots before `newest`, or before one that is newer still: a leader's may
-        have been installed while this one was made."""
-        if self.latest is None or newest.offset > self.latest.offset:
-            self.latest = newest
+    def remove_before(self, offset: int) -> None:
+        """Remove those that end before it."""
         for name in self.files.list(self.folder):
             found = parse_name(name)
-            if found is not None and found.offset < self.latest.offset:
+            if found is not None and found.offset < offset:
                 unlink_if_there(self.files, f"{self.folder}/{name}")

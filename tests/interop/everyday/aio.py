@@ -11,7 +11,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, LIMIT_S
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -44,6 +45,7 @@ async def consumer_of(
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         fetch_max_wait_ms=50,
+        session_timeout_ms=45_000,  # as others have it; else it is ten seconds
         **settings,
     )
     await consumer.start()
@@ -207,26 +209,24 @@ async def deletion(address: str) -> Facts:
     return {"begins_at": told[partition], "first": int(first.value)}
 
 
-async def until(consumers: Sequence[Any], fine: Callable[[list[int]], bool]) -> list[int]:
-    """Poll them in turn until their numbers of partitions are what is waited for."""
-    sizes: list[int] = []
-    for _ in range(LIMIT_S * 20 // len(consumers)):
+async def until(wanted: list[int], *consumers: Any) -> list[int]:
+    """Poll them in turn until their numbers of partitions are these; else the time is up."""
+    while True:
         for consumer in consumers:
             await consumer.getmany(timeout_ms=50)
         sizes = [len(consumer.assignment()) for consumer in consumers]
-        if fine(sizes):
-            break
-    return sizes
+        if sizes == wanted:
+            return sizes
 
 
 async def rebalance(address: str) -> Facts:
     await create(address, "shared", 4)
     member: dict[str, Any] = {"group": "sharers", "heartbeat_interval_ms": 100}
     async with consumer_of(address, "shared", **member) as first:
-        alone = await until([first], lambda sizes: sizes == [4])
+        alone = await until([4], first)
         async with consumer_of(address, "shared", **member) as second:
-            together = await until([first, second], lambda sizes: sizes == [2, 2])
-        again = await until([first], lambda sizes: sizes == [4])
+            together = await until([2, 2], first, second)
+        again = await until([4], first)
     return {"alone": alone, "together": together, "alone_again": again}
 
 

@@ -10,10 +10,11 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, LIMIT_S
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, until
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tests.interop.everyday.work import Facts
 
@@ -189,16 +190,11 @@ def deletion(address: str) -> Facts:
     return {"begins_at": told["low_watermark"], "first": int(first.value)}
 
 
-def until(consumers: Sequence[Any], fine: Callable[[list[int]], bool]) -> list[int]:
-    """Poll them in turn until their numbers of partitions are what is waited for."""
-    sizes: list[int] = []
-    for _ in range(LIMIT_S * 10 // len(consumers)):
-        for consumer in consumers:
-            consumer.poll(timeout_ms=100)
-        sizes = [len(consumer.assignment()) for consumer in consumers]
-        if fine(sizes):
-            break
-    return sizes
+def sizes(*consumers: Any) -> list[int]:
+    """How many partitions each has, after all have been polled in turn."""
+    for consumer in consumers:
+        consumer.poll(timeout_ms=100)
+    return [len(consumer.assignment()) for consumer in consumers]
 
 
 def rebalance(address: str) -> Facts:
@@ -206,11 +202,11 @@ def rebalance(address: str) -> Facts:
     quick = {"heartbeat_interval_ms": 100}
     with consumer_of(address, "sharers", **quick) as first:
         first.subscribe(["shared"])
-        alone = until([first], lambda sizes: sizes == [4])
+        alone = until(lambda: sizes(first), [4])
         with consumer_of(address, "sharers", **quick) as second:
             second.subscribe(["shared"])
-            together = until([first, second], lambda sizes: sizes == [2, 2])
-        again = until([first], lambda sizes: sizes == [4])
+            together = until(lambda: sizes(first, second), [2, 2])
+        again = until(lambda: sizes(first), [4])
     return {"alone": alone, "together": together, "alone_again": again}
 
 

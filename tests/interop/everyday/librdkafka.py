@@ -22,10 +22,11 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, LIMIT_S
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, until
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tests.interop.everyday.work import Facts
 
@@ -203,16 +204,11 @@ def deletion(address: str) -> Facts:
     return {"begins_at": told.low_watermark, "first": int(first.value() or b"")}
 
 
-def until(consumers: Sequence[Consumer], fine: Callable[[list[int]], bool]) -> list[int]:
-    """Poll them in turn until their numbers of partitions are what is waited for."""
-    sizes: list[int] = []
-    for _ in range(LIMIT_S * 10 // len(consumers)):
-        for consumer in consumers:
-            consumer.poll(0.1)
-        sizes = [len(consumer.assignment()) for consumer in consumers]
-        if fine(sizes):
-            break
-    return sizes
+def sizes(*consumers: Consumer) -> list[int]:
+    """How many partitions each has, after all have been polled in turn."""
+    for consumer in consumers:
+        consumer.poll(0.1)
+    return [len(consumer.assignment()) for consumer in consumers]
 
 
 def rebalance(address: str) -> Facts:
@@ -221,11 +217,11 @@ def rebalance(address: str) -> Facts:
         consumer_of(address, "sharers", **{"heartbeat.interval.ms": 100}) for _ in range(2)
     )
     first.subscribe(["shared"])
-    alone = until([first], lambda sizes: sizes == [4])
+    alone = until(lambda: sizes(first), [4])
     second.subscribe(["shared"])
-    together = until([first, second], lambda sizes: sizes == [2, 2])
+    together = until(lambda: sizes(first, second), [2, 2])
     second.close()
-    again = until([first], lambda sizes: sizes == [4])
+    again = until(lambda: sizes(first), [4])
     first.close()
     return {"alone": alone, "together": together, "alone_again": again}
 

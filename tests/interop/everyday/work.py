@@ -11,15 +11,16 @@ import os
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.records.header import BatchHeader
 from kraftlog.records.walk import walk
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Facts = dict[str, Any]
 
-LIMIT_S = 60
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: How many records a client writes with each codec, and reads back.
 COUNT = 40
@@ -49,6 +50,14 @@ EXPECTED: dict[str, Facts] = {
 }
 
 
+def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
+    """The answer once it is what is waited for, or the last one when the time is up."""
+    deadline = Deadline(LIMIT_S)
+    while (found := ask()) != wanted and not deadline.is_over:
+        pass
+    return found
+
+
 def run_modules(pieces: Mapping[str, Callable[[str], Facts]], address: str) -> dict[str, Facts]:
     """Each piece of work by functions of Python; what one of them raised stands for its facts."""
     found: dict[str, Facts] = {}
@@ -61,9 +70,16 @@ def run_modules(pieces: Mapping[str, Callable[[str], Facts]], address: str) -> d
 
 
 def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
-    """The same by a program: it writes a line of JSON for each piece, name and facts."""
+    """The same by a program: it writes a line of JSON for each piece, name and facts.
+
+    It is told where, and how many seconds a piece may take.
+    """
     done = subprocess.run(
-        [*command, address], capture_output=True, text=True, timeout=2 * LIMIT_S, check=False
+        [*command, address, str(LIMIT_S)],
+        capture_output=True,
+        text=True,
+        timeout=2 * LIMIT_S,
+        check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return dict(json.loads(line) for line in done.stdout.splitlines())

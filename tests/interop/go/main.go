@@ -20,7 +20,6 @@ const (
 	count  = 40
 	keptMs = "3600000"
 	timeMs = 1_700_000_000_000
-	limit  = 60 * time.Second
 )
 
 type facts map[string]any
@@ -356,7 +355,8 @@ func (w worker) groups() facts {
 	}
 }
 
-func run(work func(worker) facts, address string) (found facts) {
+// run does a piece of work, which may take so long.
+func run(work func(worker) facts, address string, limit time.Duration) (found facts) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	defer func() {
@@ -377,8 +377,11 @@ func main() {
 		{"times", worker.times}, {"deletion", worker.deletion}, {"rebalance", worker.rebalance}, {"resume", worker.resume},
 		{"groups", worker.groups},
 	}
+	seconds, err := strconv.Atoi(os.Args[2])
+	must(err)
 	out := json.NewEncoder(os.Stdout)
 	for _, piece := range pieces {
-		must(out.Encode([]any{piece.name, run(piece.work, os.Args[1])}))
+		facts := run(piece.work, os.Args[1], time.Duration(seconds)*time.Second)
+		must(out.Encode([]any{piece.name, facts}))
 	}
 }

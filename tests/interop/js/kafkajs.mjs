@@ -4,7 +4,7 @@ import zlib from 'node:zlib'
 import kafkajs from 'kafkajs'
 import snappy from 'kafkajs-snappy'
 import lz4 from 'lz4-napi'
-import { CODECS, COUNT, KEPT_MS, numbers, run, TIME_MS, until } from './work.mjs'
+import { CODECS, COUNT, KEPT_MS, LIMIT_MS, numbers, run, TIME_MS, until } from './work.mjs'
 
 const { CompressionCodecs, CompressionTypes, ConfigResourceTypes, Kafka, logLevel } = kafkajs
 CompressionCodecs[CompressionTypes.Snappy] = snappy
@@ -18,7 +18,10 @@ CompressionCodecs[CompressionTypes.ZSTD] = () => ({
 })
 const TYPES = [CompressionTypes.None, CompressionTypes.GZIP, CompressionTypes.Snappy, CompressionTypes.LZ4, CompressionTypes.ZSTD]
 
-const client = (address) => new Kafka({ clientId: 'kafkajs', brokers: [address], logLevel: logLevel.NOTHING })
+const client = (address) => new Kafka({
+  clientId: 'kafkajs', brokers: [address], logLevel: logLevel.NOTHING,
+  connectionTimeout: LIMIT_MS, requestTimeout: LIMIT_MS // else a second for a connection, and thirty
+})
 
 async function withClient (it, work) {
   await it.connect()
@@ -43,7 +46,7 @@ function produce (address, topic, values, { times = [], compression = 0, idempot
 }
 
 const member = (address, groupId) => client(address).consumer({
-  groupId, heartbeatInterval: 100, maxWaitTimeInMs: 50, minBytes: 1
+  groupId, heartbeatInterval: 100, sessionTimeout: 45_000, maxWaitTimeInMs: 50, minBytes: 1
 })
 
 /** Read until there are so many; then what was read, and the consumer has left. */

@@ -4,9 +4,12 @@ import {
   Admin, ConfigResourceTypes, Consumer, IncrementalAlterConfigOperationTypes, ListOffsetTimestamps, Producer,
   stringDeserializers, stringSerializers
 } from '@platformatic/kafka'
-import { CODECS, COUNT, KEPT_MS, numbers, run, TIME_MS, until, words } from './work.mjs'
+import { CODECS, COUNT, KEPT_MS, LIMIT_MS, numbers, run, TIME_MS, until, words } from './work.mjs'
 
-const client = (address) => ({ clientId: 'platformatic', bootstrapBrokers: [address], strict: false })
+const client = (address) => ({
+  clientId: 'platformatic', bootstrapBrokers: [address], strict: false,
+  connectTimeout: LIMIT_MS, requestTimeout: LIMIT_MS // else five seconds for a connection, and thirty
+})
 
 async function closing (it, work) {
   try {
@@ -31,7 +34,7 @@ function produce (address, topic, values, { times = [], compression = 'none', id
 
 const member = (address, groupId) => new Consumer({
   ...client(address), groupId, deserializers: stringDeserializers, autocommit: false, maxWaitTime: 50,
-  heartbeatInterval: 100, sessionTimeout: 10_000
+  heartbeatInterval: 100
 })
 
 /** Read until there are so many; then what was read, and the consumer has left. */

@@ -39,20 +39,21 @@ public final class EverydayWork {
     private static final int COUNT = 40;
     private static final String KEPT_MS = "3600000";
     private static final long TIME_MS = 1_700_000_000_000L;
-    private static final long LIMIT_MS = 60_000;
 
     private interface Work {
         Map<String, ?> run() throws Exception;
     }
 
     private final String address;
+    private final long limitMs;
 
-    private EverydayWork(String address) {
+    private EverydayWork(String address, long limitMs) {
         this.address = address;
+        this.limitMs = limitMs;
     }
 
     public static void main(String[] args) throws Exception {
-        EverydayWork it = new EverydayWork(args[0]);
+        EverydayWork it = new EverydayWork(args[0], 1000 * Long.parseLong(args[1]));
         Map<String, Work> pieces = new LinkedHashMap<>();
         pieces.put("cluster", it::cluster);
         pieces.put("topics", it::topics);
@@ -141,11 +142,11 @@ public final class EverydayWork {
         return consumer;
     }
 
-    private static List<ConsumerRecord<String, String>> taken(Consumer<String, String> consumer, int count) {
+    private List<ConsumerRecord<String, String>> taken(Consumer<String, String> consumer, int count) {
         List<ConsumerRecord<String, String>> found = new ArrayList<>();
-        long end = System.currentTimeMillis() + LIMIT_MS;
+        long end = System.currentTimeMillis() + limitMs;
         while (found.size() < count && System.currentTimeMillis() < end) {
-            consumer.poll(Duration.ofMillis(LIMIT_MS)).forEach(found::add);
+            consumer.poll(Duration.ofMillis(limitMs)).forEach(found::add);
         }
         return found.subList(0, count);
     }
@@ -294,9 +295,9 @@ public final class EverydayWork {
 
     /** Poll them in turn until their numbers of partitions are what is waited for. */
     @SafeVarargs
-    private static List<Integer> until(Predicate<List<Integer>> fine, Consumer<String, String>... consumers) {
+    private final List<Integer> until(Predicate<List<Integer>> fine, Consumer<String, String>... consumers) {
         List<Integer> sizes;
-        long end = System.currentTimeMillis() + LIMIT_MS;
+        long end = System.currentTimeMillis() + limitMs;
         do {
             for (Consumer<String, String> consumer : consumers) {
                 consumer.poll(Duration.ofMillis(50));

@@ -26,7 +26,7 @@ import org.apache.kafka.common.utils.Exit;
  */
 final class ToolCall extends ThreadGroup {
     /** How long threads get for leaving once they are told to. */
-    private static final long GRACE_MS = 5_000;
+    private static final long GRACE_MS = 30_000;
     /** What a shell shows for a process that ended by Ctrl-C. */
     private static final int INTERRUPTED = 130;
     private static final InputStream NOTHING = InputStream.nullInputStream();

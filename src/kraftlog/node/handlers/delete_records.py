@@ -1,4 +1,8 @@
-"""DeleteRecords 0-2: partitions begin later, durably. Offset -1 means all that readers can see."""
+"""DeleteRecords 0-2: partitions begin later, durably. Offset -1 means all that readers can see.
+
+The time that a client grants is for other replicas, as with Kafka: what this broker's own disk
+takes is not held against it, so that a client which grants none gets an answer too.
+"""
 
 from __future__ import annotations
 
@@ -27,34 +31,13 @@ HIGH_WATERMARK = -1
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
-class DeletionWait:
-    """A request that waits for the disk, and for no longer than it said."""
-
-    __slots__ = ("partitions", "slot")
-
-    def __init__(self, slot: Slot) -> None:
-        self.slot = slot
-        self.partitions: list[Partition] = []
-
-    @property
-    def done(self) -> bool:
-        return not self.slot.waits
-
-    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - whatever waits is called alike
-        for partition in self.partitions:
-            for told in partition.give_up_deletions(self.slot):
-                told.error_code = ErrorCode.REQUEST_TIMED_OUT
-                node.one_done(self.slot)
-
-
-def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> None:
-    wait = DeletionWait(slot)
+def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> None:  # noqa: ARG001 - handlers are called alike
     slot.waits = 1  # this handler itself: the answer may not leave before it is complete
     slot.response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[_delete(node, wait, topic.name, part) for part in topic.partitions],
+                partitions=[_delete(node, slot, topic.name, part) for part in topic.partitions],
             )
             for topic in request.topics
         ]
@@ -62,12 +45,10 @@ def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> N
     slot.waits -= 1
     if not slot.waits:
         slot.answer(slot.response)
-    else:
-        node.wait(wait, now.monotonic_ms + max(0, request.timeout_ms))
 
 
 def _delete(
-    node: Node, wait: DeletionWait, topic: str, asked: DeleteRecordsPartition
+    node: Node, slot: Slot, topic: str, asked: DeleteRecordsPartition
 ) -> DeleteRecordsPartitionResult:
     partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
@@ -81,9 +62,8 @@ def _delete(
         told.low_watermark = partition.stored_start
         return told
     partition.start = max(partition.start, offset)  # nobody reads there from now on
-    wait.slot.waits += 1
-    wait.partitions.append(partition)
-    partition.deletions.append((offset, wait.slot, told))
+    slot.waits += 1
+    partition.deletions.append((offset, slot, told))
     node.emit(MoveLogStart(partition.log, offset))
     return told
 

@@ -7,7 +7,7 @@ it has already. Transactions are not offered: their batches get INVALID_TXN_STAT
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptBatchError, ErrorCode
+from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
 from kraftlog.node.committing import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
@@ -17,6 +17,7 @@ from kraftlog.records.validate import check_produced, check_records
 from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, WRITTEN_IS_ENOUGH
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.produce import (
+    BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
     PartitionProduceResponse,
@@ -102,7 +103,7 @@ def _produce(
             batch, header = _as_the_topic_wants(batch, header, terms, now)
     except CorruptBatchError as error:
         counts.failed_produces += 1
-        return _refused(part.index, error.code, error.what)
+        return _not_accepted(part.index, error)
     base = partition.append(header, batch, node.turn)
     told = PartitionProduceResponse(
         index=part.index,
@@ -193,6 +194,17 @@ def _refused_here(
         leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
         told.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
         name_endpoint(node.image, leader, slot.response, NodeEndpoint)
+    return told
+
+
+def _not_accepted(index: int, error: CorruptBatchError) -> PartitionProduceResponse:
+    """The records that were wrong are named, so that a client may send the others again."""
+    told = _refused(index, error.code, error.what)
+    if isinstance(error, RejectedRecordsError):
+        told.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=why)
+            for number, why in error.rejected
+        ]
     return told
 
 

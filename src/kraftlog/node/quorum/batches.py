@@ -58,6 +58,14 @@ def summaries(data: Buffer) -> Iterator[Batch]:
         return  # whoever asked fetches on from where the sound ones end
 
 
+def end_of(data: Buffer) -> int:
+    """Where whole batches end in their log."""
+    end = 0
+    for _, fields in walk(memoryview(data)):
+        end = fields[0] + fields[6] + 1
+    return end
+
+
 def records_batch(values: Sequence[bytes], timestamp_ms: int) -> bytearray:
     """Encoded metadata records as one batch; a core gives it its place."""
     builder = BatchBuilder()
@@ -72,7 +80,7 @@ def records_in(data: Buffer) -> Iterator[Message]:
     for position, fields in walk(view):
         if fields[5] & CONTROL_BIT:
             continue
-        for record in read_records(view[position : position + fields[1] + LENGTH_OVERHEAD]):
+        for record in read_records(view, position):
             assert record.value is not None, f"record {record.offset} of the metadata is empty"
             yield decode_metadata(record.value)[0]
 

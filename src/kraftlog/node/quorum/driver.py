@@ -17,6 +17,7 @@ from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
     control_batch,
+    end_of,
     records_batch,
     records_in,
     snapshot_voters,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import Endpoint
     from kraftlog.node.quorum.gathering import Told
     from kraftlog.raft.core import RaftCore
-    from kraftlog.types import Now
+    from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
     class StateMachine(Protocol):
@@ -153,6 +154,11 @@ class QuorumDriver:
     def leader_id(self) -> int:
         """Who leads, as far as this node knows; -1: unknown."""
         return self.core.me.id if self.is_leader else self.core.election.leader_id
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether it replays what it has found on its disk, as after a start."""
+        return self._reading
 
     @property
     def epoch(self) -> int:
@@ -443,7 +449,7 @@ class QuorumDriver:
 
     def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
         # Who still replays what it holds on disk, as after a start, could not govern at once.
-        self.core.handle(raft.PeerGone(report.peer, lags=self._reading), now)
+        self.core.handle(raft.PeerGone(report.peer, lags=self.is_catching_up), now)
 
     # What is committed ---------------------------------------------------------------------------
 
@@ -458,16 +464,30 @@ class QuorumDriver:
             if not self._tail or self._tail[0][0] > self.applied:
                 self._read_on(committed)
                 return
-            base, last, data = self._tail[0]
-            if last >= committed:
+            # Who leads has decided by its own proposals already, and follows them one by one.
+            pieces, end = self._committed_tail(committed, 1 if self.is_leader else len(self._tail))
+            if not pieces:
                 return
-            self._tail.popleft()
-            if last >= self.applied:
-                assert base == self.applied, f"records from {self.applied} to {base} are missing"
-                self._machine.replay(records_in(data), last)
-                self.applied = last + 1
-                self.snapping.applied(len(data))
+            self._replay(pieces, end)
         self._tell_applied(now)
+
+    def _committed_tail(self, committed: int, most: int) -> tuple[list[bytes], int]:
+        """The next batches of the tail that are committed whole, and where they end."""
+        pieces: list[bytes] = []
+        end = self.applied
+        while len(pieces) < most and self._tail and self._tail[0][1] < committed:
+            base, last, data = self._tail.popleft()
+            if last >= end:
+                assert base == end, f"records from {end} to {base} are missing"
+                pieces.append(data)
+                end = last + 1
+        return pieces, end
+
+    def _replay(self, pieces: Sequence[Buffer], end: int) -> None:
+        """All at once: what follows from each batch would mostly be overtaken by the next."""
+        self._machine.replay([r for piece in pieces for r in records_in(piece)], end - 1)
+        self.snapping.applied(end - self.applied, sum(map(len, pieces)))
+        self.applied = end
 
     def _read_on(self, limit: int) -> None:
         if not self._reading:
@@ -480,11 +500,8 @@ class QuorumDriver:
         self._reading = False
         if report.offset != self.applied:
             return  # a snapshot was installed meanwhile
-        for batch in summaries(report.data):
-            self._machine.replay(records_in(batch.payload), batch.last_offset)
-            self.applied = batch.last_offset + 1
-            self.snapping.applied(batch.size_bytes)
-        assert self.applied > report.offset, f"no records at {report.offset} in the metadata log"
+        assert report.data, f"no records at {report.offset} in the metadata log"
+        self._replay((report.data,), end_of(report.data))
         self._apply(now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
@@ -517,7 +534,9 @@ class QuorumDriver:
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
         self._tail.clear()
         self.applied = report.id.offset
-        self._machine.reload(records_in(report.data), report.id.offset - 1)
+        records = list(records_in(report.data))
+        self._machine.reload(records, report.id.offset - 1)
+        self.snapping.found(len(records), report.id)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 

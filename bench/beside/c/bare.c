@@ -1,0 +1,501 @@
+/* The least that any broker could do: it receives, writes and answers, or sends from its file.
+ *
+ *   bare PORT FILE
+ *
+ * It stands beside Kafka and kraftlog to show what the clients and the machine allow; it is of no
+ * other use. There is one partition, and whatever topic is asked for is it; a topic that is made
+ * empties it. Batches go into FILE as they come in, before they are whole, and are answered when
+ * all of them is written; FILE keeps what it was given, as a broker has to, and never writes over
+ * it. Nothing is checked, no index is kept on disk, and nothing forced to it. A fetch that finds
+ * nothing is answered when something has come, however long that takes. What it can't read closes
+ * the connection.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { PRODUCE = 0, FETCH = 1, LIST_OFFSETS = 2, METADATA = 3, API_VERSIONS = 18 };
+enum { CREATE_TOPICS = 19, INIT_PRODUCER_ID = 22 };
+
+/* One version of each, as simple as clients take it; but librdkafka writes batches of today only
+ * where it finds Produce 3, and then takes the newest that it knows, which is 7. Others take 9. */
+static const struct served {
+  int key, oldest, newest;
+} SERVED[] = {
+    {PRODUCE, 3, 9},      {FETCH, 4, 4},         {LIST_OFFSETS, 1, 1},     {METADATA, 4, 4},
+    {API_VERSIONS, 0, 4}, {CREATE_TOPICS, 2, 2}, {INIT_PRODUCER_ID, 0, 1},
+};
+enum { SERVED_COUNT = sizeof SERVED / sizeof *SERVED, PRODUCE_PLAIN = 7, PRODUCE_FLEXIBLE = 9 };
+
+/* What is received stays in the cache until it is written. */
+enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_ANSWER = 2048 };
+/* All that stands before the records of a request, and the head of their batch. */
+enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, LAST_DELTA_AT = 23 };
+/* Blocks that are there already cost a third less to write to. */
+enum { RESERVED_AHEAD = 64 << 20 };
+enum { SMALL_PIECE = 1024, MOST_PIECES = IN_SIZE / SMALL_PIECE };
+enum { MOST_CONNECTIONS = 256, EVENTS = 64 };
+
+struct connection {
+  int fd;
+  uint32_t watched;
+  int waits;                /* for something to be produced; its fetch is first in `in` */
+  size_t filled;            /* bytes in `in` */
+  size_t to_write, to_skip; /* of the produce request that is coming in */
+  size_t sent, ready, end;  /* in `out`: what is behind `ready` is answered when all is written */
+  size_t answer;            /* where in `out` the newest answer begins */
+  off_t file_at;
+  size_t file_left; /* to be sent from the file behind what is ready */
+  char in[IN_SIZE], out[OUT_SIZE];
+};
+
+struct reader {
+  const char *at, *end;
+  int is_bad;
+};
+
+struct text {
+  const char *at;
+  size_t size;
+};
+
+static struct connection *connections[MOST_CONNECTIONS];
+static int poll_fd, log_fd, port;
+
+/* Offset and position of each batch, and behind the last one the end of the log. */
+static struct batch {
+  int64_t offset;
+  off_t position;
+} *batches;
+static size_t batch_count, batch_room;
+static struct connection *producing;
+
+/* What of this turn's input belongs into the file, and where the first of it goes. */
+static struct iovec pieces[MOST_PIECES];
+static int piece_count;
+static off_t write_at, reserved_to;
+
+static void fail(const char *what) {
+  fprintf(stderr, "bare: %s: %s\n", what, strerror(errno));
+  exit(1);
+}
+
+/* ---- reading requests ---- */
+
+static int64_t number(struct reader *it, int bytes) {
+  uint64_t value = 0;
+  if (it->end - it->at < bytes) return it->is_bad = 1, 0;
+  for (int i = 0; i < bytes; i++) value = value << 8 | (uint8_t)*it->at++;
+  int unused = 64 - 8 * bytes;
+  return (int64_t)(value << unused) >> unused;
+}
+
+static int64_t varint(struct reader *it) {
+  int64_t value = 0;
+  for (int shift = 0; shift < 35; shift += 7) {
+    int64_t byte = number(it, 1);
+    value |= (byte & 0x7f) << shift;
+    if (byte >= 0) return value;
+  }
+  return it->is_bad = 1, 0;
+}
+
+/* A length is a number, or in flexible versions a varint that is larger by one; null is -1. */
+static int64_t length(struct reader *it, int bytes, int is_flexible) {
+  return is_flexible ? varint(it) - 1 : number(it, bytes);
+}
+
+static struct text string(struct reader *it, int is_flexible) {
+  int64_t size = length(it, 2, is_flexible);
+  if (size < 0) size = 0;
+  if (it->end - it->at < size) return it->is_bad = 1, (struct text){0};
+  struct text found = {it->at, size};
+  it->at += size;
+  return found;
+}
+
+/* ---- writing answers ---- */
+
+static void put(struct connection *c, int64_t value, int bytes) {
+  for (int i = bytes - 1; i >= 0; i--) c->out[c->end++] = value >> (8 * i);
+}
+
+static void put_string(struct connection *c, struct text text, int is_flexible) {
+  if (is_flexible) { /* a varint, of two bytes where it does not fit into one */
+    size_t size = text.size + 1;
+    if (size > 0x7f) put(c, size | 0x80, 1), size >>= 7;
+    put(c, size, 1);
+  } else
+    put(c, text.size, 2);
+  memcpy(c->out + c->end, text.at, text.size);
+  c->end += text.size;
+}
+
+static void begin_answer(struct connection *c, int correlation_id) {
+  c->answer = c->end;
+  put(c, 0, 4);
+  put(c, correlation_id, 4);
+}
+
+/* So many bytes of the file belong to it as well. */
+static void end_answer(struct connection *c, size_t more) {
+  uint32_t size = htonl(c->end - c->answer - 4 + more);
+  memcpy(c->out + c->answer, &size, 4);
+}
+
+/* ---- the log ---- */
+
+static void empty_log(void) {
+  if (ftruncate(log_fd, 0)) fail("the file can't be emptied");
+  batch_count = write_at = reserved_to = 0;
+  batches[0] = (struct batch){0, 0};
+}
+
+static void write_pieces(void) {
+  size_t size = 0;
+  for (int i = 0; i < piece_count; i++) size += pieces[i].iov_len;
+  while (write_at + (off_t)size > reserved_to) {
+    fallocate(log_fd, FALLOC_FL_KEEP_SIZE, reserved_to, RESERVED_AHEAD);
+    reserved_to += RESERVED_AHEAD;
+  }
+  if (size && pwritev(log_fd, pieces, piece_count, write_at) != (ssize_t)size) fail("not written");
+  write_at += size;
+  piece_count = 0;
+}
+
+/* A small one moves up to the one before it: that costs less than a piece of its own. */
+static void add_piece(char *at, size_t size) {
+  struct iovec *last = pieces + piece_count - 1;
+  if (size > SMALL_PIECE || !piece_count)
+    pieces[piece_count++] = (struct iovec){at, size};
+  else {
+    memmove((char *)last->iov_base + last->iov_len, at, size);
+    last->iov_len += size;
+  }
+}
+
+/* The batch gets its offset, and the log its end behind it, which counts when all is there. */
+static void give_offset(char *batch, size_t size) {
+  uint32_t last_delta;
+  memcpy(&last_delta, batch + LAST_DELTA_AT, 4);
+  struct batch end = batches[batch_count];
+  uint64_t offset = htobe64(end.offset);
+  memcpy(batch, &offset, 8);
+  if (batch_count + 2 > batch_room) {
+    batch_room = batch_room * 2 + 1024;
+    if (!(batches = realloc(batches, batch_room * sizeof *batches))) fail("no memory");
+  }
+  batches[batch_count + 1] =
+      (struct batch){end.offset + ntohl(last_delta) + 1, end.position + (off_t)size};
+}
+
+/* ---- requests ---- */
+
+static struct text topic_and_partition(struct reader *it, int is_flexible) {
+  length(it, 4, is_flexible);
+  struct text topic = string(it, is_flexible);
+  length(it, 4, is_flexible);
+  number(it, 4);
+  return topic;
+}
+
+static void put_topic_and_partition(struct connection *c, struct text topic, int is_flexible) {
+  put(c, 1 + is_flexible, is_flexible ? 1 : 4);
+  put_string(c, topic, is_flexible);
+  put(c, 1 + is_flexible, is_flexible ? 1 : 4);
+  put(c, 0, 4);
+  put(c, 0, 2); /* no error */
+}
+
+/* Takes all before the records; they are taken as they come in, and the answer is made already. */
+static void produce(struct connection *c, struct reader *it, int version, size_t rest) {
+  int flexible = version == PRODUCE_FLEXIBLE, is_known = flexible || version == PRODUCE_PLAIN;
+  const char *begin = it->at;
+  if (flexible) number(it, 1); /* no tags */
+  string(it, flexible);        /* no transaction */
+  int is_answered = number(it, 2) != 0;
+  number(it, 4);
+  struct text topic = topic_and_partition(it, flexible);
+  int64_t size = length(it, 4, flexible);
+  rest -= it->at - begin;
+  it->is_bad |= it->end - it->at < BATCH_HEAD || size > (int64_t)rest || !is_answered || !is_known;
+  if (it->is_bad) return;
+  if (producing) errno = EBUSY, fail("two produce at once");
+  producing = c;
+  c->to_write = size;
+  c->to_skip = rest - size;
+  int64_t offset = batches[batch_count].offset;
+  give_offset((char *)it->at, size);
+  if (flexible) put(c, 0, 1);
+  put_topic_and_partition(c, topic, flexible);
+  put(c, offset, 8);
+  put(c, -1, 8);              /* no time of its own */
+  put(c, 0, 8);               /* where the log begins */
+  if (flexible) put(c, 1, 1); /* no errors of single records */
+  if (flexible) put(c, 0, 3); /* no message, no tags */
+  put(c, 0, 4);
+  if (flexible) put(c, 0, 1);
+}
+
+/* As many whole batches as fit, but one at least; nothing, and nothing is answered, at the end. */
+static size_t fetch(struct connection *c, struct reader *it) {
+  number(it, 4 + 4);
+  number(it, 4);
+  int64_t most = number(it, 4);
+  number(it, 1);
+  struct text topic = topic_and_partition(it, 0);
+  int64_t offset = number(it, 8), most_here = number(it, 4);
+  if (most_here < most) most = most_here;
+  c->waits = offset >= batches[batch_count].offset;
+  if (c->waits || it->is_bad) return 0;
+  size_t first = 0, end = batch_count;
+  while (end - first > 1) {
+    size_t middle = (first + end) / 2;
+    if (batches[middle].offset <= offset) first = middle;
+    else end = middle;
+  }
+  for (end = first + 1; end < batch_count; end++)
+    if (batches[end + 1].position - batches[first].position > most) break;
+  c->file_at = batches[first].position;
+  c->file_left = batches[end].position - c->file_at;
+  put(c, 0, 4);
+  put_topic_and_partition(c, topic, 0);
+  put(c, batches[batch_count].offset, 8);
+  put(c, batches[batch_count].offset, 8);
+  put(c, -1, 4); /* no transactions */
+  put(c, c->file_left, 4);
+  return c->file_left;
+}
+
+static void list_offsets(struct connection *c, struct reader *it) {
+  number(it, 4);
+  struct text topic = topic_and_partition(it, 0);
+  int is_beginning = number(it, 8) == -2;
+  put_topic_and_partition(c, topic, 0);
+  put(c, -1, 8);
+  put(c, is_beginning ? 0 : batches[batch_count].offset, 8);
+}
+
+static void metadata(struct connection *c, struct reader *it) {
+  struct text host = {"127.0.0.1", 9};
+  put(c, 0, 4);
+  put(c, 1, 4); /* one broker, of id 0 */
+  put(c, 0, 4);
+  put_string(c, host, 0);
+  put(c, port, 4);
+  put(c, -1, 2); /* no rack */
+  put(c, -1, 2); /* no name of the cluster */
+  put(c, 0, 4);  /* who is the controller */
+  int count = number(it, 4) > 0; /* the clients here ask for one, or for the broker alone */
+  put(c, count, 4);
+  if (!count) return;
+  put(c, 0, 2);
+  put_string(c, string(it, 0), 0);
+  put(c, 0, 1); /* not internal */
+  put(c, 1, 4); /* one partition: no error, index 0, leader 0, of replicas [0], in sync [0] */
+  put(c, 0, 2);
+  put(c, 0, 4 + 4);
+  for (int i = 0; i < 2; i++) put(c, 1, 4), put(c, 0, 4);
+}
+
+static void api_versions(struct connection *c) {
+  put(c, 0, 2);
+  put(c, SERVED_COUNT + 1, 1);
+  for (const struct served *it = SERVED; it < SERVED + SERVED_COUNT; it++) {
+    put(c, it->key, 2);
+    put(c, it->oldest, 2);
+    put(c, it->newest, 2);
+    put(c, 0, 1);
+  }
+  put(c, 0, 4 + 1);
+}
+
+static void create_topic(struct connection *c, struct reader *it) {
+  empty_log();
+  number(it, 4);
+  put(c, 0, 4);
+  put(c, 1, 4);
+  put_string(c, string(it, 0), 0);
+  put(c, 0, 2);
+  put(c, -1, 2); /* no message */
+}
+
+static void init_producer_id(struct connection *c) {
+  static int64_t last_id;
+  put(c, 0, 4 + 2);
+  put(c, ++last_id, 8);
+  put(c, 0, 2);
+}
+
+/* Takes the next request out of what has come: its bytes that are done with; 0 where more must
+ * come, -1 where it can't be read. */
+static ssize_t took_request(struct connection *c, char *at, size_t size) {
+  struct reader it = {at, at + size, 0};
+  size_t whole = 4 + (uint32_t)number(&it, 4), more = 0;
+  if (size < whole && size < HEAD_SIZE) return 0;
+  if (size > whole) it.end = at + whole;
+  int key = number(&it, 2), version = number(&it, 2), correlation_id = number(&it, 4);
+  string(&it, 0); /* who asks */
+  if (key != PRODUCE && size < whole) return whole > IN_SIZE ? -1 : 0;
+  begin_answer(c, correlation_id);
+  if (key == PRODUCE) produce(c, &it, version, whole - (it.at - at));
+  else if (key == FETCH) more = fetch(c, &it);
+  else if (key == LIST_OFFSETS) list_offsets(c, &it);
+  else if (key == METADATA) metadata(c, &it);
+  else if (key == API_VERSIONS && version >= 3) api_versions(c);
+  else if (key == CREATE_TOPICS) create_topic(c, &it);
+  else if (key == INIT_PRODUCER_ID) init_producer_id(c);
+  else return -1;
+  if (it.is_bad) return -1;
+  if (c->waits) return c->end = c->answer, 0;
+  end_answer(c, more);
+  if (key != PRODUCE) c->ready = c->end;
+  return key == PRODUCE ? it.at - at : (ssize_t)whole;
+}
+
+/* ---- connections ---- */
+
+static void take_piece(struct connection *c, char *at, size_t size) {
+  size_t written = size < c->to_write ? size : c->to_write;
+  if (written) add_piece(at, written);
+  c->to_write -= written;
+  c->to_skip -= size - written;
+  if (c->to_write + c->to_skip) return;
+  batch_count++;
+  producing = NULL;
+  c->ready = c->end;
+}
+
+/* Takes what it can of the input, and has it written; 0 where it can't be read. Nothing more is
+ * taken while the file is to be sent, as the next answer goes behind it. */
+static int took_input(struct connection *c) {
+  size_t used = 0;
+  ssize_t size = 1;
+  c->waits = 0;
+  while (size > 0 && used < c->filled && !c->file_left && c->end < OUT_SIZE - MOST_ANSWER) {
+    size_t left = c->filled - used, coming = c->to_write + c->to_skip;
+    if (coming) take_piece(c, c->in + used, size = left < coming ? left : coming);
+    else size = left < 4 ? 0 : took_request(c, c->in + used, left);
+    if (size > 0) used += size;
+  }
+  write_pieces();
+  memmove(c->in, c->in + used, c->filled -= used);
+  return size >= 0;
+}
+
+/* Sends what is ready, as far as the connection takes it; -1 where it is closed. */
+static int flushed(struct connection *c) {
+  while (c->sent < c->ready || c->file_left) {
+    int more = c->file_left ? MSG_MORE : 0;
+    ssize_t size = c->sent < c->ready
+                       ? send(c->fd, c->out + c->sent, c->ready - c->sent, MSG_NOSIGNAL | more)
+                       : sendfile(c->fd, log_fd, &c->file_at, c->file_left);
+    if (size <= 0) return size < 0 && errno == EAGAIN ? 0 : -1;
+    if (c->sent < c->ready) c->sent += size;
+    else c->file_left -= size;
+  }
+  memmove(c->out, c->out + c->sent, c->end -= c->sent);
+  c->ready -= c->sent;
+  c->sent = 0;
+  return 1;
+}
+
+static void close_connection(struct connection *c) {
+  if (producing == c) producing = NULL, write_at = batches[batch_count].position;
+  connections[c->fd] = NULL;
+  close(c->fd);
+  free(c);
+}
+
+static void watch(struct connection *c, uint32_t events) {
+  struct epoll_event event = {.events = events, .data.fd = c->fd};
+  if (c->watched != events) epoll_ctl(poll_fd, EPOLL_CTL_MOD, c->fd, &event);
+  c->watched = events;
+}
+
+/* Input becomes answers until there is no more of it, or the connection takes no more. */
+static void serve(struct connection *c) {
+  size_t before;
+  int is_sent;
+  do {
+    before = c->filled;
+    if (!took_input(c) || (is_sent = flushed(c)) < 0) return close_connection(c);
+  } while (is_sent && c->filled && c->filled < before);
+  watch(c, is_sent ? EPOLLIN : EPOLLOUT);
+}
+
+static void wake_waiting(void) {
+  for (int fd = 0; fd < MOST_CONNECTIONS; fd++)
+    if (connections[fd] && connections[fd]->waits) serve(connections[fd]);
+}
+
+static void turn(struct connection *c, uint32_t events) {
+  size_t before = batch_count;
+  if (events & EPOLLOUT) {
+    int is_sent = flushed(c);
+    if (is_sent < 0) return close_connection(c);
+    if (!is_sent) return;
+  } else {
+    ssize_t size = recv(c->fd, c->in + c->filled, IN_SIZE - c->filled, 0);
+    if (size < 0 && errno == EAGAIN) return;
+    if (size <= 0) return close_connection(c);
+    c->filled += size;
+  }
+  serve(c);
+  if (batch_count > before) wake_waiting();
+}
+
+static void accept_connection(int listener) {
+  int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK), on = 1;
+  struct connection *c = calloc(1, sizeof *c);
+  if (fd < 0 || fd >= MOST_CONNECTIONS || !c) fail("no connection");
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  c->fd = fd;
+  c->watched = EPOLLIN;
+  connections[fd] = c;
+  struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+  epoll_ctl(poll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static int listen_at(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+  int listener = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(listener, (struct sockaddr *)&address, sizeof address) || listen(listener, 64))
+    fail("can't listen");
+  struct epoll_event event = {.events = EPOLLIN, .data.fd = listener};
+  epoll_ctl(poll_fd, EPOLL_CTL_ADD, listener, &event);
+  return listener;
+}
+
+int main(int argc, char **argv) {
+  if (argc != 3) fail("usage: bare PORT FILE");
+  port = atoi(argv[1]);
+  log_fd = open(argv[2], O_RDWR | O_CREAT | O_TRUNC, 0644);
+  batches = calloc(batch_room = 1024, sizeof *batches);
+  if (log_fd < 0 || !batches) fail(argv[2]);
+  poll_fd = epoll_create1(0);
+  int listener = listen_at();
+  for (;;) {
+    struct epoll_event ready[EVENTS];
+    int count = epoll_wait(poll_fd, ready, EVENTS, -1);
+    for (int i = 0; i < count; i++) {
+      int fd = ready[i].data.fd;
+      if (fd == listener) accept_connection(listener);
+      else if (connections[fd]) turn(connections[fd], ready[i].events);
+    }
+  }
+}

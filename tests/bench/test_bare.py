@@ -1,0 +1,159 @@
+"""The bare server does what it must: clients of every kind would not measure it otherwise."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from bench.beside import talk
+from bench.beside.peers import bare_node, running
+
+from kraftlog.errors import UnreachableError
+from kraftlog.records.walk import walk
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+from kraftlog.wire.messages.produce import ProduceResponse
+from tests.interop.cache import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from kraftlog.client.connection import Connection
+
+TOPIC = "any"
+EARLIEST, LATEST = -2, -1
+#: More than it receives at once.
+LARGE = 3_000_000
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    try:
+        node = bare_node(str(tmp_path))
+    except UnavailableError as complaint:
+        pytest.skip(f"the bare server: {complaint}")
+    with running(node):
+        talk.make_topic(node.port, TOPIC)
+        yield node.port
+
+
+@pytest.fixture
+def connection(port: int) -> Iterator[Connection]:
+    with closing(talk.connect(port)) as connection:
+        yield connection
+
+
+def put(connection: Connection, size: int = 100, version: int | None = None) -> int:
+    """The offset that a batch of one record is given."""
+    answer = connection.call(talk.produce(TOPIC, size), talk.deadline(), version)
+    assert isinstance(answer, ProduceResponse)
+    [[partition]] = [topic.partition_responses for topic in answer.responses]
+    assert partition.error_code == 0
+    return partition.base_offset
+
+
+def fetched(answer: object) -> list[tuple[int, int]]:
+    """Offset and size of each batch that came."""
+    assert isinstance(answer, FetchResponse)
+    [[partition]] = [topic.partitions for topic in answer.responses]
+    assert partition.error_code == 0
+    return [(fields[0], fields[1]) for _, fields in walk(bytes(partition.records or b""))]
+
+
+def fetch(connection: Connection, offset: int, most: int = 1 << 30) -> list[tuple[int, int]]:
+    part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=most)
+    topics = [FetchTopic(topic=TOPIC, partitions=[part])]
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
+    return fetched(connection.call(request, talk.deadline()))
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_what_was_produced_is_fetched(connection: Connection, version: int) -> None:
+    assert [put(connection, size, version) for size in (1, LARGE, 100)] == [0, 1, 2]
+    sizes = dict(fetch(connection, 0))
+    assert list(sizes) == [0, 1, 2]
+    assert sizes[0] < sizes[2] < LARGE < sizes[1]
+    assert [offset for offset, _ in fetch(connection, 1)] == [1, 2]
+
+
+def test_an_answer_ends_with_a_whole_batch_and_has_one_at_least(connection: Connection) -> None:
+    for _ in range(5):
+        put(connection)
+    size = 12 + fetch(connection, 0)[0][1]
+    assert [offset for offset, _ in fetch(connection, 1, most=1)] == [1]
+    assert [offset for offset, _ in fetch(connection, 1, most=3 * size - 1)] == [1, 2]
+    assert [offset for offset, _ in fetch(connection, 1, most=3 * size)] == [1, 2, 3]
+
+
+def test_many_requests_come_at_once_and_are_answered_in_order(connection: Connection) -> None:
+    for _ in range(1200):
+        connection.send(talk.produce(TOPIC, 10), talk.deadline())
+    offsets = []
+    for _ in range(1200):
+        answer = connection.receive(talk.deadline())
+        assert isinstance(answer, ProduceResponse)
+        offsets.append(answer.responses[0].partition_responses[0].base_offset)
+    assert offsets == list(range(1200))
+    assert [offset for offset, _ in fetch(connection, 0)] == offsets
+
+
+def test_a_fetch_at_the_end_is_answered_when_something_has_come(
+    connection: Connection, port: int
+) -> None:
+    put(connection)
+    with closing(talk.connect(port)) as consumer:
+        consumer.send(talk.fetch(TOPIC, 1), talk.deadline())
+        assert put(connection) == 1
+        assert [offset for offset, _ in fetched(consumer.receive(talk.deadline()))] == [1]
+
+
+def test_a_topic_is_empty_when_it_is_made(connection: Connection, port: int) -> None:
+    put(connection)
+    put(connection)
+    assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 2]
+    talk.make_topic(port, "another")
+    assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 0]
+    assert put(connection) == 0
+
+
+def offset_of(connection: Connection, timestamp: int) -> int:
+    part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
+    topics = [ListOffsetsTopic(name=TOPIC, partitions=[part])]
+    answer = connection.call(ListOffsetsRequest(replica_id=-1, topics=topics), talk.deadline())
+    assert isinstance(answer, ListOffsetsResponse)
+    return answer.topics[0].partitions[0].offset
+
+
+def test_each_producer_gets_an_id_of_its_own(connection: Connection) -> None:
+    request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
+    answers = [connection.call(request, talk.deadline()) for _ in range(2)]
+    ids = [each.producer_id for each in answers if isinstance(each, InitProducerIdResponse)]
+    assert len(set(ids)) == 2
+
+
+def test_a_batch_that_never_came_whole_leaves_nothing(connection: Connection, port: int) -> None:
+    put(connection)
+    whole = talk.frame(ApiKey.PRODUCE, talk.PRODUCE_VERSION, talk.produce(TOPIC, LARGE))
+    with socket.create_connection(("127.0.0.1", port)) as broken:
+        broken.sendall(whole[: LARGE // 2])
+        broken.shutdown(socket.SHUT_WR)
+        assert broken.recv(1) == b""  # it has seen the end, and has closed
+    assert put(connection) == 1
+    assert [offset for offset, _ in fetch(connection, 0)] == [0, 1]
+
+
+def test_what_it_does_not_know_closes_the_connection(connection: Connection, port: int) -> None:
+    with pytest.raises(UnreachableError, match="closed"):
+        connection.call(talk.retention(TOPIC, 1), talk.deadline(), talk.ALTER_VERSION)
+    with closing(talk.connect(port)) as another:
+        assert put(another) == 0

@@ -1,0 +1,125 @@
+"""Which answers are asked for again: brokers hear of a topic one after the other."""
+
+from __future__ import annotations
+
+import socketserver
+import struct
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog import Client
+from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import response_frame
+from kraftlog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from kraftlog.wire.messages.metadata import (
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+from kraftlog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from tests.patience import LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.wire.schema import Message
+
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class Broker(socketserver.ThreadingTCPServer):
+    """Answers each request with the next that there is for its API; the last one stays."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Talk)
+        self.port = self.socket.getsockname()[1]
+        served = [
+            ApiVersion(api_key=key, min_version=APIS[key].first, max_version=APIS[key].last)
+            for key in (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.LIST_OFFSETS, ApiKey.PRODUCE)
+        ]
+        self.answers: dict[int, list[Message]] = {
+            ApiKey.API_VERSIONS: [ApiVersionsResponse(error_code=0, api_keys=served)],
+            ApiKey.METADATA: [self.metadata()],
+        }
+
+    def metadata(self, code: int = 0) -> MetadataResponse:
+        """It leads the one partition of the topic `t`, unless that is refused."""
+        partition = MetadataResponsePartition(
+            error_code=0, partition_index=0, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
+        )
+        partitions = () if code else (partition,)
+        topic = MetadataResponseTopic(error_code=code, name="t", partitions=partitions)
+        own = MetadataResponseBroker(node_id=1, host="127.0.0.1", port=self.port)
+        return MetadataResponse(brokers=[own], controller_id=1, topics=[topic])
+
+
+class _Talk(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Broker)
+        while size := self.rfile.read(4):
+            frame = self.rfile.read(int.from_bytes(size, "big"))
+            key, version, correlation_id = struct.unpack_from(">hhi", frame)
+            answers = self.server.answers[key]
+            message = answers.pop(0) if len(answers) > 1 else answers[0]
+            pieces = response_frame(APIS[key], version, correlation_id, message)
+            self.wfile.write(b"".join(pieces))
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def client(broker: Broker) -> Iterator[Client]:
+    with Client(f"127.0.0.1:{broker.port}", timeout_s=LIMIT_S) as made:
+        yield made
+
+
+def found(code: int, offset: int = -1) -> ListOffsetsResponse:
+    told = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[told])])
+
+
+def written(code: int, offset: int = -1) -> ProduceResponse:
+    told = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
+    return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[told])])
+
+
+def test_a_leader_that_has_yet_to_hear_of_its_topic_is_asked_again(
+    broker: Broker, client: Client
+) -> None:
+    broker.answers[ApiKey.LIST_OFFSETS] = [found(UNKNOWN), found(UNKNOWN), found(0, 5)]
+    assert client.offsets("t")[0].offset == 5
+    broker.answers[ApiKey.PRODUCE] = [written(UNKNOWN), written(UNKNOWN), written(0, 7)]
+    with client.producer(idempotent=False) as producer:
+        producer.send("t", "a")
+    assert producer.last_offsets == {("t", 0): 7}
+
+
+def test_a_topic_that_is_gone_is_not_asked_for_again(broker: Broker, client: Client) -> None:
+    broker.answers[ApiKey.METADATA].append(broker.metadata(UNKNOWN))
+    broker.answers[ApiKey.LIST_OFFSETS] = [found(UNKNOWN)]
+    with pytest.raises(RefusedError, match="UNKNOWN_TOPIC_OR_PARTITION") as refused:
+        client.offsets("t")
+    assert refused.value.api == "Metadata"

@@ -1,0 +1,68 @@
+"""How much a node that is started again has to replay: what was changed since its last snapshot."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from bench.quorum import TOPIC, Changes, change
+
+from kraftlog.logstate.voters import VoterSet
+from kraftlog.node.quorum.snapping import RECORDS
+from kraftlog.runner.quorum import open_quorum
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.disk import HandleCache
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kraftlog.node.config import RecoveredMetadata
+
+LIMIT_S = 60
+AT_ONCE = 100
+
+
+def test_q38_a_node_that_was_killed_replays_no_more_than_a_bound(tmp_path: Path) -> None:
+    """Whatever its log holds: here more than is replayed at most, and a snapshot before it."""
+    data, errors = str(tmp_path / "data"), str(tmp_path / "errors.txt")
+    node = NodeProcess(data, errors=errors, topics={TOPIC: 1})
+    try:
+        with Changes(node.address) as changes:
+            for first in range(0, RECORDS + AT_ONCE, AT_ONCE):
+                changes.send(b"".join(map(change, range(first, first + AT_ONCE))))
+                changes.await_answers(AT_ONCE)
+        await_snapshot(f"{data}/__cluster_metadata-0")
+        node.kill()
+        found = found_in(data)
+        assert found.log.end - found.applied <= RECORDS < found.log.end
+        node = NodeProcess(data, errors=errors, topics={})
+        with Changes(node.address) as changes:
+            changes.send(change(0))
+            changes.await_answers(1)
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def found_in(data: str) -> RecoveredMetadata:
+    """What a node that starts there reads, and replays from `applied` on."""
+    files = OsFiles()
+    directory = LogDirectory(files, data, HandleCache(files, 10))
+    try:
+        return open_quorum(directory, VoterSet(), lambda _: None)
+    finally:
+        directory.release()
+
+
+def await_snapshot(folder: str) -> None:
+    """Until there is one of more than formatting leaves."""
+    deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
+    while not any(is_snapshot(name) for name in os.listdir(folder)):
+        assert time.monotonic() < deadline, os.listdir(folder)  # noqa: TID251 - as above
+        time.sleep(0.01)
+
+
+def is_snapshot(name: str) -> bool:
+    return name.endswith(".checkpoint") and int(name.partition("-")[0]) > 0

@@ -1,0 +1,49 @@
+"""Torture real nodes: three controllers and a broker, or one node alone.
+
+    python -m tests.torture --seed 1 --runs 10 --seconds 60
+    python -m tests.torture --seed 7 --seconds 60 --alone
+
+A seed decides which faults come in which order, and not what comes of them: a failure may need
+more than one run to be seen again. What a run has left is in its folder, if it failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+
+from tests.torture.run import Run, for_seconds
+
+ROOT = os.path.join(".cache", "torture")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--seed", type=int, default=1, help="of the first run")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=60, help="that a run has for faults")
+    parser.add_argument("--alone", action="store_true", help="one node, no quorum")
+    parser.add_argument("--pace", type=float, default=0.05, help="seconds between steps of a load")
+    options = parser.parse_args()
+    failed = 0
+    for seed in range(options.seed, options.seed + options.runs):
+        kind = "alone" if options.alone else "quorum"
+        folder = os.path.join(ROOT, f"{kind}-{seed}")
+        shutil.rmtree(folder, ignore_errors=True)
+        run = Run(folder, seed, is_quorum=not options.alone, pace_s=options.pace)
+        outcome = run.torture(for_seconds(options.seconds))
+        print(f"{kind} seed {seed}: {outcome.summary}", flush=True)
+        for problem in outcome.problems[:20]:
+            print(f"  {problem[:3000]}", flush=True)
+        if outcome.problems:
+            failed += 1
+            print(f"  {len(outcome.problems)} problems; see {folder}", flush=True)
+        else:
+            shutil.rmtree(folder)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

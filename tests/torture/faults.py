@@ -1,0 +1,165 @@
+"""What is done to the nodes, by lot: a step at a time, each undone before the next."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kraftlog import Client
+from kraftlog.errors import ClientError
+from tests.torture.processes import until
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+    from tests.torture.journal import Journal
+    from tests.torture.processes import Nodes, Process
+
+#: How long a fault lasts: below and beyond what sessions, fetches and elections wait.
+LASTING_S = (0.0, 0.3, 1.0, 3.0, 7.0)
+#: What a full disk still takes.
+ROOM = (0, 3_000, 50_000)
+
+
+class Faults:
+    """Steps by the seed. Nodes that end by themselves are started again."""
+
+    def __init__(self, nodes: Nodes, journal: Journal, chance: random.Random) -> None:
+        self.nodes = nodes
+        self.journal = journal
+        self.chance = chance
+        self.kinds: list[tuple[int, Callable[[], None]]] = [
+            (5, self.kill_one),
+            (3, self.hold_one),
+            (2, self.stop_one),
+            (2, self.kill_at_start),
+            (1, self.kill_all),
+            (1, self.stop_all),
+            (1, self.fill_disk),
+            (1, self.calm),
+        ]
+        if nodes.is_quorum:
+            self.kinds += [
+                (2, self.kill_two_controllers),
+                (2, self.hold_two_controllers),
+                (2, self.lose_a_disk),
+            ]
+
+    def step(self) -> None:
+        kinds = [kind for _, kind in self.kinds]
+        self.chance.choices(kinds, [weight for weight, _ in self.kinds])[0]()
+        for process in self.nodes.all.values():
+            if process.is_gone():
+                self._note("start", process)
+                process.start()
+        if self.chance.random() < 0.6:
+            self.nodes.revive()
+            time.sleep(self.chance.random() * 4)
+
+    def _note(self, what: str, *processes: Process) -> None:
+        self.journal.fault(f"{what} {','.join(str(process.id) for process in processes)}")
+
+    def _one(self) -> Process:
+        return self.chance.choice(list(self.nodes.all.values()))
+
+    def _last(self) -> None:
+        time.sleep(self.chance.choice(LASTING_S))
+
+    def calm(self) -> None:
+        self._note("nothing")
+        time.sleep(3)
+
+    def kill_one(self) -> None:
+        self._kill(self._one())
+
+    def _kill(self, *processes: Process) -> None:
+        self._note("kill", *processes)
+        for process in processes:
+            process.kill()
+        self._last()
+
+    def kill_two_controllers(self) -> None:
+        self._kill(*self.chance.sample(self.nodes.controllers, 2))
+
+    def kill_all(self) -> None:
+        everyone = list(self.nodes.all.values())
+        self.chance.shuffle(everyone)
+        self._kill(*everyone)
+
+    def kill_at_start(self) -> None:
+        """Again while it looks at what the last end has left."""
+        process = self._one()
+        for _ in range(self.chance.randrange(1, 4)):
+            self._note("kill early", process)
+            process.kill()
+            process.start()
+            time.sleep(self.chance.random() * 1.5)
+        process.kill()
+
+    def hold_one(self) -> None:
+        self._hold(self._one())
+
+    def hold_two_controllers(self) -> None:
+        self._hold(*self.chance.sample(self.nodes.controllers, 2))
+
+    def _hold(self, *processes: Process) -> None:
+        self._note("hold", *processes)
+        for process in processes:
+            process.hold()
+        self._last()
+        for process in processes:
+            process.go_on()
+        self._note("go on", *processes)
+
+    def stop_one(self) -> None:
+        self._stop(self._one())
+
+    def stop_all(self) -> None:
+        everyone = list(self.nodes.all.values())
+        self.chance.shuffle(everyone)
+        self._stop(*everyone)
+
+    def _stop(self, *processes: Process) -> None:
+        self._note("stop", *processes)
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.gone()
+        self._last()
+
+    def fill_disk(self) -> None:
+        """A node for whose metadata there is no room ends, and starts when there is some."""
+        process = self._one()
+        self._note("fill the disk of", process)
+        process.let_files_grow(self.chance.choice(ROOM))
+        self._last()
+        process.let_files_grow()
+        if process.is_gone():
+            process.codes.clear()
+
+    def lose_a_disk(self) -> None:
+        """Of a minority: the others have all there is, and stay until this one has it again."""
+        self.nodes.revive()
+        if not caught_up(self.nodes):
+            return
+        victim = self.chance.choice(self.nodes.controllers)
+        self._note("empty the disk of", victim)
+        victim.kill()
+        victim.lose_disk()
+        victim.start()
+        until("the new disk is filled", lambda: victim.is_ready() and caught_up(self.nodes))
+
+
+def caught_up(nodes: Nodes) -> bool:
+    """Whether all that was committed a moment ago is with every node of the quorum by now."""
+    try:
+        with Client(nodes.address, timeout_s=20) as client:
+            there = client.describe_quorum().high_watermark
+            quorum = client.describe_quorum()
+    except (ClientError, OSError):
+        return False
+    replicas = [*quorum.voters, *quorum.observers]
+    return all(each.log_end_offset >= there for each in replicas) and len(replicas) == len(
+        nodes.all
+    )

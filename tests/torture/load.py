@@ -1,0 +1,365 @@
+"""Clients of the nodes under torture; each a thread, all writing into one journal."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from kraftlog import Client
+from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from tests.torture.journal import Change, Sent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tests.torture.journal import Journal
+
+GROUP = "readers"
+REGISTERS = 3
+#: So many records that are not acknowledged yet are enough.
+UNDER_WAY = 300
+FILLING = b"." * 150
+#: What the loads need; segments are small, so that they are rolled, deleted and compacted often.
+TOPICS: dict[str, tuple[int, dict[str, str]]] = {
+    "numbered": (2, {"internal.segment.bytes": "40000"}),
+    "flushed": (1, {"flush.messages": "1"}),
+    "plain": (2, {}),
+    "compacted": (
+        1,
+        {
+            "cleanup.policy": "compact",
+            "internal.segment.bytes": "20000",
+            "min.cleanable.dirty.ratio": "0.01",
+        },
+    ),
+    "trimmed": (1, {"internal.segment.bytes": "20000"}),
+    "retained": (1, {"internal.segment.bytes": "20000", "retention.bytes": "100000"}),
+    **{f"register-{number}": (1, {}) for number in range(REGISTERS)},
+}
+NUMBERED = ("numbered", "flushed", "compacted", "trimmed", "retained")
+READ_BY_GROUP = ("numbered", "flushed", "plain")
+KEYS = 40
+
+
+class Load:
+    """Threads that work until told to stop. `pace_s` is how long each rests between two steps."""
+
+    def __init__(self, address: str, journal: Journal, seed: int, pace_s: float = 0.05) -> None:
+        self.address = address
+        self.journal = journal
+        self.seed = seed
+        self.pace_s = pace_s
+        self.stopping = threading.Event()
+        self.threads: list[threading.Thread] = []
+
+    def make_topics(self) -> None:
+        with Client(self.address, timeout_s=60) as client:
+            for name, (partitions, configs) in TOPICS.items():
+                client.create_topic(name, partitions, 1, configs=configs)
+                self.journal.changes.append(Change(name, "create", partitions, True))
+                self.journal.ids[name] = repr(client.describe_topic(name).id)
+
+    def start(self) -> None:
+        works: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
+            *[(f"producer-{topic}", self.produce, (topic, True)) for topic in NUMBERED],
+            ("producer-plain", self.produce, ("plain", False)),
+            *[(f"consumer-{n}", self.consume, (n,)) for n in range(2)],
+            *[(f"admin-{n}", self.administer, (n,)) for n in range(2)],
+            ("trimmer", self.trim, ()),
+            ("remaker", self.remake, ()),
+        ]
+        for name, work, arguments in works:
+            thread = threading.Thread(target=self._guarded, args=(name, work, arguments), name=name)
+            self.threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        self.stopping.set()
+        for thread in self.threads:
+            thread.join(180)
+            if thread.is_alive():
+                self.journal.problem(f"{thread.name} hangs")
+
+    def _guarded(self, name: str, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        try:
+            work(*arguments)
+        except Exception as error:
+            self.journal.problem(f"{name} died of {error!r}")
+
+    # Records -------------------------------------------------------------------------------------
+
+    def produce(self, topic: str, is_numbered: bool) -> None:
+        """Records with numbers of their own; what is acknowledged is noted with its place."""
+        chance = random.Random(f"{self.seed} {topic}")
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.address,
+            "acks": "all" if is_numbered or chance.random() < 0.5 else "1",
+            "enable.idempotence": is_numbered,
+            "message.timeout.ms": 60_000,
+            "socket.timeout.ms": 10_000,
+            "linger.ms": chance.choice([0, 5, 50]),
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 2,
+            "error_cb": lambda error: self._fatal(topic, error),
+        }
+        if not is_numbered:
+            settings["max.in.flight.requests.per.connection"] = 1
+        producer = Producer(settings)
+        number = 0
+        while not self.stopping.is_set():
+            for _ in range(chance.randrange(1, 12)):
+                if len(producer) > UNDER_WAY:
+                    break
+                number += 1
+                key = b"%d" % chance.randrange(KEYS)
+                value = b"%s %d %s" % (topic.encode(), number, FILLING[: chance.randrange(150)])
+                self.journal.invoked.add(value)
+                partition = chance.randrange(TOPICS[topic][0])
+                producer.produce(topic, value, key, partition, on_delivery=self._told)
+            producer.poll(self.pace_s)
+        left = producer.flush(100)
+        if left:
+            self.journal.problem(f"{left} records of {topic} were neither taken nor refused")
+
+    def _fatal(self, topic: str, error: Any) -> None:
+        if error.fatal():
+            self.journal.problem(f"the producer of {topic} can't go on: {error!r}")
+
+    def _told(self, error: Any, message: Any) -> None:
+        if error is not None or message.offset() < 0:
+            self.journal.unknown += 1
+            return
+        self.journal.sent.append(
+            Sent(
+                message.topic(),
+                message.partition(),
+                message.offset(),
+                message.key(),
+                message.value(),
+            )
+        )
+
+    # A group -------------------------------------------------------------------------------------
+
+    def consume(self, number: int) -> None:
+        """A member that commits what it has read, leaves now and then, and comes again."""
+        chance = random.Random(f"{self.seed} consumer {number}")
+        while not self.stopping.is_set():
+            consumer = Consumer(
+                {
+                    "bootstrap.servers": self.address,
+                    "group.id": GROUP,
+                    "enable.auto.commit": False,
+                    "auto.offset.reset": "earliest",
+                    "session.timeout.ms": 6000,
+                    "heartbeat.interval.ms": 1000,
+                    "reconnect.backoff.max.ms": 500,
+                    "log_level": 2,
+                    "socket.timeout.ms": 10_000,
+                }
+            )
+            consumer.subscribe(list(READ_BY_GROUP), on_assign=self._assigned)
+            try:
+                for _ in range(chance.randrange(20, 300)):
+                    if self.stopping.is_set():
+                        break
+                    self._read_some(consumer, chance)
+            finally:
+                consumer.close()
+
+    def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
+        """Whoever takes over a partition begins no earlier than was committed before it asked."""
+        floors = {(p.topic, p.partition): 0 for p in partitions}
+        with self.journal.lock:
+            floors |= {name: self.journal.committed.get(name, 0) for name in floors}
+        try:
+            found = consumer.committed(partitions, timeout=30)
+        except KafkaException:
+            return
+        for each in found:
+            floor = floors[each.topic, each.partition]
+            if each.error is None and max(each.offset, 0) < floor:
+                self.journal.problem(
+                    f"{each.topic}-{each.partition} was committed up to {floor}, "
+                    f"then found at {each.offset}"
+                )
+
+    def _read_some(self, consumer: Any, chance: random.Random) -> None:
+        ends: dict[tuple[str, int], int] = {}
+        for message in consumer.consume(200, self.pace_s):
+            if message.error() is None:
+                name = message.topic(), message.partition()
+                self.journal.saw(name, message.offset(), message.value())
+                ends[name] = message.offset() + 1
+        if not ends or chance.random() < 0.3:
+            return
+        for name, end in ends.items():
+            with self.journal.lock:
+                self.journal.commits_asked[name].add(end)
+        try:
+            told = consumer.commit(
+                offsets=[TopicPartition(*name, end) for name, end in ends.items()],
+                asynchronous=False,
+            )
+        except KafkaException:
+            return
+        for each in told:
+            if each.error is None:
+                self.journal.was_committed((each.topic, each.partition), each.offset)
+
+    # The cluster ---------------------------------------------------------------------------------
+
+    def administer(self, number: int) -> None:
+        """Topics of one's own, and registers that are everybody's."""
+        chance = random.Random(f"{self.seed} admin {number}")
+        mine: dict[str, int] = {}
+        made = 0
+        with Client(self.address, timeout_s=20) as client:
+            while not self.stopping.wait(chance.random() * 6 * self.pace_s):
+                dice = chance.random()
+                if dice < 0.5:
+                    self._use_register(client, chance, number)
+                elif dice < 0.75 or not mine:
+                    made += 1
+                    name, partitions = f"made-{number}-{made}", chance.randrange(1, 4)
+                    configs = {"retention.ms": str(chance.randrange(10**6, 10**9))}
+                    if self._change(
+                        Change(name, "create", partitions, False),
+                        lambda: client.create_topic(name, partitions, 1, configs=configs),  # noqa: B023 - called at once
+                        ErrorCode.TOPIC_ALREADY_EXISTS,
+                    ):
+                        mine[name] = partitions
+                        self._note_id(client, name)
+                elif dice < 0.87:
+                    name = chance.choice(sorted(mine))
+                    count = mine[name] = mine[name] + 1
+                    self._change(
+                        Change(name, "grow", count, False),
+                        lambda: client.create_partitions(name, count),  # noqa: B023 - called at once
+                        ErrorCode.INVALID_PARTITIONS,
+                    )
+                else:
+                    name = chance.choice(sorted(mine))
+                    del mine[name]
+                    self._change(
+                        Change(name, "delete", 0, False),
+                        lambda: client.delete_topic(name),  # noqa: B023 - called at once
+                        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                    )
+
+    def _change(self, change: Change, attempt: Callable[[], None], is_so_already: int) -> bool:
+        """Whether it is known to have come about: an attempt whose answer was lost may have been
+        the one that did it, and the next one be told that there is nothing to do."""
+        done = False
+        try:
+            attempt()
+            done = True
+        except RefusedError as error:
+            done = error.code == is_so_already
+        except (ClientError, OSError):
+            pass
+        with self.journal.lock:
+            self.journal.changes.append(change.replace(is_done=done))
+        return done
+
+    def _note_id(self, client: Client, name: str) -> None:
+        try:
+            told = repr(client.describe_topic(name).id)
+        except (ClientError, OSError):
+            return
+        if self.journal.ids.setdefault(name, told) != told:
+            self.journal.problem(f"{name} was {self.journal.ids[name]}, then {told}")
+
+    def _use_register(self, client: Client, chance: random.Random, number: int) -> None:
+        """Write a value that nobody else writes. Reads through a broker may be of some time ago."""
+        register = f"register-{chance.randrange(REGISTERS)}"
+        journal = self.journal
+        invoked = journal.now()
+        if chance.random() < 0.5:
+            value = str(10**9 + invoked * 10 + number)
+            returned = None
+            try:
+                client.alter_configs("topics", register, {"retention.ms": value})
+                returned = journal.now()
+            except (ClientError, OSError):
+                pass
+            journal.wrote(f"admin-{number}", (register, "write", value), invoked, returned, None)
+            return
+        try:
+            told = value_of(client, register)
+        except (ClientError, OSError):
+            return
+        journal.wrote(f"admin-{number}", (register, "read"), 0, journal.now(), told)
+
+    def trim(self) -> None:
+        """Delete records from the beginning, now and then."""
+        chance = random.Random(f"{self.seed} trimmer")
+        name = ("trimmed", 0)
+        with Client(self.address, timeout_s=20) as client:
+            while not self.stopping.wait(10 * self.pace_s):
+                try:
+                    end = client.offsets(*name[:1])[0].offset
+                    to = max(self.journal.trims_asked, end - chance.randrange(20, 200))
+                    self.journal.trims_asked = to
+                    start = client.delete_records({name: to})[name]
+                except (ClientError, OSError):
+                    continue
+                if start < to:
+                    self.journal.problem(f"{name} begins at {start}, asked for {to}")
+                self.journal.trimmed_to = max(self.journal.trimmed_to, start)
+
+    def remake(self) -> None:
+        """A topic that is made, written, read, deleted, and made again under its name."""
+        name, life = "remade", 0
+        with Client(self.address, timeout_s=20) as client:
+            while not self.stopping.wait(self.pace_s):
+                life += 1
+                self._change(
+                    Change(name, "create", 1, False),
+                    lambda: client.create_topic(name, 1, 1),
+                    ErrorCode.TOPIC_ALREADY_EXISTS,
+                )
+                self._live(client, name, life)
+                if self.stopping.is_set():
+                    return
+                self._change(
+                    Change(name, "delete", 0, False),
+                    lambda: client.delete_topic(name),
+                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                )
+
+    def _live(self, client: Client, name: str, life: int) -> None:
+        for number in range(20):
+            value = b"life %d number %d" % (life, number)
+            self.journal.invoked.add(value)
+            try:
+                before = repr(client.describe_topic(name).id)
+                _, offset = client.produce(name, value, partition=0)
+                after = repr(client.describe_topic(name).id)
+            except (ClientError, OSError):
+                continue
+            if before == after and offset >= 0:
+                self.journal.lives.setdefault(after, {})[offset] = value
+            time.sleep(self.pace_s / 5)
+
+
+def value_of(client: Client, register: str) -> str | None:
+    """What a register holds; None before anybody wrote it."""
+    for setting in client.describe_configs("topics", register):
+        if setting.name == "retention.ms":
+            return setting.value if setting.source == "DYNAMIC_TOPIC_CONFIG" else None
+    raise ValueError(f"{register} has no retention.ms")
+
+
+def read_all(address: str, topics: Mapping[str, int]) -> dict[str, list[Any]]:
+    """Every record of these topics."""
+    found: dict[str, list[Any]] = {}
+    with Client(address, timeout_s=60) as client:
+        for topic in topics:
+            with client.consume(topic, "beginning", until_end=True) as records:
+                found[topic] = list(records)
+    return found

@@ -1,0 +1,74 @@
+"""The metadata logs that stopped nodes have left, and the images that they add up to."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kraftlog.metadata.image import Image
+from kraftlog.node.quorum.batches import records_in, summaries
+from kraftlog.storage.metadata_snapshots import parse_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kraftlog.types import Buffer
+
+
+class MetadataLog:
+    """What one node has: its newest snapshot, and batches by their first offset."""
+
+    def __init__(self, data: str) -> None:
+        folder = f"{data}/__cluster_metadata-0"
+        names = os.listdir(folder)
+        self.batches: dict[int, bytes] = {}
+        self.end = 0
+        for name in sorted(name for name in names if name.endswith(".log")):
+            for batch in summaries(_content(f"{folder}/{name}")):
+                assert batch.payload is not None
+                self.batches[batch.base_offset] = bytes(batch.payload)
+                self.end = batch.last_offset + 1
+        snapshots = [found for found in map(parse_name, names) if found is not None]
+        newest = max(snapshots, key=lambda found: found.offset, default=None)
+        self.snapshot_end = 0 if newest is None else newest.offset
+        self.snapshot: Buffer = b""
+        if newest is not None:
+            self.snapshot = _content(
+                f"{folder}/{newest.offset:020d}-{newest.epoch:010d}.checkpoint"
+            )
+        self.end = max(self.end, self.snapshot_end)
+
+    def image(self, until: int) -> Image:
+        """What the records before that offset add up to."""
+        image = Image()
+        for record in records_in(self.snapshot):
+            image.replay(record)
+        for base, batch in sorted(self.batches.items()):
+            if self.snapshot_end <= base < until:
+                for record in records_in(batch):
+                    image.replay(record)
+        return image
+
+
+def _content(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def differences(logs: Mapping[str, MetadataLog]) -> Iterable[str]:
+    """Where the logs, or the images that they add up to at the same offset, are not the same."""
+    until = min(log.end for log in logs.values())
+    (first_name, first), *others = logs.items()
+    image = first.image(until)
+    for name, log in others:
+        for base in log.batches.keys() & first.batches.keys():
+            if log.batches[base] != first.batches[base]:
+                yield f"the batches of {first_name} and {name} at {base} differ"
+        there = log.image(until)
+        for part, held in image.maps().items():
+            if held != there.maps()[part]:
+                other = there.maps()[part]
+                yield f"{part} at {until} of {first_name} and {name}: {held} != {other}"
+    for name, log in logs.items():
+        if log.snapshot_end > until:
+            yield f"the snapshot of {name} ends at {log.snapshot_end}, where others have {until}"

@@ -1,0 +1,216 @@
+"""The nodes under torture: each a process, that may be ended, held and started in any order."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from tests.ports import free_ports
+from tests.server.quorum_of_processes import BROKER, BROKER_FILE, CONTROLLER_FILE, format_node
+from tests.server.quorum_of_processes import CONTROLLERS as THREE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+STANDALONE_FILE = """\
+process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:0
+controller.listener.names=CONTROLLER
+controller.quorum.voters={node_id}@127.0.0.1:0
+log.dirs={data}
+"""
+#: Everything that happens now and then happens often.
+OFTEN = """\
+metadata.log.max.record.bytes.between.snapshots=5000
+broker.session.timeout.ms=4000
+broker.heartbeat.interval.ms=500
+group.initial.rebalance.delay.ms=100
+offsets.topic.num.partitions=3
+offsets.topic.replication.factor=1
+auto.create.topics.enable=false
+log.retention.check.interval.ms=1000
+log.initial.task.delay.ms=100
+log.cleaner.backoff.ms=500
+log.segment.delete.delay.ms=500
+log.flush.offset.checkpoint.interval.ms=2000
+log.flush.start.offset.checkpoint.interval.ms=2000
+"""
+#: How long a wait for something that must come may take on a machine that has other work.
+LIMIT_S = 120
+UNLIMITED = -1
+
+
+def seconds() -> float:
+    """A clock for limits and for the order of what happened."""
+    return time.monotonic_ns() / 1e9
+
+
+def until(what: str, is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    """Wait for an event; TimeoutError says which one did not come."""
+    end = seconds() + limit_s
+    while not is_so():
+        if seconds() > end:
+            raise TimeoutError(what)
+        time.sleep(0.05)
+
+
+class Process:
+    """One node: its file, its directory, and the process that runs, if any."""
+
+    def __init__(self, folder: str, node_id: int) -> None:
+        self.id = node_id
+        self.file = f"{folder}/{node_id}.properties"
+        self.data = f"{folder}/data-{node_id}"
+        self.said = f"{folder}/said-{node_id}.txt"
+        self.errors = f"{folder}/errors-{node_id}.txt"
+        self.running: subprocess.Popen[bytes] | None = None
+        self.is_held = False
+        #: Lives so far, and the codes with which those ended that were not killed by us.
+        self.lives = 0
+        self.codes: list[int] = []
+
+    @property
+    def pid(self) -> int | None:
+        return None if self.running is None else self.running.pid
+
+    def start(self) -> None:
+        if self.running is not None:
+            return
+        self.lives += 1
+        command = [sys.executable, "-m", "kraftlog", "start", self.file]
+        with open(self.said, "wb") as said, open(self.errors, "ab") as errors:
+            errors.write(b"-- life %d\n" % self.lives)
+            errors.flush()
+            self.running = subprocess.Popen(command, stdout=said, stderr=errors)
+
+    def is_ready(self) -> bool:
+        with open(self.said) as said:
+            return "kraftlog ready on " in said.read()
+
+    def is_gone(self) -> bool:
+        """Whether it has ended by itself; what it ended with is noted."""
+        if self.running is not None and self.running.poll() is not None:
+            # Who is told to stop before it has begun knows nothing of leaving in order.
+            is_early = self.running.returncode == -signal.SIGTERM and not self.is_ready()
+            self.codes.append(0 if is_early else self.running.returncode)
+            self.running = None
+        return self.running is None
+
+    def kill(self) -> None:
+        if not self.is_gone():
+            assert self.running is not None
+            self.running.kill()
+            self.running.wait()
+            self.running = None
+        self.is_held = False
+
+    def terminate(self) -> None:
+        """Ask it to stop; `gone` waits for that."""
+        if not self.is_gone():
+            assert self.running is not None
+            self.running.send_signal(signal.SIGTERM)
+
+    def gone(self) -> None:
+        until(f"node {self.id} ends when it is told to", self.is_gone)
+
+    def hold(self) -> None:
+        if not self.is_gone():
+            assert self.running is not None
+            self.running.send_signal(signal.SIGSTOP)
+            self.is_held = True
+
+    def go_on(self) -> None:
+        if self.is_held and self.running is not None:
+            self.running.send_signal(signal.SIGCONT)
+        self.is_held = False
+
+    def let_files_grow(self, size: int = UNLIMITED) -> None:
+        """Files beyond `size` bytes can't be written any more: to a node, the disk is full."""
+        if not self.is_gone():
+            assert self.running is not None
+            _, hard = resource.prlimit(self.running.pid, resource.RLIMIT_FSIZE)
+            resource.prlimit(self.running.pid, resource.RLIMIT_FSIZE, (size, hard))
+
+    def lose_disk(self) -> None:
+        """A new, empty disk, formatted like the one before."""
+        shutil.rmtree(self.data)
+        format_node(self.file)
+
+    def complaints(self) -> list[str]:
+        """Lines of standard error that no node may write, each with the next ones."""
+        with open(self.errors, errors="replace") as file:
+            lines = file.read().splitlines()
+        wrong = [n for n, line in enumerate(lines) if "Traceback" in line or "a mistake" in line]
+        return ["\n".join(lines[max(0, n - 1) : n + 40]) for n in wrong[:1]]
+
+
+class Nodes:
+    """All of them. `controllers` may be a single one that is the broker, too."""
+
+    def __init__(self, folder: str, *, is_quorum: bool) -> None:
+        self.folder = folder
+        self.is_quorum = is_quorum
+        ids = (*THREE, BROKER) if is_quorum else (1,)
+        ports = dict(zip(ids, free_ports(len(ids)), strict=True))
+        voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in ids if i != BROKER])
+        self.all = {i: Process(folder, i) for i in ids}
+        for node_id, process in self.all.items():
+            with open(process.file, "w") as file:
+                template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
+                text = (template if is_quorum else STANDALONE_FILE).format(
+                    node_id=node_id,
+                    port=ports[node_id],
+                    data=process.data,
+                    known=f"controller.quorum.voters={voters}",
+                )
+                file.write(text + OFTEN)
+            format_node(process.file)
+        self.broker = self.all[ids[-1]]
+        self.controllers = [self.all[i] for i in ids if not is_quorum or i != BROKER]
+        self.address = f"127.0.0.1:{ports[self.broker.id]}"
+
+    def start(self) -> None:
+        for process in self.all.values():
+            process.start()
+
+    def revive(self) -> None:
+        """Everything runs, is ready and has room, whatever was done to it before."""
+        for process in self.all.values():
+            process.go_on()
+            process.let_files_grow()
+
+        def is_whole() -> bool:
+            for process in self.all.values():
+                if process.is_gone():
+                    process.start()
+            return all(process.is_ready() for process in self.all.values())
+
+        until("all nodes are ready", is_whole)
+
+    def stop(self, processes: Sequence[Process] | None = None) -> None:
+        """Told to stop, broker first as people do it."""
+        chosen = processes or [self.broker, *[c for c in self.controllers if c is not self.broker]]
+        for process in chosen:
+            process.terminate()
+            process.gone()
+
+    def end(self) -> None:
+        for process in self.all.values():
+            process.kill()
+
+
+def numbers_of(pid: int) -> tuple[int, int] | None:
+    """Resident bytes and open descriptors of a process; None once it has gone."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            pages = int(file.read().split()[1])
+        return pages * resource.getpagesize(), len(os.listdir(f"/proc/{pid}/fd"))
+    except (FileNotFoundError, ProcessLookupError, PermissionError, IndexError):
+        return None

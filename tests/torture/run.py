@@ -1,0 +1,149 @@
+"""One run: load and faults for a while, then everything heals and is judged."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+from kraftlog import Client
+from kraftlog.value import Value
+from tests.torture import checks
+from tests.torture.faults import Faults, caught_up
+from tests.torture.journal import Journal
+from tests.torture.load import GROUP, REGISTERS, TOPICS, Load, read_all, value_of
+from tests.torture.metadata_logs import MetadataLog, differences
+from tests.torture.processes import Nodes, numbers_of, seconds, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: What no node of this size may come to, however long it runs.
+MOST_BYTES = 500 << 20
+MOST_DESCRIPTORS = 600
+
+
+class Outcome(Value):
+    """What was wrong, if anything, and how much was done."""
+
+    problems: tuple[str, ...]
+    summary: str
+
+
+class Run:
+    """A folder for everything that is left of it; a seed for what is done."""
+
+    def __init__(self, folder: str, seed: int, *, is_quorum: bool, pace_s: float = 0.05) -> None:
+        os.makedirs(folder)
+        self.journal = Journal()
+        self.nodes = Nodes(folder, is_quorum=is_quorum)
+        self.load = Load(self.nodes.address, self.journal, seed, pace_s)
+        self.faults = Faults(self.nodes, self.journal, random.Random(seed))
+        self.folder = folder
+        #: The most that a node had: resident bytes and descriptors.
+        self.most: dict[int, tuple[int, int]] = {}
+
+    def torture(self, is_over: Callable[[], bool]) -> Outcome:
+        """Steps of faults until it is over; the nodes have gone afterwards."""
+        try:
+            self.nodes.start()
+            self.nodes.revive()
+            self.load.make_topics()
+            self.load.start()
+            try:
+                while not is_over():
+                    self.faults.step()
+                    self.measure()
+            except TimeoutError as error:
+                self.journal.problem(f"in vain was waited until {error}")
+            self._heal_and_judge()
+        finally:
+            self.load.stopping.set()
+            self.nodes.end()
+            self._leave_a_report()
+        return Outcome(tuple(self.journal.problems), self.summary())
+
+    def summary(self) -> str:
+        journal = self.journal
+        most = ", ".join(f"{i}: {rss >> 20} MiB {fds} fds" for i, (rss, fds) in self.most.items())
+        return (
+            f"{len(journal.sent)} records and {sum(c.is_done for c in journal.changes)} changes "
+            f"acknowledged ({journal.unknown} and "
+            f"{sum(not c.is_done for c in journal.changes)} unknown), "
+            f"{len(journal.registers)} uses of registers, {len(journal.lives)} lives, "
+            f"{sum(map(len, journal.commits_asked.values()))} commits, "
+            f"{len(journal.faults)} faults; {most}"
+        )
+
+    def measure(self) -> None:
+        for process in self.nodes.all.values():
+            found = None if process.pid is None else numbers_of(process.pid)
+            if found is not None:
+                before = self.most.get(process.id, (0, 0))
+                self.most[process.id] = max(before[0], found[0]), max(before[1], found[1])
+
+    def _heal_and_judge(self) -> None:
+        problems = self.journal.problem
+        try:
+            self.nodes.revive()
+            self.load.stop()
+            until("all nodes have caught up", lambda: caught_up(self.nodes))
+        except TimeoutError as error:
+            problems(f"in vain was waited until {error}")
+            self.load.stop()
+            return
+        self.measure()
+        for found in (*self._wrong_in_answers(), *self._wrong_in_what_is_left()):
+            problems(found)
+
+    def _wrong_in_answers(self) -> list[str]:
+        """Through the broker, as clients see it."""
+        journal = self.journal
+        wrong: list[str] = []
+        with Client(self.nodes.address, timeout_s=60) as client:
+            client.create_topic("barrier", 1, 1)
+            names = {topic.name for topic in client.topics()}
+            final = {f"register-{n}": value_of(client, f"register-{n}") for n in range(REGISTERS)}
+            told = {name: each.offset for name, each in client.committed(GROUP).items()}
+            remade = repr(client.describe_topic("remade").id) if "remade" in names else None
+        records = read_all(
+            self.nodes.address, {name: 1 for name in (*TOPICS, "remade") if name in names}
+        )
+        found = {topic: checks.by_place(each) for topic, each in records.items()}
+        wrong += checks.lost_lives(journal, remade, found.pop("remade", {}))
+        wrong += checks.lost_records(journal.sent, found)
+        wrong += checks.strange_records(journal.invoked, found)
+        wrong += checks.changed_records(journal.seen, found)
+        wrong += checks.lost_deletions(journal, found)
+        wrong += checks.lost_commits(journal, told)
+        wrong += checks.impossible_registers(journal.registers, final, journal.now())
+        return wrong
+
+    def _wrong_in_what_is_left(self) -> list[str]:
+        """In the processes, and in their directories once they have stopped."""
+        wrong = []
+        for number, (size, descriptors) in self.most.items():
+            if size > MOST_BYTES or descriptors > MOST_DESCRIPTORS:
+                wrong.append(f"node {number} took {size} bytes and {descriptors} descriptors")
+        for process in self.nodes.all.values():
+            process.terminate()
+        for process in self.nodes.all.values():
+            process.gone()
+            if any(process.codes):
+                wrong.append(f"node {process.id} ended with {process.codes}")
+            wrong += [f"node {process.id} said: {said}" for said in process.complaints()]
+        logs = {f"node {i}": MetadataLog(process.data) for i, process in self.nodes.all.items()}
+        wrong += differences(logs)
+        log = next(iter(logs.values()))
+        wrong += checks.lost_changes(self.journal, log.image(log.end))
+        return wrong
+
+    def _leave_a_report(self) -> None:
+        with open(f"{self.folder}/report.txt", "w") as file:
+            lines = (*self.journal.faults, "", *self.journal.problems, "", self.summary(), "")
+            file.write("\n".join(lines))
+
+
+def for_seconds(limit_s: float) -> Callable[[], bool]:
+    end = seconds() + limit_s
+    return lambda: seconds() > end
