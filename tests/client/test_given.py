@@ -21,6 +21,9 @@ TO = "expected 0 to "
 A_PAIR = 'expected a topic and a partition: ("a-topic", 0)'
 SEVERAL = 'expected several, such as [("a-topic", 0)]'
 
+#: The client for those who do not look at types.
+anyhow: Any = Client
+
 MISTAKES: list[tuple[Callable[[Any], object], str]] = [
     (lambda c: c.create_topic("t", "3"), "partitions '3': expected a whole number"),
     (lambda c: c.create_topic("t", 1.5), "partitions 1.5: expected a whole number"),
@@ -76,13 +79,13 @@ MISTAKES: list[tuple[Callable[[Any], object], str]] = [
         lambda c: c.request("Metadata", None, "t"),
         "message 't': expected a MetadataRequest of kraftlog.wire.messages",
     ),
-    (lambda _: Client(None), "servers None: expected a text such as 'localhost:9092'"),  # type: ignore[arg-type]
-    (lambda _: Client(["a:1"]), "servers ['a:1']: expected a text such as 'localhost:9092'"),  # type: ignore[arg-type]
-    (lambda _: Client("http://localhost:9092"), "'http://localhost:9092' is not host:port"),
-    (lambda _: Client("localhost:99999"), "'localhost:99999' is not host:port"),
-    (lambda _: Client(client_id=5), "client_id 5: expected a text"),  # type: ignore[arg-type]
-    (lambda _: Client(timeout_s="5"), "timeout_s '5': expected a number of seconds"),  # type: ignore[arg-type]
-    (lambda _: Client(timeout_s=-1), "timeout_s -1: expected at least 0"),
+    (lambda _: anyhow(None), "servers None: expected a text such as 'localhost:9092'"),
+    (lambda _: anyhow(["a:1"]), "servers ['a:1']: expected a text such as 'localhost:9092'"),
+    (lambda _: anyhow("http://localhost:9092"), "'http://localhost:9092' is not host:port"),
+    (lambda _: anyhow("localhost:99999"), "'localhost:99999' is not host:port"),
+    (lambda _: anyhow(client_id=5), "client_id 5: expected a text"),
+    (lambda _: anyhow(timeout_s="5"), "timeout_s '5': expected a number of seconds"),
+    (lambda _: anyhow(timeout_s=-1), "timeout_s -1: expected at least 0"),
 ]  # fmt: skip
 
 
