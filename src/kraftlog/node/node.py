@@ -122,6 +122,7 @@ class Node:
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
             reached_at=_reached_at(settings),
+            listener=settings.controller_listener_names[0],
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self.emit)

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from kraftlog import effects
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
@@ -84,14 +85,19 @@ class QuorumDriver:
         request_timeout_ms: int = 2000,
         known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
         reached_at: Sequence[Endpoint] = (),
+        listener: str = "",
     ) -> None:
-        """`known` are addresses to begin with; `reached_at` is what others are told of ours."""
+        """`known` are addresses to begin with; `reached_at` is what others are told of ours.
+
+        Where others are reached by several listeners, `listener` is the one that is taken.
+        """
         self.core = core
         self.applied = applied
         self.times = QuorumTimes()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
+        self.listener = listener
         #: Addresses of nodes that are no voters here, or of voters without one.
         self._met = dict(known)
         self._reached_at = [
@@ -365,8 +371,9 @@ class QuorumDriver:
         if says is not None and says[:2] == (self.epoch, peer) and peer == self.leader_id:
             return says[2]
         voter = self.core.log.voter_set.voter(peer)
-        if voter is not None and voter.endpoints:
-            return voter.endpoints[0].host, voter.endpoints[0].port
+        at = endpoint_of(voter.endpoints, self.listener) if voter is not None else None
+        if at is not None:
+            return at.host, at.port
         return self._met.get(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
