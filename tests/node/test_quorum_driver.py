@@ -9,7 +9,14 @@ import pytest
 from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
+from kraftlog.logstate.voters import (
+    Endpoint,
+    ReplicaKey,
+    Voter,
+    VoterHistory,
+    VoterSet,
+    endpoint_of,
+)
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.handlers.cluster import AGAIN_MS
 from kraftlog.node.quorum.answers import answer_to_wire
