@@ -9,7 +9,14 @@ import pytest
 from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.logstate.voters import (
+    Endpoint,
+    ReplicaKey,
+    Voter,
+    VoterHistory,
+    VoterSet,
+    endpoint_of,
+)
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.handlers.cluster import AGAIN_MS
 from kraftlog.node.quorum.answers import answer_to_wire
@@ -348,6 +355,25 @@ def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
     begin_epoch(host, 6, 0)
     assert (driver.leader_id, driver.epoch) == (2, 6)
     assert driver.address_of(2) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "port"),
+    [(["OUTSIDE", "CONTROLLER"], 2), (["OUTSIDE", "controller"], 2), (["OUTSIDE", "OTHER"], 1)],
+)
+def test_of_the_listeners_of_a_leader_the_one_counts_that_this_node_uses(
+    names: list[str], port: int
+) -> None:
+    """C70: by what it says itself, and by the record of the voters; any is better than none."""
+    host = VirtualHost(settled=False, peers=Letters())
+    driver = host.node.quorum
+    told = [LeaderEndpoint(name=name, host="h", port=at) for at, name in enumerate(names, 1)]
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), told)
+    Talker(host, CONTROLLER).ask(api_key, 1, request)
+    assert driver.address_of(2) == ("h", port)
+    voter = Voter(ReplicaKey(3), tuple(Endpoint(it.name, it.host, it.port) for it in told))
+    assert endpoint_of(voter.endpoints, driver.listener) == Endpoint(names[port - 1], "h", port)
+    assert endpoint_of((), driver.listener) is None
 
 
 @pytest.mark.parametrize("epoch", [5, 6])

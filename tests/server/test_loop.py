@@ -12,8 +12,9 @@ import pytest
 from kraftlog.errors import ConfigError
 from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, GROWN_BY, Server, read_clock, say
+from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, GROWN_BY, Server, read_clock
 from kraftlog.server.pages import Pages
+from kraftlog.server.saying import say
 from kraftlog.types import Now
 from kraftlog.wire.apis import BROKER, CONTROLLER
 from tests.node.talk import make_host

@@ -13,7 +13,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 
 from kraftlog.errors import (
@@ -26,13 +25,14 @@ from kraftlog.errors import (
 )
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.peers import Peers
+from kraftlog.server.saying import say
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TextIO
+    from typing import Any
 
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
@@ -52,17 +52,6 @@ FULL_FOR_MS = 1000
 GROWN_BY = 1000
 #: A node that is told to stop leaves in order within this time, or else without it.
 LEAVING_MS = 2000
-
-
-def say(what: str, to: TextIO | None = None) -> None:
-    """A line for whoever looks after the node; that nobody reads it stops nothing.
-
-    It is written in one go, as nodes may share a terminal.
-    """
-    stream = to or sys.stderr
-    with contextlib.suppress(OSError):
-        stream.write(f"{what}\n")
-        stream.flush()
 
 
 def read_clock() -> Now:

@@ -21,7 +21,8 @@ from kraftlog.server.files import OsFiles
 from kraftlog.server.helper import Helper
 from kraftlog.server.ids import new_id
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import Server, read_clock, say
+from kraftlog.server.loop import Server, read_clock
+from kraftlog.server.saying import say
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.format import Formatting, format_directory, is_formatted
