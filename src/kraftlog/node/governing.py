@@ -129,6 +129,7 @@ class Governing:
                 now,
             )
             if error:
+                self.controller.refused(now)
                 return error
             self.controller.proposed(part, last_offset)
         return ErrorCode.NONE
