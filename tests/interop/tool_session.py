@@ -57,6 +57,8 @@ WORDS = [
     (r"(?m)(?<=^1     \t)\S+ *\t\d+ *\t(\d+ *\t)\d+ *\t\d+", r"ID\tN\t\1TIME\tTIME"),
     (r"(?m)\b[\w-]{22}\b(?=\s|\"|$|,|\))", "ID"),
     (r'"logDir":"[^"]+"', '"logDir":"DIR"'),
+    # Of records that came later than others their times take more bytes.
+    (r'"size":\d+', '"size":N'),
     (r"\d+(?:\.\d+)? (ms|records/sec|MB/sec|MB\b)", r"N \1"),
     (r"(?<=TIME, TIME, )[\d., -]+", "FIGURES"),
 ]

@@ -98,6 +98,16 @@ class Lane:
             done, result, failure = self._done.popleft()
             done(result, failure, now)
 
+    def finish(self, now: Now) -> None:
+        """Wait for what was submitted so far, and tell what came of it."""
+        if self._thread is not None and self._jobs is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = self._jobs = None
+        ended, self._done = self._done, deque()  # what follows upon it is not among it
+        for done, result, failure in ended:
+            done(result, failure, now)
+
     def close(self) -> None:
         """Finish what was submitted, then end the thread."""
         if self._thread is not None and self._jobs is not None:
