@@ -30,6 +30,7 @@ def server() -> Iterator[Server]:
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()
+    host.deliver()  # a flush that is under way ends before the logs are closed
     host.runner.close()
 
 
