@@ -45,4 +45,27 @@ def test_a_lane_finishes_what_it_was_given_before_it_closes() -> None:
 
 
 def test_a_lane_that_was_given_nothing_closes() -> None:
-    Lane("test").close()
+    lane = Lane("test")
+    lane.finish(NOW)
+    lane.close()
+
+
+def test_a_stop_waits_for_what_is_under_way_and_hears_what_came_of_it() -> None:
+    """A flush whose end nobody was told is one that may have failed: no log is sound by that."""
+    lane = Lane("test")
+    told: list[int] = []
+    may_end = threading.Event()
+
+    def ended(result: int, _: BaseException | None, __: Now) -> None:
+        told.append(result)
+        if result < 3:
+            lane.submit(lambda: result + 2, ended)  # what follows upon it is not waited for
+
+    lane.submit(lambda: [1, may_end.wait(60)][0], ended)
+    lane.submit(lambda: 2, ended)
+    may_end.set()
+    lane.finish(NOW)
+    assert told == [1, 2]
+    lane.finish(NOW)
+    assert told == [1, 2, 3, 4]
+    lane.close()

@@ -27,6 +27,11 @@ class Listener(Value):
     def __str__(self) -> str:
         return f"{self.name}://{bracketed(self.host)}:{self.port}"
 
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it is at all addresses of its machine: then it does not say how to reach it."""
+        return not self.host or self.host in META_ADDRESSES
+
 
 class Voter(Value):
     """A voter as a file or a command line names it; static ones have no directory id."""

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
     from kraftlog.node.membership import BrokerAddress, Membership
+    from kraftlog.node.quorum.own_record import OwnRecord
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -122,6 +123,7 @@ class Node:
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self.emit)
+        self.own_record = self._make_own_record()
         self.membership = self._make_membership() if settings.is_broker else None
         self.coordinating = self._make_coordinating() if settings.is_broker else None
         self.upkeep = Upkeep(self, now) if settings.is_broker else None
@@ -152,6 +154,16 @@ class Node:
             static=settings.texts,
         )
         return Governing(controller, self.quorum, self._bootstrap, self.emit)
+
+    def _make_own_record(self) -> OwnRecord | None:
+        """Where settings name the voters, they say where those are."""
+        settings = self.config.settings
+        if not settings.is_controller or settings.voters:
+            return None
+        from kraftlog.node.quorum.own_record import OwnRecord
+
+        listeners = settings.advertised_controller_listeners
+        return OwnRecord(self.quorum, self.errands, listeners, self.config.cluster_id)
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
@@ -229,8 +241,9 @@ class Node:
             self.governing.end()
         if leader_id >= 0:
             self.errands.leader_changed(self.now)
-        if self.membership is not None:
-            self.membership.soon()
+        for part in (self.own_record, self.membership):
+            if part is not None:
+                part.soon()
 
     def leads(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed all there was before: it governs now."""
@@ -238,8 +251,9 @@ class Node:
             self.counts.activations += 1
             self.governing.begin(epoch, now)
             self.errands.leader_changed(now)
-        if self.membership is not None:
-            self.membership.soon()
+        for part in (self.own_record, self.membership):
+            if part is not None:
+                part.soon()
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
@@ -325,6 +339,8 @@ class Node:
         self._snap_if_due(now)
         if self.governing is not None:
             self.governing.poll(now)
+        if self.own_record is not None:
+            self.own_record.poll(now)
         if self.membership is not None:
             self.membership.poll(now)
         if self.coordinating is not None:
@@ -348,8 +364,8 @@ class Node:
         while waiting and waiting[0][2].done:
             heappop(waiting)
         due = [waiting[0][0]] if waiting else []
-        parts = (self.quorum, self.governing, self.membership, self.coordinating, self.upkeep)
-        for part in parts:
+        parts = (self.quorum, self.governing, self.own_record, self.membership)
+        for part in (*parts, self.coordinating, self.upkeep):
             at = part.deadline() if part is not None else None
             if at is not None:
                 due.append(at)
@@ -487,9 +503,9 @@ class Node:
 
 
 def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
-    """Where other nodes reach this controller, if it was said: where it listens may be the name of
-    a machine that others know by another."""
-    if not settings.is_given("advertised.listeners"):
+    """Where other nodes reach this controller, if it was said. Where it listens may be the name of
+    a machine that others know by another: that counts only where the settings name no voters."""
+    if settings.voters and not settings.is_given("advertised.listeners"):
         return []
     told = settings.advertised_controller_listeners
-    return [Endpoint(it.name, it.host, it.port) for it in told if it.host and it.port]
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.port and not it.is_anywhere]

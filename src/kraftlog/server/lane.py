@@ -67,10 +67,22 @@ class Lane:
             os.eventfd_read(self.ready_fd)
         except BlockingIOError:
             return
-        assert self._done is not None
-        while not self._done.empty():
-            done, result, failure = self._done.get()
+        self._tell_all(now)
+
+    def _tell_all(self, now: Now) -> None:
+        ended = self._done
+        assert ended is not None
+        while not ended.empty():
+            done, result, failure = ended.get()
             done(result, failure, now)
+
+    def finish(self, now: Now) -> None:
+        """Wait for what was submitted so far, and tell what came of it."""
+        if self._thread is not None and self._jobs is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = self._jobs = None
+            self._tell_all(now)
 
     def close(self) -> None:
         """Finish what was submitted, then end the thread."""

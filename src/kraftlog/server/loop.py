@@ -160,6 +160,8 @@ class Server:
             while not self.stopping:
                 self.turn()
             self._leave()
+            # What a flush has come to counts, before the logs are closed as sound.
+            self.lane.finish(read_clock())
         except BaseException:
             self._hang_up()
             self.runner.abandon()

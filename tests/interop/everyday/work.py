@@ -54,7 +54,7 @@ def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
     """The answer once it is what is waited for, or the last one when the time is up."""
     deadline = Deadline(LIMIT_S)
     while (found := ask()) != wanted and not deadline.is_over:
-        pass
+        deadline.pause(0.01)
     return found
 
 
