@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate mutants soak bench docs fuzz lock clean
+.PHONY: help setup run test coverage check fix explore simulate mutants soak torture bench docs fuzz lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -72,6 +72,11 @@ mutants: $(READY)
 ## soak      random runs on all cores until Ctrl-C; goes on where it stopped (.cache/soak)
 soak: $(READY)
 	$(BIN)/kraftlog simulate --soak .cache/soak
+
+## torture   RUNS=5 of real nodes under load and faults for SECONDS=60 each (SEED=1: the first)
+torture: $(READY)
+	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
+	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) --alone
 
 ## bench     measure, print, and write docs/performance.md (ARGS="beside --quick": beside Kafka)
 bench: $(READY)

@@ -13,7 +13,6 @@ import re
 import subprocess
 import tokenize
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -162,6 +161,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 def _mentions(tree: ast.Module) -> Iterator[str]:
     """Names in code and in strings (some code is made from strings), but not in docstrings."""
+    docstrings = _docstrings(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             yield node.id
@@ -169,11 +169,10 @@ def _mentions(tree: ast.Module) -> Iterator[str]:
             yield node.attr
         elif isinstance(node, ast.alias):
             yield node.name
-        elif isinstance(node, ast.Constant) and id(node) not in _docstrings(tree):
+        elif isinstance(node, ast.Constant) and id(node) not in docstrings:
             yield from _IDENTIFIER.findall(str(node.value))
 
 
-@cache
 def _docstrings(tree: ast.Module) -> set[int]:
     statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
     return {id(value) for value in statements if isinstance(value, ast.Constant)}

@@ -43,5 +43,6 @@ def client(address: str) -> Iterator[Client]:
 @pytest.fixture
 def named(request: pytest.FixtureRequest) -> Callable[[str], str]:
     """Names that no other test uses: the clusters are shared."""
-    test = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
+    place = f"{request.module.__name__.rpartition('.')[2]}-{request.node.name}"
+    test = "".join(letter if letter.isalnum() else "-" for letter in place)
     return lambda what: f"{what}-{test}"

@@ -38,6 +38,8 @@ JAVA_OPTIONS = (
     "-Duser.country=US",
     f"-Dlog4j2.configurationFile={os.path.join(SOURCES, 'log4j2.xml')}",
 )
+#: A file of settings for tools that are not patient enough.
+PATIENT = os.path.join(SOURCES, "patient.properties")
 #: What the driver may take beyond a tool's own time limit: it ends the tool's threads.
 GRACE_SECONDS = 60
 

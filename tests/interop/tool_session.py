@@ -16,7 +16,7 @@ import re
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.interop.driver import Driver
+from tests.interop.driver import PATIENT, Driver
 from tests.interop.kafka_broker import standalone_kafka
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ CLASSES = {
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
+#: What a tool is told beside what is typed.
+MORE = {"kafka-broker-api-versions": ("--command-config", PATIENT)}
 DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
 
 #: What differs from run to run, and what stands for it.
@@ -55,6 +57,8 @@ WORDS = [
     (r"(?m)(?<=^1     \t)\S+ *\t\d+ *\t(\d+ *\t)\d+ *\t\d+", r"ID\tN\t\1TIME\tTIME"),
     (r"(?m)\b[\w-]{22}\b(?=\s|\"|$|,|\))", "ID"),
     (r'"logDir":"[^"]+"', '"logDir":"DIR"'),
+    # Of records that came later than others their times take more bytes.
+    (r'"size":\d+', '"size":N'),
     (r"\d+(?:\.\d+)? (ms|records/sec|MB/sec|MB\b)", r"N \1"),
     (r"(?<=TIME, TIME, )[\d., -]+", "FIGURES"),
 ]
@@ -79,7 +83,7 @@ def session(jvm: Driver, address: str, folder: str) -> Iterator[Done]:
         tool, *words = command.replace("DELETIONS", deletions).split()
         # One tool wants its own word before the address.
         front = words[:1] if tool == "kafka-cluster" else []
-        words = [*front, "--bootstrap-server", address, *words[len(front) :]]
+        words = [*front, "--bootstrap-server", address, *words[len(front) :], *MORE.get(tool, ())]
         done = jvm.tool(CLASSES[tool], *words, stdin=typed.replace("/", "\n").encode())
         yield Done(line, in_words(done.stdout, done.stderr, done.exit_code))
 

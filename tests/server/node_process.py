@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+#: It would first run after 30 s, and tests write records with times of long ago.
+WITHOUT_RETENTION = "log.initial.task.delay.ms=86400000"
+
+
 class NodeProcess:
     """`kraftlog start` on a free port; `address` once it has said that it is ready.
 
@@ -43,7 +47,7 @@ class NodeProcess:
         topics: Mapping[str, int] = MappingProxyType({"demo": 1}),
     ) -> None:
         self.errors = errors
-        command = [sys.executable, "-m", module, "start"]
+        command = [sys.executable, "-m", module, "start", "--override", WITHOUT_RETENTION]
         if data is not None:
             command += ["--data", data, "--port", "0"]
         with open(errors, "ab") as file:

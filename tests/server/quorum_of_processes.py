@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+from kraftlog.types import uuid_text
 from tests.ports import free_ports
 from tests.server.node_process import NodeProcess
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 CONTROLLERS = (1, 2, 3)
 BROKER = 4
+#: Ids of the controllers' directories, where formatting is told who votes.
+DIRECTORIES = {i: uuid_text(bytes([i]) * 16) for i in CONTROLLERS}
 
 CONTROLLER_FILE = """\
 process.roles=controller
@@ -38,17 +42,21 @@ log.dirs={data}
 class Quorum:
     """`nodes` are the processes that run, by id."""
 
-    def __init__(self, folder: Path, more: str = "", *, dynamic: bool = False) -> None:
-        """`more` are settings for all of them. `dynamic`: the first controller is the one voter
-        that there is, until others are added."""
+    def __init__(
+        self, folder: Path, more: str = "", *, dynamic: bool = False, all_vote: bool = False
+    ) -> None:
+        """`more` are settings for all of them. `dynamic`: who votes stands in the log alone. The
+        first controller is the one voter that there is, until others are added, or `all_vote`."""
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
-        ports = dict(zip(ids, free_ports(len(ids)), strict=True))
+        self.ports = ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in CONTROLLERS])
         known = f"controller.quorum.voters={voters}"
         if dynamic:
-            known = f"controller.quorum.bootstrap.servers=127.0.0.1:{ports[CONTROLLERS[0]]}"
+            first = CONTROLLERS if all_vote else CONTROLLERS[:1]
+            servers = ",".join([f"127.0.0.1:{ports[i]}" for i in first])
+            known = f"controller.quorum.bootstrap.servers={servers}"
         for node_id in ids:
             template = BROKER_FILE if node_id == BROKER else CONTROLLER_FILE
             text = template.format(
@@ -56,6 +64,11 @@ class Quorum:
             )
             (folder / f"{node_id}.properties").write_text(text + more)
             how = ["--standalone"] if node_id == CONTROLLERS[0] else ["--no-initial-controllers"]
+            if all_vote and node_id != BROKER:
+                voters = ",".join(
+                    [f"{i}@127.0.0.1:{ports[i]}:{DIRECTORIES[i]}" for i in CONTROLLERS]
+                )
+                how = ["--initial-controllers", voters]
             format_node(self.file(node_id), *(how if dynamic else []))
 
     def file(self, node_id: int) -> str:
@@ -68,6 +81,14 @@ class Quorum:
         for node_id in node_ids:
             errors = str(self.folder / f"errors-{node_id}.txt")
             self.nodes[node_id] = NodeProcess(None, self.file(node_id), errors=errors, topics={})
+
+    def move(self, node_id: int) -> str:
+        """The next time it is started, it listens on another port; where that is."""
+        where = f"127.0.0.1:{free_ports(1)[0]}"
+        file = self.folder / f"{node_id}.properties"
+        text = re.sub(r"(?m)^(listeners=\w+://).*", rf"\g<1>{where}", file.read_text())
+        file.write_text(text)
+        return where
 
     def kill(self, node_id: int) -> None:
         self.nodes.pop(node_id).kill()

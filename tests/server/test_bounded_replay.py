@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from bench.quorum import TOPIC, Changes, change
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.logstate.voters import VoterSet
 from kraftlog.node.quorum.snapping import RECORDS
 from kraftlog.runner.quorum import open_quorum
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
+from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from kraftlog.node.config import RecoveredMetadata
 
-LIMIT_S = 60
 AT_ONCE = 100
 
 
@@ -58,10 +58,10 @@ def found_in(data: str) -> RecoveredMetadata:
 
 def await_snapshot(folder: str) -> None:
     """Until there is one of more than formatting leaves."""
-    deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
+    deadline = Deadline(LIMIT_S)
     while not any(is_snapshot(name) for name in os.listdir(folder)):
-        assert time.monotonic() < deadline, os.listdir(folder)  # noqa: TID251 - as above
-        time.sleep(0.01)
+        assert not deadline.is_over, os.listdir(folder)
+        deadline.pause(0.01)
 
 
 def is_snapshot(name: str) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import select
 from typing import TYPE_CHECKING
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from kraftlog.client.deadline import Deadline
 from tests.patience import LIMIT_S
 from tests.server.node_process import NodeProcess
 
@@ -68,16 +68,22 @@ def read(address: str) -> tuple[dict[bytes, bytes], int]:
         consumer.close()
 
 
-def first_segment_bytes(data: Path) -> int:
-    return os.stat(data / "kept-0" / f"{0:020d}.log").st_size
+def first_segment_bytes(data: Path) -> int | None:
+    """None while the old one is gone and the new one has not got its name yet."""
+    try:
+        return os.stat(data / "kept-0" / f"{0:020d}.log").st_size
+    except FileNotFoundError:
+        return None
 
 
 def wait_until_compacted(data: Path) -> None:
     """The first segment has become a small one."""
-    for _ in range(LIMIT_S * 20):
-        if first_segment_bytes(data) < 10_000:
+    deadline = Deadline(LIMIT_S)
+    while not deadline.is_over:
+        size = first_segment_bytes(data)
+        if size is not None and size < 10_000:
             return
-        select.select([], [], [], 0.05)
+        deadline.pause(0.05)
     raise AssertionError(f"the first segment still has {first_segment_bytes(data)} bytes")
 
 

@@ -14,6 +14,7 @@ import pytest
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.messages.api_versions import ApiVersionsResponse
+from tests.interop.driver import PATIENT
 from tests.patience import LIMIT_S
 from tests.server import clients
 from tests.server.node_process import NodeProcess
@@ -74,7 +75,7 @@ def test_aiokafka(address: str) -> None:
 
 
 def test_kafkas_own_tools(address: str, jvm: Driver) -> None:
-    words = ("--bootstrap-server", address)
+    words = ("--bootstrap-server", address, "--command-config", PATIENT)
     shown = jvm.tool(clients.JAVA + "BrokerApiVersionsCommand", *words).ok().stdout
     assert all(f"UNKNOWN({key}): 0" in shown for key in OWN)
     clients.java_produce(jvm, address, VALUES)

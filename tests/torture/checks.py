@@ -133,8 +133,10 @@ def lost_lives(journal: Journal, topic_id: str | None, found: Found) -> Iterable
         there = found.get((0, offset))
         if there is None or there[1] != value:
             yield f"remade offset {offset}: {value!r} was acknowledged, {there!r} is there"
-    if len({value.split()[1] for _, value in found.values()}) > 1:
-        yield f"remade has records of several lives: {sorted(found.items())[:50]}"
+    others = {v for life, its in journal.lives.items() if life != topic_id for v in its.values()}
+    for (_, offset), (_, value) in found.items():
+        if value in others:
+            yield f"remade offset {offset}: {value!r} is of another topic of that name"
 
 
 class Registers(Register):

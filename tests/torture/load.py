@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -12,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from kraftlog import Client
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from tests.torture.journal import Change, Sent
+from tests.torture.processes import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,9 +49,13 @@ KEYS = 40
 
 
 class Load:
-    """Threads that work until told to stop. `pace_s` is how long each rests between two steps."""
+    """Threads that work until told to stop. `pace_s` is how long each rests between two steps,
+    `members` how many a group has."""
 
-    def __init__(self, address: str, journal: Journal, seed: int, pace_s: float = 0.05) -> None:
+    def __init__(
+        self, address: str, journal: Journal, seed: int, pace_s: float = 0.05, members: int = 2
+    ) -> None:
+        self.members = members
         self.address = address
         self.journal = journal
         self.seed = seed
@@ -67,7 +74,7 @@ class Load:
         works: list[tuple[str, Callable[..., None], tuple[Any, ...]]] = [
             *[(f"producer-{topic}", self.produce, (topic, True)) for topic in NUMBERED],
             ("producer-plain", self.produce, ("plain", False)),
-            *[(f"consumer-{n}", self.consume, (n,)) for n in range(2)],
+            *[(f"consumer-{n}", self.consume, (n,)) for n in range(self.members)],
             *[(f"admin-{n}", self.administer, (n,)) for n in range(2)],
             ("trimmer", self.trim, ()),
             ("remaker", self.remake, ()),
@@ -80,9 +87,13 @@ class Load:
     def stop(self) -> None:
         self.stopping.set()
         for thread in self.threads:
-            thread.join(180)
+            thread.join(LIMIT_S)
             if thread.is_alive():
-                self.journal.problem(f"{thread.name} hangs")
+                assert thread.ident is not None
+                stack = traceback.format_stack(sys._current_frames()[thread.ident])
+                self.journal.problem(f"{thread.name} hangs in {''.join(stack[-2:])}")
+                with Client(self.address) as client:
+                    self.journal.problem(f"its group: {client.describe_group(GROUP)}")
 
     def _guarded(self, name: str, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
@@ -102,6 +113,7 @@ class Load:
             "message.timeout.ms": 60_000,
             "socket.timeout.ms": 10_000,
             "linger.ms": chance.choice([0, 5, 50]),
+            "batch.size": 8_000,  # segments are small
             "reconnect.backoff.max.ms": 500,
             "log_level": 2,
             "error_cb": lambda error: self._fatal(topic, error),

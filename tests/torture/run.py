@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: What no node of this size may come to, however long it runs.
 MOST_BYTES = 500 << 20
-MOST_DESCRIPTORS = 600
+MOST_DESCRIPTORS = 2000
 
 
 class Outcome(Value):
@@ -33,11 +33,13 @@ class Outcome(Value):
 class Run:
     """A folder for everything that is left of it; a seed for what is done."""
 
-    def __init__(self, folder: str, seed: int, *, is_quorum: bool, pace_s: float = 0.05) -> None:
+    def __init__(
+        self, folder: str, seed: int, *, is_quorum: bool, pace_s: float = 0.05, members: int = 2
+    ) -> None:
         os.makedirs(folder)
         self.journal = Journal()
         self.nodes = Nodes(folder, is_quorum=is_quorum)
-        self.load = Load(self.nodes.address, self.journal, seed, pace_s)
+        self.load = Load(self.nodes.address, self.journal, seed, pace_s, members)
         self.faults = Faults(self.nodes, self.journal, random.Random(seed))
         self.folder = folder
         #: The most that a node had: resident bytes and descriptors.

@@ -40,7 +40,7 @@ static const struct served {
 enum { SERVED_COUNT = sizeof SERVED / sizeof *SERVED, PRODUCE_PLAIN = 7, PRODUCE_FLEXIBLE = 9 };
 
 /* What is received stays in the cache until it is written. */
-enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_ANSWER = 2048 };
+enum { IN_SIZE = 1 << 20, OUT_SIZE = 1 << 18, MOST_NAME = 255, MOST_ANSWER = 1024 };
 /* All that stands before the records of a request, and the head of their batch. */
 enum { HEAD_SIZE = 1024, BATCH_HEAD = 61, LAST_DELTA_AT = 23 };
 /* Blocks that are there already cost a third less to write to. */
@@ -120,7 +120,7 @@ static int64_t length(struct reader *it, int bytes, int is_flexible) {
 static struct text string(struct reader *it, int is_flexible) {
   int64_t size = length(it, 2, is_flexible);
   if (size < 0) size = 0;
-  if (it->end - it->at < size) return it->is_bad = 1, (struct text){0};
+  if (it->end - it->at < size || size > MOST_NAME) return it->is_bad = 1, (struct text){0};
   struct text found = {it->at, size};
   it->at += size;
   return found;
@@ -157,12 +157,6 @@ static void end_answer(struct connection *c, size_t more) {
 
 /* ---- the log ---- */
 
-static void empty_log(void) {
-  if (ftruncate(log_fd, 0)) fail("the file can't be emptied");
-  batch_count = write_at = reserved_to = 0;
-  batches[0] = (struct batch){0, 0};
-}
-
 static void write_pieces(void) {
   size_t size = 0;
   for (int i = 0; i < piece_count; i++) size += pieces[i].iov_len;
@@ -173,6 +167,13 @@ static void write_pieces(void) {
   if (size && pwritev(log_fd, pieces, piece_count, write_at) != (ssize_t)size) fail("not written");
   write_at += size;
   piece_count = 0;
+}
+
+static void empty_log(void) {
+  write_pieces();
+  if (ftruncate(log_fd, 0)) fail("the file can't be emptied");
+  batch_count = write_at = reserved_to = 0;
+  batches[0] = (struct batch){0, 0};
 }
 
 /* A small one moves up to the one before it: that costs less than a piece of its own. */
@@ -230,7 +231,8 @@ static void produce(struct connection *c, struct reader *it, int version, size_t
   struct text topic = topic_and_partition(it, flexible);
   int64_t size = length(it, 4, flexible);
   rest -= it->at - begin;
-  it->is_bad |= it->end - it->at < BATCH_HEAD || size > (int64_t)rest || !is_answered || !is_known;
+  it->is_bad |= !is_known || !is_answered || size < BATCH_HEAD || size > (int64_t)rest;
+  it->is_bad |= it->end - it->at < BATCH_HEAD;
   if (it->is_bad) return;
   if (producing) errno = EBUSY, fail("two produce at once");
   producing = c;

@@ -27,6 +27,11 @@ class Listener(Value):
     def __str__(self) -> str:
         return f"{self.name}://{bracketed(self.host)}:{self.port}"
 
+    @property
+    def is_anywhere(self) -> bool:
+        """Whether it is at all addresses of its machine: then it does not say how to reach it."""
+        return not self.host or self.host in META_ADDRESSES
+
 
 class Voter(Value):
     """A voter as a file or a command line names it; static ones have no directory id."""
@@ -83,7 +88,7 @@ def parse_listener(text: str, key: str, protocols: dict[str, str]) -> Listener:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     if not (slashes and name and colon and _is_port(port)):
-        raise ConfigError(f"{key}: {text} is not of the form NAME://host:port")
+        raise ConfigError(f"{key}: {text} is not of the form NAME://host:port, port up to 65535")
     name = name.upper()
     if name not in protocols:
         raise ConfigError(

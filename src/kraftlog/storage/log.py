@@ -500,6 +500,7 @@ class Log:
 
     def flush(self) -> None:
         """Make everything durable now, on this thread: for closing, tools and tests."""
+        assert self._flushing is None, "a job that is under way must end first"
         job = self.flush_job()
         if job is not None:
             job.run(self.disk.files)

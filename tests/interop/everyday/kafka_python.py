@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, until
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -127,15 +128,14 @@ def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         create(address, topic)
-        values = [b"the same again and again %d" % n for n in range(COUNT)]
-        produce(address, topic, values, compression_type=None if codec == "none" else codec)
+        produce(address, topic, PACKABLE, compression_type=None if codec == "none" else codec)
         with consumer_of(address) as consumer:
             partition = TopicPartition(topic, 0)
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             found[codec] = sum(
                 (r.value, r.key, r.headers, r.timestamp)
-                == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
                 for n, r in enumerate(taken(consumer, COUNT))
             )
     return found
@@ -190,23 +190,42 @@ def deletion(address: str) -> Facts:
     return {"begins_at": told["low_watermark"], "first": int(first.value)}
 
 
-def sizes(*consumers: Any) -> list[int]:
-    """How many partitions each has, after all have been polled in turn."""
-    for consumer in consumers:
-        consumer.poll(timeout_ms=100)
-    return [len(consumer.assignment()) for consumer in consumers]
+class Sharer:
+    """A member with a thread of its own, which knows how many partitions it has.
+
+    One whose poll ends while it joins joins anew at the next poll, and the leader of a group has
+    all others do the same: two that are polled in turn, for a moment each, may never meet.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.size = 0
+        self._address = address
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._poll)
+
+    def __enter__(self) -> Sharer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._enough.set()
+        self._thread.join()
+
+    def _poll(self) -> None:
+        with consumer_of(self._address, "sharers", heartbeat_interval_ms=100) as consumer:
+            consumer.subscribe(["shared"])
+            while not self._enough.is_set():
+                consumer.poll(timeout_ms=500)
+                self.size = len(consumer.assignment())
 
 
 def rebalance(address: str) -> Facts:
     create(address, "shared", 4)
-    quick = {"heartbeat_interval_ms": 100}
-    with consumer_of(address, "sharers", **quick) as first:
-        first.subscribe(["shared"])
-        alone = until(lambda: sizes(first), [4])
-        with consumer_of(address, "sharers", **quick) as second:
-            second.subscribe(["shared"])
-            together = until(lambda: sizes(first, second), [2, 2])
-        again = until(lambda: sizes(first), [4])
+    with Sharer(address) as first:
+        alone = until(lambda: [first.size], [4])
+        with Sharer(address) as second:
+            together = until(lambda: [first.size, second.size], [2, 2])
+        again = until(lambda: [first.size], [4])
     return {"alone": alone, "together": together, "alone_again": again}
 
 

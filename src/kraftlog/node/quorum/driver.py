@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from kraftlog import effects
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.node.quorum.addresses import Addresses
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
@@ -31,8 +32,8 @@ from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages import fetch, vote
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
-from kraftlog.wire.messages.fetch import NodeEndpoint
 from kraftlog.wire.record_frames import encode_metadata
 
 if TYPE_CHECKING:
@@ -63,8 +64,11 @@ if TYPE_CHECKING:
             ...
 
 
-#: The first version of Fetch whose answer says where the leader is.
-ENDPOINTS_SINCE = 16
+#: Answers that say where the leader is: since which version, and how.
+TELL_WHERE: dict[type, tuple[int, type[Message]]] = {
+    raft.FetchAnswer: (16, fetch.NodeEndpoint),
+    raft.VoteAnswer: (1, vote.NodeEndpoint),
+}
 #: The line on which a core's requests travel.
 LINE = "quorum"
 #: The leader while none is known.
@@ -84,21 +88,23 @@ class QuorumDriver:
         request_timeout_ms: int = 2000,
         known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
         reached_at: Sequence[Endpoint] = (),
+        listener: str = "",
     ) -> None:
-        """`known` are addresses to begin with; `reached_at` is what others are told of ours."""
+        """`known` are addresses to begin with; `reached_at` is what others are told of ours.
+
+        Where others are reached by several listeners, `listener` is the one that is taken.
+        """
         self.core = core
         self.applied = applied
         self.times = QuorumTimes()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
-        #: Addresses of nodes that are no voters here, or of voters without one.
-        self._met = dict(known)
+        self.listener = listener
+        self._addresses = Addresses(core, known, listener)
         self._reached_at = [
             LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
         ]
-        #: Where the leader of an epoch has said that it is: (epoch, leader, address).
-        self._leader_says: tuple[int, int, tuple[str, int]] | None = None
         #: What waits for the disk, in order.
         self._held: list[Any] = []
         #: Batches that are written and not applied: (base offset, last offset, bytes).
@@ -195,7 +201,7 @@ class QuorumDriver:
         core = self.core
         is_followed = body.epoch == self.epoch and body.leader_id == self.leader_id != core.me.id
         if is_followed and not core.cluster_id_differs(body.cluster_id):
-            self._leader_says = body.epoch, body.leader_id, address
+            self._addresses.leader_says(address)
         self._settle(now)
 
     def _hear(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
@@ -357,17 +363,8 @@ class QuorumDriver:
         )
 
     def address_of(self, peer: int) -> tuple[str, int] | None:
-        """Where a node of the quorum is: by the voters, by what others said, by the settings.
-
-        The leader's own word counts before all of these, for as long as it leads.
-        """
-        says = self._leader_says
-        if says is not None and says[:2] == (self.epoch, peer) and peer == self.leader_id:
-            return says[2]
-        voter = self.core.log.voter_set.voter(peer)
-        if voter is not None and voter.endpoints:
-            return voter.endpoints[0].host, voter.endpoints[0].port
-        return self._met.get(peer)
+        """Where a node of the quorum is, as far as is known."""
+        return self._addresses.of(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
         if not self._is_durable(effect.after):
@@ -381,16 +378,16 @@ class QuorumDriver:
             self._emit(effects.AnswerSnapshot(slot, body))
         else:
             response = answer_to_wire(body)
-            if isinstance(body, raft.FetchAnswer) and slot.version >= ENDPOINTS_SINCE:
-                self._tell_where(body.leader_id, response)
+            since, node = TELL_WHERE.get(type(body), (slot.version + 1, None))
+            if slot.version >= since:
+                self._tell_where(body.leader_id, node, response)
             self._emit(effects.Reply(slot, response))
 
-    def _tell_where(self, leader: int, response: Any) -> None:
+    def _tell_where(self, leader: int, node: Any, response: Any) -> None:
         """Who looks for the leader may not know its address yet."""
         where = self.address_of(leader)
         if where is not None:
-            node = NodeEndpoint(node_id=leader, host=where[0], port=where[1])
-            response.node_endpoints = [node]
+            response.node_endpoints = [node(node_id=leader, host=where[0], port=where[1])]
 
     def _is_durable(self, points: tuple[Any, ...]) -> bool:
         core = self.core
@@ -422,8 +419,6 @@ class QuorumDriver:
         asked = self._asked.pop((report.peer, report.number), None)
         if asked is None:
             return
-        for node in getattr(report.response, "node_endpoints", ()):
-            self._met[node.node_id] = node.host, node.port
         try:
             body = answer_from_wire(report.response, asked)
         except ProtocolError:  # not about our partition: as good as none
@@ -432,8 +427,10 @@ class QuorumDriver:
         if isinstance(body, raft.FetchAnswer) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
         self.core.handle(raft.Answered(report.peer, report.number, body), now)
+        self._addresses.told(getattr(report.response, "node_endpoints", ()), body)
 
     def _peer_silent(self, report: effects.PeerSilent, now: Now) -> None:
+        self._addresses.unreached(report.peer)
         self._asked.pop((report.peer, report.number), None)
         self.core.handle(raft.Unanswered(report.peer, report.number), now)
 

@@ -1,0 +1,59 @@
+"""Where the nodes of the quorum are: what the log says, and who knows better."""
+
+from __future__ import annotations
+
+from kraftlog.logstate.voters import endpoint_of
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+
+    Address = tuple[str, int]
+
+
+class Addresses:
+    """A leader that has moved leads before its record can say where it is: its own word of an epoch
+    counts most, then what others have heard of it, for as long as it is reached there."""
+
+    def __init__(self, core: RaftCore, known: Mapping[int, Address], listener: str) -> None:
+        self._core = core
+        self._listener = listener
+        #: Of nodes that are no voters here, or of voters without one.
+        self._met = dict(known)
+        #: Where the leader of an epoch is: (epoch, leader, address), by its word and by others'.
+        self._said: tuple[int, int, Address] | None = None
+        self._heard: tuple[int, int, Address] | None = None
+
+    def leader_says(self, address: Address) -> None:
+        """The leader that is followed now says where it is."""
+        election = self._core.election
+        self._said = election.epoch, election.leader_id, address
+
+    def told(self, nodes: Iterable[Any], body: Any) -> None:
+        """An answer names these nodes, and perhaps the leader that is followed now."""
+        election = self._core.election
+        for node in nodes:
+            address = node.host, node.port
+            self._met[node.node_id] = address
+            leader = election.epoch, node.node_id
+            if leader == (body.epoch, body.leader_id) and node.node_id == election.leader_id:
+                self._heard = *leader, address
+
+    def unreached(self, peer: int) -> None:
+        """Whoever said where this one is may have known less than the log does."""
+        if self._heard is not None and self._heard[1] == peer:
+            self._heard = None
+
+    def of(self, peer: int) -> Address | None:
+        election = self._core.election
+        for known in (self._said, self._heard):
+            if known is not None and known[:2] == (election.epoch, peer):
+                return known[2]
+        voter = self._core.log.voter_set.voter(peer)
+        at = endpoint_of(voter.endpoints, self._listener) if voter is not None else None
+        if at is not None:
+            return at.host, at.port
+        return self._met.get(peer)

@@ -1,0 +1,134 @@
+"""A voter's own record: what the log says of where it is reached, kept true by the voter itself.
+
+In a quorum whose voters stand in the log (KIP-853) nobody else knows that a voter listens somewhere
+else since its last start. So it tells the leader, by UpdateRaftVoter, until its record says so; who
+leads changes its own.
+"""
+
+from __future__ import annotations
+
+from kraftlog.logstate.voters import Endpoint, Voter
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.config.endpoints import Listener
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.node.errands import Errands
+    from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+#: How soon what failed is tried again: at first, and at the longest.
+RETRY_MS, LONGEST_RETRY_MS = 50, 1000
+VERSION = 0
+
+
+def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> Voter:
+    """What is to be said of a voter by where it listens.
+
+    A host that is not said stays what it was, as the name that a machine has for itself may mean
+    nothing to others. A port that may be any that is free is nowhere to be looked for.
+    """
+    if not listeners or not all(it.port for it in listeners):
+        return voter
+    hosts = {it.name: it.host for it in voter.endpoints}
+    told = [
+        Endpoint(it.name, hosts.get(it.name, "") if it.is_anywhere else it.host, it.port)
+        for it in listeners
+    ]
+    mine = Voter(me, tuple([it for it in told if it.host]))
+    return mine if mine.endpoints else voter
+
+
+class OwnRecord:
+    """`poll` does what is due; nothing is while the record is true."""
+
+    def __init__(
+        self,
+        quorum: QuorumDriver,
+        errands: Errands,
+        listeners: Sequence[Listener],
+        cluster_id: str,
+    ) -> None:
+        self._quorum = quorum
+        self._errands = errands
+        self._listeners = listeners
+        self._cluster_id = cluster_id
+        #: The voters that were looked at, and what should be said of this one instead, if anything.
+        self._seen: VoterSet | None = None
+        self._wanted: Voter | None = None
+        self._is_asking = False
+        self._due_ms = 0
+        self._failures = 0
+
+    def deadline(self) -> int | None:
+        return self._due_ms if self._look() is not None and not self._is_asking else None
+
+    def soon(self) -> None:
+        """Another leads: look at once."""
+        self._due_ms = self._failures = 0
+
+    def poll(self, now: Now) -> None:
+        wanted = self._look()
+        if wanted is None or self._is_asking or self._due_ms > now.monotonic_ms:
+            return
+        core = self._quorum.core
+        if self._quorum.is_leader:
+            self._is_asking = True
+            error = self._quorum.change(core.update_voter, wanted, self._told, now)
+            if error:
+                self._told(error, now)
+        elif core.role.hears_a_leader(core):  # and so has what the leader's log says of it
+            self._is_asking = True
+            self._errands.ask(
+                ApiKey.UPDATE_RAFT_VOTER, VERSION, self._request(wanted), self._heard, now
+            )
+        else:
+            self._failed(now)
+
+    def _look(self) -> Voter | None:
+        """What should be said of this voter, if that is something else than what is."""
+        core = self._quorum.core
+        voters = core.log.voter_set
+        if voters is not self._seen:
+            self._seen = voters
+            recorded = voters.voter(core.me.id) if core.is_voter else None
+            wanted = recorded and true_record(recorded, core.me, self._listeners)
+            self._wanted = None if wanted == recorded else wanted
+        return self._wanted
+
+    def _request(self, wanted: Voter) -> Message:
+        from kraftlog.wire.messages import update_raft_voter as update
+
+        return update.UpdateRaftVoterRequest(
+            cluster_id=self._cluster_id,
+            current_leader_epoch=self._quorum.epoch,
+            voter_id=wanted.key.id,
+            voter_directory_id=wanted.key.directory_id,
+            listeners=[
+                update.Listener(name=it.name, host=it.host, port=it.port) for it in wanted.endpoints
+            ],
+            k_raft_version_feature=update.KRaftVersionFeature(
+                min_supported_version=wanted.min_version, max_supported_version=wanted.max_version
+            ),
+        )
+
+    def _heard(self, response: Any, now: Now) -> None:
+        self._told(-1 if response is None else response.error_code, now)
+
+    def _told(self, error: int, now: Now) -> None:
+        """Also where all is well: the record may be on its way yet, or come to nothing."""
+        self._is_asking = False
+        if error:
+            self._failed(now)
+        else:
+            self._failures = 0
+            self._due_ms = now.monotonic_ms + LONGEST_RETRY_MS
+
+    def _failed(self, now: Now) -> None:
+        self._due_ms = now.monotonic_ms + min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
+        self._failures += 1

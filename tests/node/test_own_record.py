@@ -1,0 +1,187 @@
+"""A voter keeps true what the log says of where it is; and who is believed about a leader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog import effects
+from kraftlog.config.endpoints import Listener
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.node.errands import LINE, Errands
+from kraftlog.node.quorum.answers import answer_to_wire
+from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
+from kraftlog.node.quorum.own_record import LONGEST_RETRY_MS, OwnRecord, true_record
+from kraftlog.raft import messages as raft
+from kraftlog.raft.messages import ElectionState
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.fetch import NodeEndpoint
+from kraftlog.wire.messages.update_raft_voter import UpdateRaftVoterResponse
+from tests.node.test_quorum_driver import NOW, driven, fetched
+
+if TYPE_CHECKING:
+    from kraftlog.node.quorum.driver import QuorumDriver
+
+ME = ReplicaKey(1)
+MOVED = (Listener("C", "127.0.0.1", 19091),)
+WHERE = (Endpoint("C", "127.0.0.1", 19091),)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "expected"),
+    [
+        ([Listener("C", "new", 2)], [Endpoint("C", "new", 2)]),
+        ([Listener("C", "", 2)], [Endpoint("C", "old", 2)]),
+        ([Listener("C", "0.0.0.0", 2)], [Endpoint("C", "old", 2)]),
+        ([Listener("C", "new", 0)], [Endpoint("C", "old", 1)]),
+        ([Listener("D", "", 2)], [Endpoint("C", "old", 1)]),
+        ([Listener("D", "", 2), Listener("C", "", 3)], [Endpoint("C", "old", 3)]),
+        ([], [Endpoint("C", "old", 1)]),
+    ],
+    ids=["all", "no host", "any host", "any port", "another name", "two", "none"],
+)
+def test_r1_a_record_says_what_the_listeners_say_and_else_what_it_said(
+    listeners: list[Listener], expected: list[Endpoint]
+) -> None:
+    voter = Voter(ME, (Endpoint("C", "old", 1),))
+    assert true_record(voter, ME, listeners).endpoints == tuple(expected)
+
+
+def record_of(driver: QuorumDriver, wanted: list[Any]) -> OwnRecord:
+    return OwnRecord(driver, Errands(driver, None, wanted.append), MOVED, "cluster")
+
+
+def taken(wanted: list[Any], kind: type) -> list[Any]:
+    found = [it for it in wanted if isinstance(it, kind)]
+    wanted.clear()
+    return found
+
+
+def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
+    """Once a record of its epoch is committed; before that it asks itself again."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    record = record_of(driver, wanted)
+    driver.handle(effects.ElectionWritten(1), NOW)
+    driver.append_gathered(NOW)
+    record.poll(NOW)
+    assert driver.core.log.voter_set.voters[0].endpoints != WHERE
+    due = record.deadline()
+    assert due is not None
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    record.poll(NOW)
+    wanted.clear()
+    record.poll(Now(due, 0))
+    [append] = taken(wanted, effects.AppendBatch)
+    [batch] = summaries(append.data)
+    assert batch.voters is not None
+    assert batch.voters.voters == (Voter(ME, WHERE),)
+    assert record.deadline() is None
+    record.poll(Now(due + LONGEST_RETRY_MS, 0))
+    assert not taken(wanted, effects.AppendBatch)
+
+
+def follower() -> tuple[QuorumDriver, OwnRecord, list[Any]]:
+    """Of node 2, whom it has not heard yet."""
+    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2))
+    driver = machine.driver
+    assert driver is not None
+    return driver, record_of(driver, wanted), wanted
+
+
+def hear_leader(driver: QuorumDriver, wanted: list[Any]) -> None:
+    [ask] = taken(wanted, effects.Ask)
+    driver.handle(effects.PeerAnswered("quorum", 2, ask.number, fetched(0)), NOW)
+
+
+def test_r1_a_follower_that_has_moved_tells_the_leader_what_it_is_now() -> None:
+    """Not before it has heard it, and so knows what its log says."""
+    driver, record, wanted = follower()
+    record.poll(NOW)
+    assert [it.api_key for it in wanted if isinstance(it, effects.Ask)] == [ApiKey.FETCH]
+    hear_leader(driver, wanted)
+    wanted.clear()
+    record.soon()
+    record.poll(NOW)
+    [ask] = taken(wanted, effects.Ask)
+    assert (ask.line, ask.peer, ask.api_key) == (LINE, 2, ApiKey.UPDATE_RAFT_VOTER)
+    request = ask.request
+    assert (request.cluster_id, request.current_leader_epoch) == ("cluster", 5)
+    assert (request.voter_id, request.voter_directory_id) == (1, ME.directory_id)
+    assert [(it.name, it.host, it.port) for it in request.listeners] == [("C", "127.0.0.1", 19091)]
+    versions = request.k_raft_version_feature
+    assert (versions.min_supported_version, versions.max_supported_version) == (0, 1)
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE])
+def test_r1_a_follower_tells_again_until_its_log_says_so(code: int | None) -> None:
+    """Whatever it is answered: a record that was appended may yet be cut off."""
+    driver, record, wanted = follower()
+    errands = record._errands
+    hear_leader(driver, wanted)
+    [fetch] = taken(wanted, effects.Ask)
+    now = NOW
+    for _ in range(3):
+        record.poll(now)
+        [ask] = taken(wanted, effects.Ask)
+        record.poll(now)
+        assert not taken(wanted, effects.Ask), "one at a time"
+        assert record.deadline() is None
+        if code is None:
+            errands.heard(effects.PeerSilent(LINE, 2, ask.number), now)
+        else:
+            response = UpdateRaftVoterResponse(error_code=code)
+            errands.heard(effects.PeerAnswered(LINE, 2, ask.number, response), now)
+        due = record.deadline()
+        assert due is not None
+        assert now.monotonic_ms < due <= now.monotonic_ms + LONGEST_RETRY_MS
+        now = Now(due, 0)
+    voters = driver.core.log.voter_set.with_voter(Voter(ME, WHERE))
+    data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
+    driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, fetched(0, data)), now)
+    wanted.clear()
+    record.poll(now)
+    assert not taken(wanted, effects.Ask)
+    assert record.deadline() is None
+
+
+def test_r7_who_votes_no_more_tells_nothing() -> None:
+    machine, wanted = driven(2, 3, election=ElectionState(5, 2))
+    assert machine.driver is not None
+    assert record_of(machine.driver, wanted).deadline() is None
+
+
+def test_r9_where_a_leader_is_others_are_believed_while_it_is_reached_there() -> None:
+    """Its record may be older than its move; theirs may be older than ours."""
+    driver, _, wanted = follower()
+    [ask] = taken(wanted, effects.Ask)
+    answer = fetched(0).replace(node_endpoints=[NodeEndpoint(node_id=2, host="10.0.0.9", port=9)])
+    driver.handle(effects.PeerAnswered("quorum", 2, ask.number, answer), NOW)
+    [again] = taken(wanted, effects.Ask)
+    assert driver.address_of(2) == (again.host, again.port) == ("10.0.0.9", 9)
+    driver.handle(effects.PeerSilent("quorum", 2, again.number), NOW)
+    assert driver.address_of(2) == ("127.0.0.1", 9092)
+
+
+def test_r9_who_is_asked_for_its_vote_says_where_the_leader_is_that_it_follows() -> None:
+    """A voter that has moved and does not reach the leader asks for votes, and learns it so."""
+    driver, _, wanted = follower()
+    hear_leader(driver, wanted)
+    vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
+    for version in (0, 1):
+        slot = Asker(version)
+        driver.asked(slot, vote, None, NOW)
+        [reply] = taken(wanted, effects.Reply)
+        told = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
+        assert told == ([(2, "127.0.0.1", 9092)] if version else [])
+        refused: Any = answer_to_wire(raft.VoteAnswer(0, 2, 5, granted=False))
+        assert reply.response.topics == refused.topics
+
+
+class Asker:
+    def __init__(self, version: int) -> None:
+        self.version = version

@@ -1,0 +1,78 @@
+"""Controllers that are started again on other ports: the others find them by the log."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.test_quorum import admin_of, create, expect_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LIMIT_S = 60
+
+
+@pytest.fixture
+def quorum(tmp_path: Path) -> Iterator[Quorum]:
+    made = Quorum(tmp_path, dynamic=True, all_vote=True)
+    try:
+        made.start(*CONTROLLERS, BROKER)
+        yield made
+    finally:
+        made.end()
+
+
+def test_r9_a_controller_that_is_started_on_another_port_is_found_again(quorum: Quorum) -> None:
+    """The leader is moved, so it is a follower that tells; then it and the one whom it never told
+    where it is have to elect each other."""
+    admin = admin_of(quorum)
+    create(admin, "before")
+    moved = described(quorum)["LeaderId"]
+    quorum.kill(moved)
+    where = quorum.move(moved)
+    quorum.start(moved)
+    shown = await_endpoints(quorum, {moved: where})
+    quorum.kill(next(i for i in CONTROLLERS if i == shown["LeaderId"]))
+    create(admin, "after")
+    expect_topics(admin, {"before", "after"})
+
+
+def test_r9_a_majority_that_is_started_on_other_ports_is_found_again(quorum: Quorum) -> None:
+    """One of them has to lead before the log can say where they are: it says so itself."""
+    admin = admin_of(quorum)
+    create(admin, "before")
+    moved = CONTROLLERS[:2]
+    for node_id in moved:
+        quorum.kill(node_id)
+    where = {node_id: quorum.move(node_id) for node_id in moved}
+    quorum.start(*moved)
+    await_endpoints(quorum, where)
+    create(admin, "after")
+    expect_topics(admin, {"before", "after"})
+
+
+def described(quorum: Quorum) -> dict[str, Any]:
+    command = [sys.executable, "-m", "kraftlog", "quorum"]
+    words = ["--bootstrap-server", quorum.address, "describe", "--status", "--json"]
+    done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE)
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def await_endpoints(quorum: Quorum, where: dict[int, str]) -> dict[str, Any]:
+    """What is described once these voters are said to be there."""
+    deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
+    while True:
+        told = described(quorum)
+        shown = {it["id"]: it["endpoints"] for it in told["CurrentVoters"]}
+        if all(shown[i] == [f"CONTROLLER://{at}"] for i, at in where.items()):
+            return told
+        assert time.monotonic() < deadline, told  # noqa: TID251 - as above

@@ -1,0 +1,169 @@
+"""A short torture that comes out the same each time, and checks that see what they are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.metadata.image import Image
+from kraftlog.simulator.linearizability import Operation
+from kraftlog.wire.messages.metadata_records import PartitionRecord, TopicRecord
+from tests.torture import checks
+from tests.torture.journal import Change, Journal, Sent
+from tests.torture.processes import until
+from tests.torture.run import Run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.torture.checks import Found
+
+KILLS = 2
+TAKEN_BETWEEN = 150
+
+
+def test_what_was_acknowledged_under_every_load_outlives_kills(tmp_path: Path) -> None:
+    run = Run(str(tmp_path / "run"), seed=1, is_quorum=False, pace_s=0.02, members=0)
+    kills = 0
+
+    def kill_once_enough_was_taken() -> bool:
+        nonlocal kills
+        wanted = len(run.journal.sent) + TAKEN_BETWEEN
+        until("records are taken", lambda: len(run.journal.sent) >= wanted)
+        if kills < KILLS:
+            run.nodes.broker.kill()
+            run.nodes.revive()
+        kills += 1
+        return kills > KILLS
+
+    run.faults.step = lambda: None  # type: ignore[method-assign]  # what is done here goes by what has come
+    outcome = run.torture(kill_once_enough_was_taken)
+    assert outcome.problems == ()
+    assert len(run.journal.sent) > KILLS * TAKEN_BETWEEN
+
+
+def sent(topic: str, offset: int, value: bytes, key: bytes = b"k") -> Sent:
+    return Sent(topic, 0, offset, key, value)
+
+
+def test_a_lost_record_is_seen() -> None:
+    there: Found = {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}
+    kept = [sent("plain", 5, b"five"), sent("plain", 7, b"seven")]
+    assert not [*checks.lost_records(kept, {"plain": there})]
+    for lost in (sent("plain", 6, b"six"), sent("plain", 5, b"six"), sent("plain", 4, b"four")):
+        assert [*checks.lost_records([lost], {"plain": there})]
+
+
+def test_only_what_a_later_one_replaces_may_be_gone_from_a_compacted_topic() -> None:
+    there: dict[str, Found] = {"compacted": {(0, 5): (b"k", b"five")}}
+    assert not [*checks.lost_records([sent("compacted", 4, b"four")], there)]
+    assert [*checks.lost_records([sent("compacted", 6, b"six")], there)]
+    assert [*checks.lost_records([sent("compacted", 4, b"four", b"other")], there)]
+
+
+def test_only_what_lies_before_the_beginning_may_be_gone_from_a_topic_that_is_trimmed() -> None:
+    there: dict[str, Found] = {"trimmed": {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}}
+    assert not [*checks.lost_records([sent("trimmed", 4, b"four")], there)]
+    assert [*checks.lost_records([sent("trimmed", 6, b"six")], there)]
+
+
+def test_what_nobody_sent_or_comes_twice_or_out_of_order_is_seen() -> None:
+    known = {b"numbered 1 .", b"numbered 2 ."}
+
+    def wrong(*values: bytes) -> list[str]:
+        records: Found = {(0, offset): (b"k", value) for offset, value in enumerate(values)}
+        return [*checks.strange_records(known, {"numbered": records})]
+
+    assert not wrong(b"numbered 1 .", b"numbered 2 .")
+    assert wrong(b"numbered 3 .")
+    assert wrong(b"numbered 1 .", b"numbered 1 .")
+    assert wrong(b"numbered 2 .", b"numbered 1 .")
+
+
+def test_what_changes_after_it_was_seen_is_seen() -> None:
+    found: dict[str, Found] = {"plain": {(0, 1): (b"k", b"one")}}
+    assert not [*checks.changed_records({("plain", 0, 1): b"one"}, found)]
+    assert [*checks.changed_records({("plain", 0, 1): b"two"}, found)]
+    assert [*checks.changed_records({("plain", 0, 2): b"two"}, found)]
+    journal = Journal()
+    journal.saw(("plain", 0), 1, b"one")
+    journal.saw(("plain", 0), 1, b"two")
+    assert len(journal.problems) == 1
+
+
+def test_commits_that_go_back_or_that_nobody_asked_for_are_seen() -> None:
+    journal = Journal()
+    name = ("plain", 0)
+    journal.commits_asked[name] |= {3, 5, 8}
+    journal.was_committed(name, 5)
+    assert not [*checks.lost_commits(journal, {name: 5})]
+    assert not [*checks.lost_commits(journal, {name: 8})]
+    assert [*checks.lost_commits(journal, {name: 3})]
+    assert [*checks.lost_commits(journal, {name: 6})]
+    assert [*checks.lost_commits(journal, {})]
+
+
+def test_deletions_that_go_too_far_or_come_undone_are_seen() -> None:
+    journal = Journal()
+    journal.trimmed_to, journal.trims_asked = 5, 7
+
+    def wrong(trimmed: int, retained: int, left: int) -> bool:
+        found: dict[str, Found] = {
+            "trimmed": {(0, trimmed): (None, b"")},
+            "retained": {(0, retained): (None, bytes(left))},
+        }
+        return bool([*checks.lost_deletions(journal, found)])
+
+    assert not wrong(5, 0, 10)
+    assert not wrong(7, 9, 60_000)
+    assert wrong(4, 0, 10)
+    assert wrong(8, 0, 10)
+    assert wrong(5, 9, 10)
+
+
+def test_topics_that_are_gone_or_are_others_are_seen() -> None:
+    image = Image()
+    image.replay(TopicRecord(name="made", topic_id=bytes(15) + b"\x07"))
+    image.replay(
+        PartitionRecord(
+            partition_id=0,
+            topic_id=bytes(15) + b"\x07",
+            replicas=(1,),
+            isr=(1,),
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
+        )
+    )
+    journal = Journal()
+    journal.changes.append(Change("made", "create", 1, True))
+    journal.ids["made"] = repr(bytes(15) + b"\x07")
+    assert not [*checks.lost_changes(journal, image)]
+    journal.changes.append(Change("made", "grow", 2, False))
+    assert not [*checks.lost_changes(journal, image)]
+    journal.ids["made"] = repr(bytes(16))
+    assert len([*checks.lost_changes(journal, image)]) == 1
+    journal.changes.append(Change("made", "delete", 0, True))
+    journal.changes.append(Change("gone", "create", 1, True))
+    assert len([*checks.lost_changes(journal, image)]) == 3
+
+
+def test_records_of_another_life_are_seen() -> None:
+    journal = Journal()
+    journal.lives["id"] = {0: b"life 2 number 1"}
+    mine, other = (None, b"life 2 number 1"), (None, b"life 1 number 1")
+    assert not [*checks.lost_lives(journal, "id", {(0, 0): mine})]
+    assert [*checks.lost_lives(journal, "id", {(0, 0): other})]
+    assert [*checks.lost_lives(journal, "id", {})]
+    assert [*checks.lost_lives(journal, "other", {(0, 0): mine})]
+
+
+def test_a_write_that_another_has_undone_is_seen() -> None:
+    writes = [
+        Operation("a", ("r", "write", "1"), 0, 1, None),
+        Operation("b", ("r", "write", "2"), 2, 3, None),
+    ]
+    assert not [*checks.impossible_registers(writes, {"r": "2"}, 10)]
+    assert [*checks.impossible_registers(writes, {"r": "1"}, 10)]
+    assert [*checks.impossible_registers(writes, {"r": None}, 10)]
