@@ -166,5 +166,5 @@ def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
     assert int(min(names).partition(".")[0]) > 0
     assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB
     host.files.kill()
-    again = VirtualHost(host.files, OFTEN, life=2)
+    again = VirtualHost(host.files, OFTEN)
     assert again.node.image.config(2, "t") == {"x": large.value}
