@@ -74,7 +74,8 @@ def test_v5_the_first_who_comes_to_a_broker_of_others_controllers_is_served(
     tmp_path: Path,
 ) -> None:
     """Also where all of them were killed, and the controllers come back first, or last."""
-    quorum = Quorum(tmp_path, "broker.session.timeout.ms=1000\n")
+    # Who was killed is waited for so long; who is held up for less is not taken for dead.
+    quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\n")
     try:
         quorum.start(*CONTROLLERS)
         with Starting(quorum.file(BROKER)):
