@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, until
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -283,3 +283,6 @@ PIECES = {
         *(assignment, times, deletion, rebalance, resume, groups),
     )
 }
+
+if __name__ == "__main__":
+    main(PIECES)
