@@ -51,6 +51,15 @@ class DeleteLog(Value):
     log: LogName
 
 
+class SetOthersAside(Value):
+    """Give logs that were here at the start, and are not among these, a name that tells them apart:
+    they belong to no partition of this broker. They are data, so they are not removed, unless the
+    metadata log itself says that their topic was deleted."""
+
+    logs: frozenset[LogName]
+    deleted: frozenset[Uuid]
+
+
 class Reply(Value):
     """Answer a request."""
 

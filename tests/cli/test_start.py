@@ -85,3 +85,15 @@ def test_a_line_is_written_in_one_go(tmp_path: Path) -> None:
         node.kill()
         node.wait()
         os.close(reader)
+
+
+def test_a_node_that_was_asked_to_keep_people_out_does_not_run_without(tmp_path: Path) -> None:
+    """Nothing is made, and one line names the key."""
+    data = tmp_path / "data"
+    command = [sys.executable, "-m", "kraftlog", "start", "--data", str(data), "--port", "0"]
+    asked = ["--override", "authorizer.class.name=org.example.Guard"]
+    ended = subprocess.run([*command, *asked], check=False, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, data.exists()) == (1, "", False)
+    assert ended.stderr.splitlines()[-1].startswith(
+        "kraftlog: authorizer.class.name=org.example.Guard: access is not controlled here"
+    )

@@ -10,6 +10,7 @@ import pytest
 
 from kraftlog.cli import main
 from kraftlog.cli.consume import NOTHING
+from kraftlog.cli.delete_records import _FORM
 from tests.client.waiting import until
 
 if TYPE_CHECKING:
@@ -335,4 +336,41 @@ def test_what_cannot_be_done_is_one_line(
     file.write_text("security.protocol=SASL_SSL\n")
     assert "security.protocol=SASL_SSL" in said("topics", "--list", "-c", str(file))
     assert "No such file" in said("topics", "--list", "-c", str(tmp_path / "none"))
+    file.write_text("default.api.timeout.ms=soon\n")
+    assert said("topics", "--list", "-c", str(file)) == (
+        "kraftlog topics: default.api.timeout.ms=soon: expected a whole number of at least 0\n"
+    )
+    file.write_bytes(b"\xff\xfe")
+    assert f"{file} is no text in UTF-8" in said("topics", "--list", "-c", str(file))
     assert main(["cluster", "cluster-id", "-b", "a:1", "-C", "b:1"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no JSON", "expected JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("{}", f"expected {_FORM}; 'partitions' is missing"),
+        (
+            '{"partitions": [{"topic": "t", "partition": 0}]}',
+            f"expected {_FORM}; 'offset' is missing",
+        ),
+        ("[]", f"expected {_FORM}: list indices must be integers or slices, not str"),
+    ],
+)
+def test_a_file_of_offsets_that_is_none_is_named_with_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, why: str
+) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_text(text)
+    words = ["delete-records", "-b", "127.0.0.1:1", "--offset-json-file", str(file)]
+    assert main(words) == 1
+    assert capsys.readouterr().err == f"kraftlog delete-records: {file}: {why}\n"
+
+
+def test_a_number_of_partitions_that_can_not_be_is_not_taken_for_none(
+    capsys: pytest.CaptureFixture[str], our_node: str
+) -> None:
+    """0 is not the number that the cluster would choose."""
+    words = ["topics", "-b", our_node, "--create", "--topic", "of-none", "--partitions", "0"]
+    assert main(words) == 1
+    assert "INVALID_PARTITIONS" in capsys.readouterr().err

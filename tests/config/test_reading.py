@@ -48,7 +48,10 @@ def test_several_directories_are_refused_plainly() -> None:
 
 def test_a_port_beyond_all_ports_is_refused_before_listening() -> None:
     said = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
-    assert said == "listeners: PLAINTEXT://:99999 is not of the form NAME://host:port"
+    assert (
+        said
+        == "listeners: PLAINTEXT://:99999 is not of the form NAME://host:port, port up to 65535"
+    )
 
 
 def test_what_it_comes_to() -> None:

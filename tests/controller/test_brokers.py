@@ -129,6 +129,18 @@ def test_v2_silence_fences_in_one_batch_and_moves_what_it_led() -> None:
     assert (first.leader_epoch, first.partition_epoch) == (1, 1)
 
 
+def test_v2_a_fence_that_could_not_be_proposed_is_tried_again_a_session_later() -> None:
+    """Without a session nobody would look at the broker again, and it would lead for ever."""
+    cluster = Cluster(brokers=1)
+    cluster.now_ms += SESSION_MS + 1
+    due = cluster.controller.poll(cluster.now, len(cluster.log))
+    assert due is not None
+    cluster.controller.refused(cluster.now)
+    assert cluster.pass_time(SESSION_MS) == []
+    assert cluster.pass_time(1) == due.records
+    assert cluster.committed.brokers[1].fenced
+
+
 def test_v2_proof_of_death_does_not_wait_for_the_session() -> None:
     cluster = Cluster(brokers=2)
     cluster.controller.broker_is_gone(1)

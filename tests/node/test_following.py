@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.simulator.files import MemoryFiles
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
@@ -33,13 +34,13 @@ def test_a_topic_that_was_made_anew_has_its_records_after_a_restart() -> None:
     write(host, b"first")
     make_anew(host)
     host.files.kill()
-    assert values(VirtualHost(host.files, life=2)) == [b"of another life"]
+    assert values(VirtualHost(host.files)) == [b"of another life"]
 
 
 def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None:
     host = make_host()
     host.files.kill()
-    again = VirtualHost(host.files, settled=False, life=2)
+    again = VirtualHost(host.files, settled=False)
     seen = []
     while not again.node.is_ready:
         seen.append((again.node.has_arrived, len(again.node.partitions)))
@@ -55,7 +56,9 @@ def test_a_snapshot_that_takes_the_place_of_the_image_may_have_another_topic_of_
     write(host, b"first")
     node = host.node
     [old] = node.partitions.values()
-    other = VirtualHost(life=3)
+    files = MemoryFiles()
+    files.starts = 2  # ids of another life are others
+    other = VirtualHost(files)
     create_topics(other, {"demo": 1, "more": 1})
     topics = [
         r for r in other.node.image.records() if type(r).__name__.startswith(("Topic", "Part"))

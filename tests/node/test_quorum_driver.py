@@ -9,7 +9,14 @@ import pytest
 from kraftlog import effects
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.epochs import EpochCache
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.logstate.voters import (
+    Endpoint,
+    ReplicaKey,
+    Voter,
+    VoterHistory,
+    VoterSet,
+    endpoint_of,
+)
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.handlers.cluster import AGAIN_MS
 from kraftlog.node.quorum.answers import answer_to_wire
@@ -350,6 +357,25 @@ def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
     assert driver.address_of(2) is None
 
 
+@pytest.mark.parametrize(
+    ("names", "port"),
+    [(["OUTSIDE", "CONTROLLER"], 2), (["OUTSIDE", "controller"], 2), (["OUTSIDE", "OTHER"], 1)],
+)
+def test_of_the_listeners_of_a_leader_the_one_counts_that_this_node_uses(
+    names: list[str], port: int
+) -> None:
+    """C70: by what it says itself, and by the record of the voters; any is better than none."""
+    host = VirtualHost(settled=False, peers=Letters())
+    driver = host.node.quorum
+    told = [LeaderEndpoint(name=name, host="h", port=at) for at, name in enumerate(names, 1)]
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), told)
+    Talker(host, CONTROLLER).ask(api_key, 1, request)
+    assert driver.address_of(2) == ("h", port)
+    voter = Voter(ReplicaKey(3), tuple(Endpoint(it.name, it.host, it.port) for it in told))
+    assert endpoint_of(voter.endpoints, driver.listener) == Endpoint(names[port - 1], "h", port)
+    assert endpoint_of((), driver.listener) is None
+
+
 @pytest.mark.parametrize("epoch", [5, 6])
 @pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
 def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_known: bool) -> None:
@@ -477,6 +503,18 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     assert (len(told.topics), host.node.quorum.end) == (1000, end)
     told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
     assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]
+
+
+def test_v5_a_broker_says_that_it_is_there_before_it_passes_on_what_others_want() -> None:
+    """Who governs now may have fenced it while nobody led, and would refuse a topic."""
+    host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
+    host.turn()
+    letters.asked.clear()
+    host.node.led_by(2, host.node.quorum.epoch + 1)
+    host.turn()
+    asked = [it.api_key for it in letters.asked if it.line == ERRANDS]
+    assert asked == [ApiKey.BROKER_REGISTRATION, ApiKey.CREATE_TOPICS]
 
 
 @pytest.mark.parametrize("end", ["answered", "timed out", "gone"])

@@ -9,6 +9,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
+from kraftlog.node.membership import UNKNOWN
 from kraftlog.node.node import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
@@ -493,3 +494,25 @@ def test_v5_a_broker_is_ready_once_its_own_image_says_that_it_was_let_in() -> No
         host.node.image.brokers[1] = broker
         seen.append(host.node.is_ready)
     assert seen == [True, False, False]
+
+
+def test_v5_a_broker_that_begins_to_govern_does_not_take_itself_for_gone() -> None:
+    """Only an earlier life of it is: fencing this one would leave its partitions without leader."""
+    for life, is_fenced in ((0, False), (1, True)):
+        host = make_host(demo=1)
+        node = host.node
+        assert node.membership is not None
+        if life:
+            node.membership.incarnation = bytes(16)  # the log speaks of the life before
+            node.membership.epoch = UNKNOWN
+        node.led_by(-1, node.quorum.core.election.epoch)
+        node.leads(node.quorum.core.election.epoch, host.now)
+        before = partition_epoch(host)
+        host.settle()
+        assert (partition_epoch(host) > before) == is_fenced
+
+
+def partition_epoch(host: VirtualHost) -> int:
+    """Goes up with every change of who leads, and of who is in sync."""
+    [partition] = host.node.image.partitions.values()
+    return partition.partition_epoch

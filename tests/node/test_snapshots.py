@@ -67,7 +67,7 @@ def test_q38_who_is_behind_the_newest_snapshot_reads_on_in_the_log() -> None:
 def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
     first = snapped_host()
     first.files.kill()
-    again = VirtualHost(first.files, OFTEN, life=2)
+    again = VirtualHost(first.files, OFTEN)
     assert again.node.image.topics == first.node.image.topics
     assert again.node.image.configs == first.node.image.configs
     assert set(again.node.partitions) == set(first.node.partitions)
@@ -149,6 +149,6 @@ def test_q38_what_was_replayed_at_the_start_counts_for_the_next_snapshot() -> No
     assert not checkpoints(first)
     end = first.node.quorum.applied
     first.files.kill()
-    again = VirtualHost(first.files, OFTEN, life=2)
+    again = VirtualHost(first.files, OFTEN)
     again.pass_time(10)
     assert ends(again)[-1] >= end

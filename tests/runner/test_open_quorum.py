@@ -166,7 +166,7 @@ def test_q9a_what_is_replayed_at_a_start_leaves_others_their_turns() -> None:
     log = before.runner.logs[METADATA_LOG]
     assert sum(segment.size for segment in log.segments) > 2 * REPLAYED_A_TURN
     before.files.kill()
-    host = VirtualHost(before.files, settled=False, life=2)
+    host = VirtualHost(before.files, settled=False)
     seen = set[int]()
     while host.node.quorum.applied < log.end_offset:
         host.one_turn()

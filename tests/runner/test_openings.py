@@ -205,7 +205,7 @@ def test_an_unreadable_partition_metadata_takes_its_log_offline_and_nothing_else
     first = make_host(demo=1, other=1)
     first.files.kill()
     first.files.faults.append(Fault("open", errno.EACCES, "demo-0/partition.metadata"))
-    host = VirtualHost(first.files, life=2)
+    host = VirtualHost(first.files)
     assert any("partition.metadata: reading whose log it is" in line for line in host.said)
     codes = {}
     for topic in ("demo", "other"):

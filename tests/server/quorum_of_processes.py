@@ -50,7 +50,7 @@ class Quorum:
         self.folder = folder
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
-        ports = dict(zip(ids, free_ports(len(ids)), strict=True))
+        self.ports = ports = dict(zip(ids, free_ports(len(ids)), strict=True))
         voters = ",".join([f"{i}@127.0.0.1:{ports[i]}" for i in CONTROLLERS])
         known = f"controller.quorum.voters={voters}"
         if dynamic:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import select
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from kraftlog.server.files import OsFiles
 from kraftlog.server.helper import Helper
 from kraftlog.server.loop import read_clock
@@ -12,6 +14,7 @@ from kraftlog.storage.compaction import candidate, describe_task
 from kraftlog.storage.disk import Disk, HandleCache
 from kraftlog.storage.recovery import open_log, run
 from tests.patience import LIMIT_S
+from tests.server.crowded import no_room_for_threads
 from tests.storage.compacting import COMPACTED
 from tests.storage.making import T0
 from tests.storage.test_compaction import end_segment, keyed
@@ -51,3 +54,17 @@ def test_segments_are_rewritten_or_the_reason_is_told(tmp_path: Path) -> None:
     assert "No such file" in str(error)
     helper.close()
     log.release()
+
+
+def test_where_no_thread_can_be_started_the_task_has_failed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It would take the loop too long; the next look for dirty logs asks again."""
+    helper = Helper()
+    with no_room_for_threads():
+        result, error = asked(helper, {})
+    helper.close()
+    assert result is None
+    assert isinstance(error, OSError)
+    assert error.strerror == "no thread can be started for it"
+    assert "the lane helper has no thread" in capfd.readouterr().err

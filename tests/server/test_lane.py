@@ -6,9 +6,12 @@ import select
 import threading
 from typing import Any
 
+import pytest
+
 from kraftlog.server.lane import Lane
 from kraftlog.types import Now
 from tests.patience import LIMIT_S
+from tests.server.crowded import no_room_for_threads
 
 NOW = Now(5, 6)
 
@@ -69,3 +72,31 @@ def test_a_stop_waits_for_what_is_under_way_and_hears_what_came_of_it() -> None:
     lane.finish(NOW)
     assert told == [1, 2, 3, 4]
     lane.close()
+
+
+def test_where_no_thread_can_be_started_jobs_are_done_on_the_loop(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """What is to be on the disk gets there; the next job tries again to have a thread."""
+    lane = Lane("test")
+    told: list[tuple[str, BaseException | None]] = []
+
+    def submit() -> None:
+        lane.submit(
+            lambda: threading.current_thread().name,
+            lambda result, error, _: told.append((result, error)),
+        )
+
+    with no_room_for_threads():
+        submit()
+        submit()
+    assert not told, "on the loop, and not within the call"
+    lane.deliver(NOW)
+    submit()
+    while len(told) < 3:
+        assert select.select([lane.ready_fd], [], [], LIMIT_S)[0]
+        lane.deliver(NOW)
+    lane.close()
+    here = threading.current_thread().name
+    assert told == [(here, None), (here, None), ("test", None)]
+    assert capfd.readouterr().err == "the lane test has no thread: can't start new thread\n"

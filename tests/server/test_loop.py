@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.errors import ConfigError
 from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, GROWN_BY, Server, read_clock, say
+from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, GROWN_BY, Server, read_clock
+from kraftlog.server.pages import Pages
+from kraftlog.server.saying import say
 from kraftlog.types import Now
-from kraftlog.wire.apis import BROKER
+from kraftlog.wire.apis import BROKER, CONTROLLER
 from tests.node.talk import make_host
 
 if TYPE_CHECKING:
@@ -26,6 +30,7 @@ def server() -> Iterator[Server]:
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()
+    host.deliver()  # a flush that is under way ends before the logs are closed
     host.runner.close()
 
 
@@ -33,6 +38,7 @@ def test_a_listener_that_the_system_refuses_rests_for_a_while(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
     port = server.listen("127.0.0.1", 0, BROKER)
+    server.let_clients_in()
     [fd] = server.listeners
     deaf = socket.socket()  # nobody listens here: accepting fails, as without descriptors
     deaf.setblocking(False)
@@ -49,9 +55,34 @@ def test_a_listener_that_the_system_refuses_rests_for_a_while(
         assert len(server.connections) == 1
 
 
+def test_v5_clients_are_refused_until_they_are_let_in_and_controllers_are_not(
+    server: Server,
+) -> None:
+    """Who is refused asks another broker; a port that is open is one that serves."""
+    ports = {serves: server.listen("127.0.0.1", 0, serves) for serves in (BROKER, CONTROLLER)}
+    socket.create_connection(("127.0.0.1", ports[CONTROLLER])).close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", ports[BROKER]))
+    is_ready = partial(Pages(server).answer, "/health/ready", read_clock())
+    assert [getattr(is_ready(), "status", None), server.is_open] == [503, False]
+    server.let_clients_in()
+    socket.create_connection(("127.0.0.1", ports[BROKER])).close()
+    assert [getattr(is_ready(), "status", None), server.is_open] == [200, True]
+
+
+def test_a_port_that_was_taken_while_the_node_got_ready_is_said(server: Server) -> None:
+    port = server.listen("127.0.0.1", 0, BROKER)
+    with (
+        socket.create_server(("127.0.0.1", port)),
+        pytest.raises(ConfigError, match=f"^listeners: 127.0.0.1:{port}: Address already in use$"),
+    ):
+        server.let_clients_in()
+
+
 def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> None:
     """What the system says of a dead connection is not always a ConnectionError in Python."""
     port = server.listen("127.0.0.1", 0, BROKER)
+    server.let_clients_in()
     with socket.create_connection(("127.0.0.1", port)):
         server.turn()
         [connection] = server.connections.values()

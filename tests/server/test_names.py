@@ -11,6 +11,7 @@ import pytest
 from kraftlog.server.names import Names, numeric
 from kraftlog.types import Now
 from tests.patience import LIMIT_S
+from tests.server.crowded import no_room_for_threads
 
 if TYPE_CHECKING:
     from kraftlog.server.names import Place
@@ -50,3 +51,23 @@ def test_what_is_found_after_the_end_wakes_nobody() -> None:
     names = Names()
     names.close()
     names._look_up("localhost", 9093, lambda *_: None)
+
+
+def test_a_name_for_which_no_thread_can_be_started_is_not_found(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It is said once; whoever looks for it asks again, and may find it then."""
+    names = Names()
+    told: list[list[Place]] = []
+    with no_room_for_threads():
+        for _ in range(2):
+            names.find("localhost", 9093, lambda places, _: told.append(places))
+        assert not told, "on the loop, and not within the call"
+        names.deliver(NOW)
+    assert told == [[], []]
+    assert capfd.readouterr().err == "localhost can't be looked up: can't start new thread\n"
+    names.find("localhost", 9093, lambda places, _: told.append(places))
+    assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
+    names.deliver(NOW)
+    assert told[2]
+    names.close()

@@ -428,3 +428,21 @@ def test_markers_and_aborted_transactions_are_found_again() -> None:
         assert log.aborted_transactions(6, log.end_offset) == []
         assert log.producers.ongoing == {}
     assert read_whole(files, log.segments[0].path(".txnindex"))
+
+
+def test_the_folder_of_a_topic_with_a_long_name_can_be_renamed() -> None:
+    """File systems take 255 bytes, and a topic's name may have 249 of them."""
+    files = new_files()
+    logs = directory(files)
+    topic = "x" * 249
+    for index in (0, 12345):
+        logs.create((topic, index), TOPIC_ID)
+        logs.delete((topic, index))
+        logs.create((topic, index), TOPIC_ID)
+        logs.forget((topic, index))
+        logs.set_aside((topic, index))
+    names = [name for name in files.list("/d") if name.startswith("x")]
+    assert len(names) == 4
+    assert {len(name) for name in names} == {255}
+    assert not any(parse_folder(name) for name in names)
+    logs.release()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import new_parser, run_with_client
+from kraftlog.cli.talking import new_parser, read_text, run_with_client
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -30,8 +30,11 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _delete(client: Client, options: argparse.Namespace) -> None:
-    with open(options.offset_json_file, encoding="utf-8") as file:
-        wanted = offsets_in(file.read())
+    path = options.offset_json_file
+    try:
+        wanted = offsets_in(read_text(path))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     found = client.delete_records(wanted)
     rows = [(*place, offset) for place, offset in found.items()]
     if options.json:
@@ -39,6 +42,9 @@ def _delete(client: Client, options: argparse.Namespace) -> None:
         print_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         print_table(("TOPIC", "PARTITION", "FIRST OFFSET"), rows)
+
+
+_FORM = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
 
 
 def offsets_in(text: str) -> dict[PartitionName, int]:
@@ -52,8 +58,10 @@ def offsets_in(text: str) -> dict[PartitionName, int]:
             if name in found:
                 raise ValueError(f"{name[0]}-{name[1]} stands there twice")
             found[name] = int(each["offset"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(
-            f'expected {{"partitions": [{{"topic": …, "partition": …, "offset": …}}]}}: {error!r}'
-        ) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"expected JSON: {error}") from None
+    except KeyError as error:
+        raise ValueError(f"expected {_FORM}; {error} is missing") from None
+    except TypeError as error:
+        raise ValueError(f"expected {_FORM}: {error}") from None
     return found

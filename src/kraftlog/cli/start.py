@@ -57,7 +57,7 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def run(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     from kraftlog.errors import KraftlogError, in_words
-    from kraftlog.server.loop import say
+    from kraftlog.server.saying import say
     from kraftlog.server.start import serve
 
     try:

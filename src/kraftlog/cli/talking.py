@@ -98,15 +98,22 @@ def _with_client(
     if controllers and options.bootstrap_server:
         raise UsageError("--bootstrap-server and --bootstrap-controller: give one of the two")
     properties = client_properties(options.command_config, ())
-    timeout_s = float(properties.get("default.api.timeout.ms", "30000")) / 1000
     client = Client(
         controllers or options.bootstrap_server or DEFAULT_SERVER,
-        timeout_s=timeout_s,
+        timeout_s=_timeout_s(properties.get("default.api.timeout.ms", "30000")),
         client_id=properties.get("client.id", "kraftlog"),
         controllers=bool(controllers),
     )
     with client:
         return work(client, options) or 0
+
+
+def _timeout_s(text: str) -> float:
+    if not text.isdecimal():
+        from kraftlog.errors import ConfigError
+
+        raise ConfigError(f"default.api.timeout.ms={text}: expected a whole number of at least 0")
+    return int(text) / 1000
 
 
 def guarded(command: str, work: Callable[[], int]) -> int:
@@ -132,13 +139,23 @@ def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
 
     found: dict[str, str] = {}
     if path is not None:
-        with open(path, encoding="utf-8") as file:
-            found.update(parse(file.read()))
+        found.update(parse(read_text(path)))
     found.update(pairs(given))
     protocol = found.get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
         raise ConfigError(f"security.protocol={protocol}: this client speaks PLAINTEXT alone")
     return found
+
+
+def read_text(path: str) -> str:
+    """A file that a user names, which may be any."""
+    from kraftlog.errors import ConfigError
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is no text in UTF-8: {error}") from None
 
 
 def pairs(given: Iterable[str]) -> dict[str, str]:

@@ -199,13 +199,13 @@ def _as_json(
 def _create(client: Client, options: argparse.Namespace) -> None:
     required(options, "topic")
     assignment = _assignment(options.replica_assignment)
-    if assignment and (options.partitions or options.replication_factor):
+    numbers = options.partitions, options.replication_factor
+    if assignment and numbers != (None, None):
         raise UsageError("--replica-assignment says all; leave --partitions and factor out")
     try:
         client.create_topic(
             options.topic,
-            options.partitions or -1,
-            options.replication_factor or -1,
+            *[-1 if number is None else number for number in numbers],
             configs=pairs(options.config),
             assignment=dict(enumerate(assignment)) if assignment else None,
         )

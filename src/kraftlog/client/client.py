@@ -13,6 +13,7 @@ Everything blocks until it is done, is refused, or `timeout_s` is over. A client
 
 from __future__ import annotations
 
+from kraftlog.client import given
 from kraftlog.client.cluster import ANY, Cluster
 from kraftlog.value import TYPE_CHECKING
 
@@ -49,7 +50,10 @@ class Client:
         controllers: bool = False,
     ) -> None:
         self.cluster = Cluster(
-            servers, client_id=client_id, timeout_s=timeout_s, is_controllers=controllers
+            given.text("servers", servers, "localhost:9092"),
+            client_id=given.text("client_id", client_id),
+            timeout_s=given.seconds("timeout_s", timeout_s),
+            is_controllers=controllers,
         )
 
     def __enter__(self) -> Self:
@@ -74,6 +78,9 @@ class Client:
         from kraftlog.wire.apis import APIS
 
         found = APIS[api] if isinstance(api, int) else api_named(api)
+        if not isinstance(message, found.request()):
+            wanted = found.request().__name__
+            raise TypeError(f"message {message!r}: expected a {wanted} of kraftlog.wire.messages")
         return self.cluster.ask(message, found.response(), broker=broker, version=version)
 
     # Topics
@@ -85,13 +92,13 @@ class Client:
     def describe_topic(self, name: str) -> Topic:
         from kraftlog.client import topics
 
-        return topics.describe(self.cluster, [name])[0]
+        return topics.describe(self.cluster, [given.text("topic", name)])[0]
 
     def describe_topics(self, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
         """Several topics, in the order of their names as given; `page_size` counts partitions."""
         from kraftlog.client import topics
 
-        return topics.describe(self.cluster, names, page_size)
+        return topics.describe(self.cluster, given.texts("names", names), page_size)
 
     def create_topic(
         self,
@@ -108,18 +115,20 @@ class Client:
 
         topics.create(
             self.cluster,
-            name,
-            partitions=partitions,
-            replication_factor=replication_factor,
-            configs=configs,
-            assignment=assignment,
+            given.text("topic", name),
+            partitions=given.number("partitions", partitions, -1),
+            replication_factor=given.number(
+                "replication_factor", replication_factor, -1, 2**15 - 1
+            ),
+            configs=given.mapping("configs", configs or {}, '{"retention.ms": 60_000}'),
+            assignment=given.mapping("assignment", assignment or {}, "{0: [1, 2]}"),
             validate_only=validate_only,
         )
 
     def delete_topic(self, name: str) -> None:
         from kraftlog.client import topics
 
-        topics.delete(self.cluster, name)
+        topics.delete(self.cluster, given.text("topic", name))
 
     def create_partitions(
         self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
@@ -127,13 +136,14 @@ class Client:
         """Let a topic have `count` partitions in all."""
         from kraftlog.client import topics
 
-        topics.add_partitions(self.cluster, name, count, assignment)
+        given.number("count", count, 1)
+        topics.add_partitions(self.cluster, given.text("topic", name), count, assignment)
 
     def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
         """Delete what lies before these offsets (-1: all); the new first offsets."""
         from kraftlog.client import topics
 
-        return topics.delete_before(self.cluster, offsets)
+        return topics.delete_before(self.cluster, given.partition_offsets("offsets", offsets, -1))
 
     def offsets(
         self,
@@ -145,8 +155,10 @@ class Client:
         from kraftlog.client import offsets
 
         timestamp = offsets.timestamp_of(spec)
+        given.text("topic", topic)
         if partitions is None:
             partitions = [each.index for each in self.cluster.topic(topic).partitions]
+        partitions = given.numbers("partitions", partitions)
         wanted = {(topic, index): timestamp for index in partitions}
         return {name[1]: told for name, told in offsets.find(self.cluster, wanted).items()}
 
@@ -164,6 +176,11 @@ class Client:
         compression: str = "none",
     ) -> tuple[int, int]:
         """Write one record; its partition and offset. For many, see `producer`."""
+        given.text("topic", topic)
+        if partition is not None:
+            given.number("partition", partition)
+        if timestamp_ms is not None:
+            given.number("timestamp_ms", timestamp_ms, -1, given.MOST_LONG)
         producer = self.producer(compression=compression)
         name = producer.send(
             topic,
@@ -193,7 +210,7 @@ class Client:
             acks=acks,
             compression=compression,
             is_idempotent=idempotent,
-            batch_size=batch_size,
+            batch_size=given.number("batch_size", batch_size),
             acknowledged=acknowledged,
         )
 
@@ -213,13 +230,15 @@ class Client:
         """An iterator of records. It ends after `timeout_s` without any, or at today's end."""
         from kraftlog.client.consumer import Consumer, Start
 
+        if at_ms is not None:
+            given.number("at_ms", at_ms, 0, given.MOST_LONG)
         return Consumer(
             self.cluster,
-            [topics] if isinstance(topics, str) else list(topics),
+            given.texts("topics", [topics] if isinstance(topics, str) else topics),
             start=Start(start, at_ms),
-            partitions=partitions,
-            group=group,
-            timeout_s=timeout_s,
+            partitions=None if partitions is None else given.numbers("partitions", partitions),
+            group=None if group is None else given.text("group", group),
+            timeout_s=None if timeout_s is None else given.seconds("timeout_s", timeout_s),
             until_end=until_end,
             isolation=isolation,
             auto_commit=auto_commit,
@@ -235,12 +254,12 @@ class Client:
     def describe_group(self, name: str) -> Group:
         from kraftlog.client import groups
 
-        return groups.describe(self.cluster, name)
+        return groups.describe(self.cluster, given.text("group", name))
 
     def delete_group(self, name: str) -> None:
         from kraftlog.client import groups
 
-        groups.delete(self.cluster, name)
+        groups.delete(self.cluster, given.text("group", name))
 
     def committed(
         self, group: str, partitions: Iterable[PartitionName] | None = None
@@ -248,13 +267,16 @@ class Client:
         """What a group has committed."""
         from kraftlog.client import groups
 
-        return groups.committed(self.cluster, group, partitions)
+        if partitions is not None:
+            partitions = given.partition_names("partitions", partitions)
+        return groups.committed(self.cluster, given.text("group", group), partitions)
 
     def reset_offsets(self, group: str, offsets: Mapping[PartitionName, int]) -> None:
-        """Let a group without members go on from these offsets."""
+        """Let a group without members go on from these offsets: `{("a-topic", 0): 42}`."""
         from kraftlog.client import groups
 
-        groups.commit(self.cluster, group, offsets)
+        wanted = given.partition_offsets("offsets", offsets)
+        groups.commit(self.cluster, given.text("group", group), wanted)
 
     def delete_offsets(
         self, group: str, partitions: Sequence[PartitionName]
@@ -262,7 +284,8 @@ class Client:
         """Take committed offsets away; the error code of each, 0 where it is done."""
         from kraftlog.client import groups
 
-        return groups.delete_offsets(self.cluster, group, partitions)
+        names = given.partition_names("partitions", partitions)
+        return groups.delete_offsets(self.cluster, given.text("group", group), names)
 
     # Settings
 
@@ -284,6 +307,7 @@ class Client:
         from kraftlog.client import configs
 
         kind_of = configs.kind_of(kind)
+        given.mapping("changes", changes, '{"retention.ms": 60_000}')
         configs.alter(self.cluster, kind_of, name, changes, validate_only=validate_only)
 
     def config_resources(self, kind: str) -> list[str]:
@@ -303,7 +327,7 @@ class Client:
     def unregister_broker(self, broker: int) -> None:
         from kraftlog.client import nodes
 
-        nodes.unregister(self.cluster, broker)
+        nodes.unregister(self.cluster, given.number("broker", broker))
 
     def api_versions(self, broker: int = ANY) -> ApiVersionsResponse:
         from kraftlog.client import nodes
@@ -321,6 +345,7 @@ class Client:
         """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
         from kraftlog.client import nodes
 
+        given.mapping("levels", levels, '{"metadata.version": 30}')
         nodes.update_levels(
             self.cluster, levels, upgrade_type=upgrade_type, validate_only=validate_only
         )
@@ -333,7 +358,7 @@ class Client:
 
         if brokers is None:
             brokers = [each.id for each in self.describe_cluster().brokers]
-        return nodes.log_dirs(self.cluster, brokers)
+        return nodes.log_dirs(self.cluster, given.numbers("brokers", brokers))
 
     def describe_quorum(self) -> Quorum:
         from kraftlog.client import nodes

@@ -86,11 +86,11 @@ def is_set_here(kind: int, setting: Setting) -> bool:
 
 def _broker(cluster: Cluster, kind: int, name: str) -> int:
     """A broker's own settings are told by itself."""
-    return (
-        int(name)
-        if kind in {BROKER, BROKER_LOGGER} and name and not cluster.is_controllers
-        else ANY
-    )
+    if kind not in {BROKER, BROKER_LOGGER} or not name or cluster.is_controllers:
+        return ANY
+    if not name.isdecimal():
+        raise ValueError(f"broker {name!r}: expected its number")
+    return int(name)
 
 
 def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, list[Setting]]:

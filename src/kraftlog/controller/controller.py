@@ -145,6 +145,13 @@ class Controller:
         records = decide_fence_stale(self.state, self._context) or self._routine(now)
         return Decision(records, None) if records else None
 
+    def refused(self, now: Now) -> None:
+        """What was decided last could not be proposed, and changes nothing: who was to be fenced
+        by it, or to be forgotten, has a session again, and is looked at when that is over."""
+        for broker in self.state.brokers.values():
+            if not broker.fenced and self.sessions.get(broker.id) is None:
+                self.sessions.heard(broker.id, broker.epoch, now.monotonic_ms)
+
     def _routine(self, now: Now) -> Sequence[Message]:
         """What is done at intervals, if it is time; at once again where it was cut short."""
         at_most = self._context.config.elections_at_once

@@ -7,7 +7,19 @@ brings back the one before it.
 from __future__ import annotations
 
 from kraftlog.types import NULL_UUID, Uuid
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol, TypeVar
+
+    class Named(Protocol):
+        """A message of the wire, or an `Endpoint`."""
+
+        @property
+        def name(self) -> str: ...
+
+    E = TypeVar("E", bound=Named)
 
 
 class ReplicaKey(Value):
@@ -72,6 +84,15 @@ class VoterSet(Value):
     def without(self, replica_id: int) -> VoterSet:
         kept = [voter for voter in self.voters if voter.key.id != replica_id]
         return self.replace(voters=tuple(kept))
+
+
+def endpoint_of(endpoints: Sequence[E], listener: str) -> E | None:
+    """Where to reach a node that tells of several places: through the listener that is asked for,
+    whose name counts in capitals or small letters; else at the first, which is better than none."""
+    for each in endpoints:
+        if each.name.upper() == listener.upper():
+            return each
+    return endpoints[0] if endpoints else None
 
 
 def voters_by_id(*ids: int) -> VoterSet:

@@ -73,11 +73,14 @@ class Errands:
         """Forget `again`: it looks elsewhere, or has what it wanted."""
         self._patient.pop(again, None)
 
-    def leader_changed(self, now: Now) -> None:
+    def give_up(self, now: Now) -> None:
         """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
         waiting, self._waiting = self._waiting, {}
         for _, told in waiting.values():
             told(None, now)
+
+    def try_again(self, now: Now) -> None:
+        """There is somebody new to ask."""
         patient, self._patient = self._patient, {}
         for again in patient:
             again(now)

@@ -2,12 +2,13 @@
 
 A broker that starts replays what it knew long ago: a topic that was deleted since, and another one
 under its name, whose log is on this disk. So no log is touched before the broker has read that it
-has come back (its registration): all that its earlier lives knew stands in front of that.
+has come back (its registration): all that its earlier lives knew stands in front of that. What else
+lies in the directory then is nobody's.
 """
 
 from __future__ import annotations
 
-from kraftlog.effects import DeleteLog, OpenLog
+from kraftlog.effects import DeleteLog, OpenLog, SetOthersAside
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.changes import (
     BrokerChanged,
@@ -65,13 +66,15 @@ def follow_another(node: Node, before: Image) -> None:
 
 
 def _arrive(node: Node) -> None:
-    """Take up all logs once this life of the broker is in the log."""
+    """Take up all logs once this life of the broker is in the log, and leave the others alone."""
     if node.has_arrived or node.membership is None:
         return
     me = node.image.brokers.get(node.config.node_id)
     if me is not None and me.incarnation_id == node.membership.incarnation:
         node.has_arrived = True
         _be_all(node)
+        node.emit(SetOthersAside(frozenset(node.by_log), frozenset(node.deleted_meanwhile)))
+        node.deleted_meanwhile.clear()
 
 
 def _be_all(node: Node) -> None:
@@ -80,6 +83,8 @@ def _be_all(node: Node) -> None:
 
 
 def _topic_removed(node: Node, topic: TopicImage) -> None:
+    if not node.has_arrived:
+        node.deleted_meanwhile.add(topic.id)
     node.counts.forget_topic(topic.name)
     if node.coordinating is not None:
         node.coordinating.topic_deleted(topic.name, topic.id, node.now)

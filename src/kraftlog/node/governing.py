@@ -69,15 +69,15 @@ class Governing:
     def replayed(self, records: Sequence[Message], last_offset: int) -> None:
         self.controller.committed(records, last_offset)
 
-    def begin(self, epoch: int, now: Now) -> None:
+    def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
         """This node leads, and has replayed what came before.
 
-        Its own broker, if it has one, lives in this process: an earlier life of it is over, and
-        need not be waited for.
+        `is_gone`: the broker of its id that the log knows, if any, is not the one in this process.
         """
         self.epoch = epoch
         decision = self.controller.activate(self._bootstrap, now)
-        self.controller.broker_is_gone(self._quorum.core.me.id)
+        if is_gone:
+            self.controller.broker_is_gone(self._quorum.core.me.id)
         self._propose(decision, lambda _, __: None, now)
 
     def end(self) -> None:
@@ -129,6 +129,7 @@ class Governing:
                 now,
             )
             if error:
+                self.controller.refused(now)
                 return error
             self.controller.proposed(part, last_offset)
         return ErrorCode.NONE

@@ -51,6 +51,7 @@ class Membership:
     ) -> None:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
+        #: Of this life of the broker: nobody has had it before.
         self.incarnation = incarnation
         self._directory_id = directory_id
         self._addresses = addresses

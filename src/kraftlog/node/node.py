@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.logstate.voters import Endpoint, Voter
+    from kraftlog.metadata.values import BrokerImage
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
@@ -96,6 +97,8 @@ class Node:
         self._layers = Layers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
         self.topic_pieces = TopicPieces()
+        #: Topics of which the log says that they were deleted before.
+        self.deleted_meanwhile: set[Uuid] = set()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
@@ -120,6 +123,7 @@ class Node:
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
             reached_at=_reached_at(settings),
+            listener=settings.controller_listener_names[0],
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self.emit)
@@ -240,20 +244,31 @@ class Node:
         if self.governing is not None:
             self.governing.end()
         if leader_id >= 0:
-            self.errands.leader_changed(self.now)
-        for part in (self.own_record, self.membership):
-            if part is not None:
-                part.soon()
+            self._ask_who_leads_now(self.now)
+        else:
+            self._look_soon()
 
     def leads(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed all there was before: it governs now."""
         if self.governing is not None:
             self.counts.activations += 1
-            self.governing.begin(epoch, now)
-            self.errands.leader_changed(now)
+            # An earlier life of this broker is over, and need not be waited for.
+            self.governing.begin(epoch, now, is_gone=self._registration is None)
+            self._ask_who_leads_now(now)
+
+    def _look_soon(self) -> None:
         for part in (self.own_record, self.membership):
             if part is not None:
                 part.soon()
+
+    def _ask_who_leads_now(self, now: Now) -> None:
+        """First of all that this broker is there: it may have been fenced while nobody led, and
+        what others want of it would be refused."""
+        self.errands.give_up(now)
+        self._look_soon()
+        if self.membership is not None:
+            self.membership.poll(now)
+        self.errands.try_again(now)
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
@@ -293,10 +308,18 @@ class Node:
         membership = self.membership
         if membership is None:
             return True
-        me = self.image.brokers.get(self.config.node_id)
+        me = self._registration
         if me is None or me.fenced or me.epoch != membership.epoch:
             return False
         return not membership.is_fenced
+
+    @property
+    def _registration(self) -> BrokerImage | None:
+        """What the log says of this life of the broker; None: nothing, or nothing yet."""
+        me = self.image.brokers.get(self.config.node_id)
+        if me is None or self.membership is None:
+            return None
+        return me if me.incarnation_id == self.membership.incarnation else None
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.

@@ -1,18 +1,27 @@
 """Logs that come and go: opened, made and deleted a slice a turn, in the order that was wished.
 
 One topic may have thousands of partitions, and every log costs a few system calls: all at once
-they would keep everybody waiting. What is deleted is forgotten at once, and only its folder waits
-for its turn; so a log of the same name, which is another one, is made behind that.
+they would keep everybody waiting. What is deleted or set aside is forgotten at once, and only its
+folder waits for its turn; so a log of the same name, which is another one, is made behind that.
 """
 
 from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.effects import ConfigureLog, DeleteLog, LogFailed, LogOpened, OpenLog
+from kraftlog.effects import (
+    ConfigureLog,
+    DeleteLog,
+    LogFailed,
+    LogOpened,
+    OpenLog,
+    SetOthersAside,
+)
 from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.logs import log_config
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.storage.directory import STRAY
+from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +32,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.recovery import Opening
-    from kraftlog.types import LogName, Now
+    from kraftlog.types import LogName, Now, Uuid
 
 #: How much of a turn goes into this: so many bytes checked, whatever else is done counting as so
 #: many more, by the time that it takes.
@@ -32,6 +41,14 @@ A_STEP_COSTS = 64 << 10
 A_FOLDER_COSTS = 256 << 10
 #: How long a disk that is full is left alone.
 FULL_FOR_MS = 10_000
+#: So many of the logs that are set aside are named in the line that says so.
+NAMED_AT_MOST = 5
+
+
+class _SetAside(Value):
+    """A step: the folder of a log that is nobody's gets another name."""
+
+    log: LogName
 
 
 class Openings:
@@ -48,7 +65,7 @@ class Openings:
         self._flushes = flushes
         self._say = say
         self._tell = tell
-        self._steps: deque[OpenLog | DeleteLog] = deque()
+        self._steps: deque[OpenLog | DeleteLog | _SetAside] = deque()
         #: What the first step has come to, if that takes several slices.
         self._under_way: Opening | None = None
         #: Those for which there was no room on the disk, and when to try them again.
@@ -62,6 +79,7 @@ class Openings:
             OpenLog: self._open,
             ConfigureLog: self._configure,
             DeleteLog: self._delete,
+            SetOthersAside: self._set_others_aside,
         }
 
     @property
@@ -78,8 +96,8 @@ class Openings:
         spent_bytes = 0
         while self._steps and spent_bytes < BYTES_A_TURN:
             step = self._steps[0]
-            if isinstance(step, DeleteLog):
-                self._remove_folder(step.log)
+            if not isinstance(step, OpenLog):
+                self._put_away(step)
                 spent_bytes += A_FOLDER_COSTS
             elif self._wanted.get(step.log) is step:
                 spent_bytes += self._go_on_with(step, now)
@@ -91,8 +109,8 @@ class Openings:
     def close(self) -> None:
         """A clean stop: what was to be deleted does not lie about for ever."""
         for step in self._steps:
-            if isinstance(step, DeleteLog):
-                self._remove_folder(step.log)
+            if not isinstance(step, OpenLog):
+                self._put_away(step)
         self._steps.clear()
 
     # Wishes --------------------------------------------------------------------------------------
@@ -115,6 +133,30 @@ class Openings:
         self._flushes.forget(name)
         if self._directory.forget(name):
             self._steps.append(effect)
+
+    def _set_others_aside(self, effect: SetOthersAside, _: Now) -> None:
+        aside: list[LogName] = []
+        for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
+            if self._owner(name) in effect.deleted:
+                self._steps.append(DeleteLog(name))
+            else:
+                self._steps.append(_SetAside(name))
+                aside.append(name)
+            self._directory.forget(name)
+        if aside:
+            named = [f"{topic}-{index}" for topic, index in aside[:NAMED_AT_MOST]]
+            more = f" and {len(aside) - NAMED_AT_MOST} more" if len(aside) > NAMED_AT_MOST else ""
+            self._say(
+                f"{self._directory.path}: no partitions of this broker, set aside as folders that "
+                f"end in {STRAY}: {', '.join(named)}{more}"
+            )
+
+    def _owner(self, name: LogName) -> Uuid | None:
+        """The topic that a log is of; None where nobody can say."""
+        try:
+            return self._directory.topic_id(name)
+        except StorageError:
+            return None
 
     # Steps ---------------------------------------------------------------------------------------
 
@@ -153,10 +195,12 @@ class Openings:
         self._postponed.append(effect)
 
     def _forget_another(self, effect: OpenLog) -> None:
-        """A topic of this name that was deleted while this node was away goes first."""
+        """What a topic of this name, or nobody knows who, has left behind is not in the way."""
         directory, name = self._directory, effect.log
         if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
-            directory.delete(name)
+            directory.forget(name)
+            aside = directory.set_aside(name)
+            self._say(f"{directory.folder(name)}: of another topic of this name, now {aside}")
 
     def _opened(self, name: LogName, log: Log, now: Now) -> None:
         del self._wanted[name]
@@ -164,10 +208,13 @@ class Openings:
         producers = None if log.tracker.is_empty else log.producers.copy()
         self._tell(LogOpened(name, log.start_offset, log.end_offset, producers), now)
 
-    def _remove_folder(self, name: LogName) -> None:
+    def _put_away(self, step: DeleteLog | _SetAside) -> None:
         if self._directory.disk.failure is not None:
             return  # which is said once, and there may be thousands of folders
         try:
-            self._directory.remove_folder(name)
+            if isinstance(step, DeleteLog):
+                self._directory.remove_folder(step.log)
+            else:
+                self._directory.set_aside(step.log)
         except StorageError as error:
             self._say(str(error))

@@ -9,6 +9,7 @@ than that is received straight into a buffer of its own.
 from __future__ import annotations
 
 import os
+import socket
 import struct
 from collections import deque
 
@@ -18,7 +19,6 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Iterable
     from typing import Any
 
@@ -290,8 +290,13 @@ class Connection:
     def _send_bytes(self, pieces: list[Any]) -> bool:
         """Send the bytes in front of the queue; whether all of them went."""
         out = self.out
+        # The head of an answer leaves with the slice behind it: the peer is not woken for it alone.
+        flags = socket.MSG_MORE if len(out) > len(pieces) else 0
         try:
-            sent = self.sock.send(pieces[0]) if len(pieces) == 1 else self.sock.sendmsg(pieces)
+            if len(pieces) == 1:
+                sent = self.sock.send(pieces[0], flags)
+            else:
+                sent = self.sock.sendmsg(pieces, (), flags)
         except BlockingIOError:
             return False
         self.unsent -= sent

@@ -28,7 +28,7 @@ class Helper:
     """Starts a process per task, one at a time; a thread waits for its end."""
 
     def __init__(self) -> None:
-        self._lane = Lane("helper")
+        self._lane = Lane("helper", may_fail=True)
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
         self.ready_fd = self._lane.ready_fd

@@ -11,7 +11,7 @@ import select
 import socket
 from itertools import islice
 
-from kraftlog.server.loop import say
+from kraftlog.server.saying import say
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:

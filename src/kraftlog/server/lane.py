@@ -6,8 +6,11 @@ throughput. What came of a job is delivered on the loop, woken through an eventf
 
 from __future__ import annotations
 
+import errno
 import os
+from collections import deque
 
+from kraftlog.server.saying import say
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,43 +26,67 @@ if TYPE_CHECKING:
 
 
 class Lane:
-    """Jobs run one after the other, in order; the thread starts with the first."""
+    """Jobs run one after the other, in order; the thread starts with the first.
 
-    def __init__(self, name: str) -> None:
+    While the system has no room for a thread, jobs are done on the loop, which keeps everybody
+    waiting and loses nothing; or they fail, where they `may_fail`, as they would take too long.
+    """
+
+    def __init__(self, name: str, *, may_fail: bool = False) -> None:
         self.name = name
+        self._may_fail = may_fail
+        self._said_no_room = False
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._jobs: SimpleQueue[Job | None] | None = None
-        self._done: SimpleQueue[tuple[Done, Any, BaseException | None]] | None = None
+        self._done: deque[tuple[Done, Any, BaseException | None]] = deque()
         self._thread: threading.Thread | None = None
 
     def submit(self, job: Callable[[], Any], done: Done) -> None:
         """Run `job` in the lane, then `done(result, error, now)` on the loop."""
-        if self._jobs is None:
-            self._start()
+        if self._jobs is None and not self._start():
+            self._do_without(job, done)
+            return
         assert self._jobs is not None
         self._jobs.put((job, done))
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Whether there is a thread now."""
         import threading
         from queue import SimpleQueue
 
-        self._jobs = SimpleQueue()
-        self._done = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=self.name, daemon=True)
-        self._thread.start()
+        jobs: SimpleQueue[Job | None] = SimpleQueue()
+        thread = threading.Thread(target=self._work, args=(jobs,), name=self.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._said_no_room:
+                self._said_no_room = True
+                say(f"the lane {self.name} has no thread: {error}")
+            return False
+        self._jobs, self._thread = jobs, thread
+        return True
 
-    def _work(self) -> None:
-        assert self._jobs is not None
-        assert self._done is not None
-        while (taken := self._jobs.get()) is not None:
-            job, done = taken
-            result, failure = None, None
-            try:
-                result = job()
-            except BaseException as error:
-                failure = error
-            self._done.put((done, result, failure))
-            os.eventfd_write(self.ready_fd, 1)
+    def _work(self, jobs: SimpleQueue[Job | None]) -> None:
+        while (taken := jobs.get()) is not None:
+            self._do(*taken)
+
+    def _do(self, job: Callable[[], Any], done: Done) -> None:
+        result, failure = None, None
+        try:
+            result = job()
+        except BaseException as error:
+            failure = error
+        self._tell(done, result, failure)
+
+    def _do_without(self, job: Callable[[], Any], done: Done) -> None:
+        if self._may_fail:
+            self._tell(done, None, OSError(errno.EAGAIN, "no thread can be started for it"))
+        else:
+            self._do(job, done)
+
+    def _tell(self, done: Done, result: Any, failure: BaseException | None) -> None:
+        self._done.append((done, result, failure))
+        os.eventfd_write(self.ready_fd, 1)
 
     def deliver(self, now: Now) -> None:
         """On the loop: tell what has been done since."""
@@ -67,13 +94,8 @@ class Lane:
             os.eventfd_read(self.ready_fd)
         except BlockingIOError:
             return
-        self._tell_all(now)
-
-    def _tell_all(self, now: Now) -> None:
-        ended = self._done
-        assert ended is not None
-        while not ended.empty():
-            done, result, failure = ended.get()
+        while self._done:
+            done, result, failure = self._done.popleft()
             done(result, failure, now)
 
     def finish(self, now: Now) -> None:
@@ -82,7 +104,9 @@ class Lane:
             self._jobs.put(None)
             self._thread.join()
             self._thread = self._jobs = None
-            self._tell_all(now)
+        ended, self._done = self._done, deque()  # what follows upon it is not among it
+        for done, result, failure in ended:
+            done(result, failure, now)
 
     def close(self) -> None:
         """Finish what was submitted, then end the thread."""

@@ -13,18 +13,26 @@ import os
 import select
 import signal
 import socket
-import sys
 import time
 
-from kraftlog.errors import ErrorCode, MistakeError, ProtocolError, error_name
+from kraftlog.errors import (
+    ConfigError,
+    ErrorCode,
+    MistakeError,
+    ProtocolError,
+    error_name,
+    in_words,
+)
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.peers import Peers
+from kraftlog.server.saying import say
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import BROKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TextIO
+    from typing import Any
 
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
@@ -46,17 +54,6 @@ GROWN_BY = 1000
 LEAVING_MS = 2000
 
 
-def say(what: str, to: TextIO | None = None) -> None:
-    """A line for whoever looks after the node; that nobody reads it stops nothing.
-
-    It is written in one go, as nodes may share a terminal.
-    """
-    stream = to or sys.stderr
-    with contextlib.suppress(OSError):
-        stream.write(f"{what}\n")
-        stream.flush()
-
-
 def read_clock() -> Now:
     return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
@@ -76,6 +73,8 @@ class Server:
         self.connections: dict[int, Connection] = {}
         #: Listening sockets, and whom each is for (BROKER, CONTROLLER or both).
         self.listeners: dict[int, tuple[socket.socket, int]] = {}
+        #: Those for clients, as long as none may come.
+        self._closed_doors: list[socket.socket] = []
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._tell)
@@ -114,17 +113,44 @@ class Server:
         self.node.handle(report, now)
 
     def listen(self, host: str, port: int, serves: int) -> int:
-        """Open a listening socket for brokers' or controllers' APIs; the port it got."""
+        """Take a port for brokers' or controllers' APIs, and say which.
+
+        Who comes for controllers' is let in at once. Clients are refused until the node is ready:
+        what it knows of the cluster before is what it knew in an earlier life, and those who are
+        refused ask another broker.
+        """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setblocking(False)
         sock.bind((host, port))
-        sock.listen(1024)
-        self.listeners[sock.fileno()] = sock, serves
-        self.epoll.register(sock.fileno(), EPOLLIN)
+        if serves == BROKER:
+            self._closed_doors.append(sock)
+        else:
+            self._open_door(sock, serves)
         bound: int = sock.getsockname()[1]
         return bound
+
+    def _open_door(self, sock: socket.socket, serves: int) -> None:
+        sock.listen(1024)
+        self.listeners[sock.fileno()] = sock, serves
+        self.epoll.register(sock.fileno(), EPOLLIN if self.full_until_ms is None else 0)
+
+    def let_clients_in(self) -> None:
+        """Only now can it show that somebody else has listened there meanwhile."""
+        while self._closed_doors:
+            sock = self._closed_doors[-1]
+            try:
+                self._open_door(sock, BROKER)
+            except OSError as error:
+                host, port = sock.getsockname()[:2]
+                raise ConfigError(f"listeners: {host}:{port}: {in_words(error)}") from error
+            self._closed_doors.pop()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether clients are let in."""
+        return not self._closed_doors
 
     def addresses(self) -> list[tuple[str, int, int]]:
         """Host, port and kind of every listener."""
@@ -155,6 +181,7 @@ class Server:
                 self._say_refusal()
             self._set_aside()
             if not self.stopping:
+                self.let_clients_in()
                 on_ready()
             gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
             while not self.stopping:
@@ -358,7 +385,7 @@ class Server:
 
     def _hang_up(self) -> None:
         self.full_until_ms = None
-        for listener, _ in self.listeners.values():
+        for listener in [*self._closed_doors, *[sock for sock, _ in self.listeners.values()]]:
             listener.close()
         self.peers.close()
         if self.http is not None:

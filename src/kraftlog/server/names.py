@@ -7,6 +7,7 @@ import socket
 from _thread import allocate_lock
 from collections import deque
 
+from kraftlog.server.saying import say
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def numeric(host: str, port: int) -> Place | None:
 class Names:
     """A thread for each name that is looked for: they are few, and one must not hold up another.
 
-    Threads that are still waiting when the process ends, end with it.
+    Threads that are still waiting when the process ends, end with it. Where the system has no room
+    for one the name is not found; whoever looks for it asks again.
     """
 
     def __init__(self) -> None:
@@ -41,14 +43,22 @@ class Names:
         #: Held by whoever wakes the loop, or ends: a descriptor that is closed may be another's.
         self._waking = allocate_lock()
         self._found: deque[tuple[Found, list[Place]]] = deque()
+        self._said_no_room = False
 
     def find(self, host: str, port: int, found: Found) -> None:
         """Call `found` on the loop with all places of a host; with none if nobody knows it."""
         import threading
 
-        threading.Thread(
+        thread = threading.Thread(
             target=self._look_up, args=(host, port, found), name=f"find {host}", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError as error:
+            self._tell(found, [])
+            if not self._said_no_room:
+                say(f"{host} can't be looked up: {error}")
+        self._said_no_room = not thread.ident
 
     def _look_up(self, host: str, port: int, found: Found) -> None:
         try:
@@ -56,6 +66,10 @@ class Names:
         except (OSError, ValueError):
             infos = []
         places: list[Place] = [(family, (str(at[0]), int(at[1]))) for family, *_, at in infos]
+        self._tell(found, places)
+
+    def _tell(self, found: Found, places: list[Place]) -> None:
+        """From any thread: have it told on the loop."""
         self._found.append((found, places))
         with self._waking:
             if self.ready_fd >= 0:

@@ -213,7 +213,7 @@ class Pages:
         if path == "/health/ready":
             from kraftlog.node.telling.health import readiness
 
-            told = readiness(self._server.node, now)
+            told = readiness(self._server.node, now, is_open=self._server.is_open)
             return _json(200 if told["ready"] else 503, told)
         return None
 

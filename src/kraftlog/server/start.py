@@ -7,6 +7,7 @@ import time
 from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
+from kraftlog.config.safety import refuse_false_safety
 from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import NodeConfig
@@ -20,7 +21,8 @@ from kraftlog.server.files import OsFiles
 from kraftlog.server.helper import Helper
 from kraftlog.server.ids import new_id
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import Server, read_clock, say
+from kraftlog.server.loop import Server, read_clock
+from kraftlog.server.saying import say
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
 from kraftlog.storage.format import Formatting, format_directory, is_formatted
@@ -51,6 +53,7 @@ def serve(
 
     `may_format`: a directory that is empty becomes that of a cluster of its own.
     """
+    refuse_false_safety(settings)
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
@@ -125,10 +128,6 @@ def _directory(settings: BrokerConfig) -> str:
 def _listen(server: Server, settings: BrokerConfig) -> None:
     """Open all listeners."""
     for listener in settings.listeners:
-        if listener.protocol != "PLAINTEXT":
-            raise ConfigError(
-                f"listeners: {listener.name} wants {listener.protocol}; only PLAINTEXT is spoken"
-            )
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
         try:

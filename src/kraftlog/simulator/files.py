@@ -162,6 +162,8 @@ class MemoryFiles:
         self.capacity_bytes = capacity_bytes
         self.faults: list[Fault] = []
         self.operations = 0
+        #: How many nodes were started on it.
+        self.starts = 0
         self.stop_before: int | None = None
         self.journal: list[str] | None = None
         self._root = MemoryDirectory()

@@ -133,11 +133,10 @@ class VirtualHost:
         settings: str = SETTINGS,
         *,
         settled: bool = True,
-        life: int = 1,
         peers: Peers | None = None,
     ) -> None:
-        """`life` counts the starts on these files: ids of another life are others."""
         self.files = files or MemoryFiles()
+        self.files.starts += 1
         if not self.files.exists("data"):
             self.files.make_directory("data")
         self.now = Now(0, 0)
@@ -145,7 +144,7 @@ class VirtualHost:
         #: What the node's stopwatch shows; it stands still unless it is moved.
         self.stopwatch_ns = 0
         self._lane = InlineLane()
-        self._ids = life << 32
+        self._ids = self.files.starts << 32  # those of another life are others
         directory = LogDirectory(self.files, "data")
         self.runner = Runner(
             self.files,

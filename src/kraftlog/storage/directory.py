@@ -59,6 +59,10 @@ LOCK = ".lock"
 #: a sync has failed here since the machine was started: what can be read may not be on the disk
 SUSPECT = "kraftlog-suspect"
 _DELETED = "-delete"
+#: What belongs to no partition of the broker: as Kafka does, it is kept under another name.
+STRAY = "-stray"
+#: The longest name that file systems take.
+_LONGEST_NAME = 255
 #: from so many logs on one sync of the file system is quicker than theirs
 _MANY = 64
 
@@ -272,6 +276,14 @@ class LogDirectory:
 
     def remove_folder(self, name: Name) -> None:
         """A forgotten log's folder gets another name now, the files go in a lane."""
+        self._garbage.append(self._rename(name, _DELETED))
+
+    def set_aside(self, name: Name) -> str:
+        """A forgotten log's folder stays, under a name that no log has: which one."""
+        return self._rename(name, STRAY)
+
+    def _rename(self, name: Name, ending: str) -> str:
+        """A topic's name is cut short where the folder's would be too long."""
         self.disk.check()
         folder = self.folder(name)
         try:
@@ -279,15 +291,19 @@ class LogDirectory:
         except StorageError:
             topic_id = None
         unique = topic_id.hex() if topic_id is not None else "0" * 32
-        doomed, number = f"{folder}.{unique}{_DELETED}", 0
+        topic, index = name
+        number = ""
         try:
-            while self.disk.files.exists(doomed):
-                number += 1
-                doomed = f"{folder}.{unique}{number}{_DELETED}"
-            self.disk.files.rename(folder, doomed)
+            while True:
+                last = f"-{index}.{unique}{number}{ending}"
+                renamed = f"{self.path}/{topic[: _LONGEST_NAME - len(last)]}{last}"
+                if not self.disk.files.exists(renamed):
+                    break
+                number = str(int(number or 0) + 1)
+            self.disk.files.rename(folder, renamed)
         except OSError as error:
-            raise self.disk.failed(f"{folder}: deleting the log", error) from error
-        self._garbage.append(doomed)
+            raise self.disk.failed(f"{folder}: putting the log away", error) from error
+        return renamed
 
     def take_garbage(self) -> list[str]:
         """Files and folders to give to `unlink_garbage`, in a lane."""

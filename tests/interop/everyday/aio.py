@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, main
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -147,14 +147,13 @@ async def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         await create(address, topic)
-        values = [b"the same again and again %d" % n for n in range(COUNT)]
-        await produce(address, topic, values, compression_type=None if codec == "none" else codec)
+        await produce(address, topic, PACKABLE, compression_type=None if codec == "none" else codec)
         async with consumer_of(address) as consumer:
             consumer.assign([TopicPartition(topic, 0)])
             await consumer.seek_to_beginning()
             found[codec] = sum(
                 (r.value, r.key, list(r.headers), r.timestamp)
-                == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
                 for n, r in enumerate(await taken(consumer, COUNT))
             )
     return found

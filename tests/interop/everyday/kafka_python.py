@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, main, until
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -128,15 +128,14 @@ def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         create(address, topic)
-        values = [b"the same again and again %d" % n for n in range(COUNT)]
-        produce(address, topic, values, compression_type=None if codec == "none" else codec)
+        produce(address, topic, PACKABLE, compression_type=None if codec == "none" else codec)
         with consumer_of(address) as consumer:
             partition = TopicPartition(topic, 0)
             consumer.assign([partition])
             consumer.seek_to_beginning(partition)
             found[codec] = sum(
                 (r.value, r.key, r.headers, r.timestamp)
-                == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+                == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
                 for n, r in enumerate(taken(consumer, COUNT))
             )
     return found

@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, main, until
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -144,15 +144,14 @@ def codecs(address: str) -> Facts:
     for codec in CODECS:
         topic = f"codec-{codec}"
         create(address, topic)
-        values = [b"the same again and again %d" % n for n in range(COUNT)]
-        produce(address, topic, values, (), **{"compression.type": codec})
+        produce(address, topic, PACKABLE, (), **{"compression.type": codec})
         consumer = consumer_of(address)
         consumer.assign([TopicPartition(topic, 0, 0)])
         messages = taken(consumer, COUNT)
         consumer.close()
         found[codec] = sum(
             (m.value(), m.key(), m.headers(), m.timestamp()[1])
-            == (values[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
+            == (PACKABLE[n], b"k%d" % n, [("n", b"%d" % n)], TIME_MS + n)
             for n, m in enumerate(messages)
         )
     return found

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 #: How many records a client writes with each codec, and reads back.
 COUNT = 40
+#: What they hold. Even one alone is smaller when it is packed, or some clients would leave it as it
+#: is: how many records a batch has depends on how quickly they come.
+PACKABLE = [b"the same again and again %d " % n * 9 for n in range(COUNT)]
 KEPT_MS = "3600000"
 
 EXPECTED: dict[str, Facts] = {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -182,7 +183,7 @@ func (w worker) codecs() facts {
 	for name, codec := range codecs {
 		topic := "codec-" + name
 		w.create(topic, 1)
-		written := values("the same again and again %d")
+		written := values(strings.Repeat("the same again and again ", 9) + "%d") // or one alone would not be packed
 		w.produce(topic, written, nil, kgo.ProducerBatchCompression(codec))
 		client := w.assigned(topic, 0)
 		same := 0

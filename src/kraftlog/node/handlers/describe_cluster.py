@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import endpoint_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
@@ -58,11 +59,9 @@ def _brokers(node: Node, request: DescribeClusterRequest) -> list[DescribeCluste
 
 def _controllers(node: Node) -> list[DescribeClusterBroker]:
     return [
-        DescribeClusterBroker(
-            broker_id=voter.key.id, host=endpoints[0].host, port=endpoints[0].port
-        )
+        DescribeClusterBroker(broker_id=voter.key.id, host=at.host, port=at.port)
         for voter in node.quorum.core.log.voter_set.voters
-        if (endpoints := node.endpoints_of(voter))
+        if (at := endpoint_of(node.endpoints_of(voter), node.quorum.listener))
     ]
 
 

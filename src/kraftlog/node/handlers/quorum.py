@@ -3,6 +3,7 @@ quorum ask each other goes to its core (a Fetch of the metadata log does, too: s
 
 from __future__ import annotations
 
+from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.elsewhere import refusal_elsewhere
 from kraftlog.node.quorum.requests import request_from_wire
 from kraftlog.raft.messages import Begin
@@ -22,8 +23,8 @@ def handle(node: Node, slot: Slot, request: Message, now: Now) -> None:
         slot.answer(refusal)
         return
     body = request_from_wire(slot.api.key, request)
-    told = getattr(request, "leader_endpoints", ())
-    if told and isinstance(body, Begin):
-        node.quorum.told_of_leader(slot, body, (told[0].host, told[0].port), now)
+    told = endpoint_of(getattr(request, "leader_endpoints", ()), node.quorum.listener)
+    if told is not None and isinstance(body, Begin):
+        node.quorum.told_of_leader(slot, body, (told.host, told.port), now)
     else:
         node.quorum.asked(slot, body, slot.connection, now)

@@ -7,7 +7,7 @@ comes once the change is committed, or is a timeout when nobody can say.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.node.handlers.cluster import PATIENCE_MS, ForTheLeader
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
@@ -79,7 +79,7 @@ def _answer(node: Node, slot: Slot, error: int) -> None:
     from kraftlog.wire.messages.update_raft_voter import CurrentLeader
 
     leader = node.quorum.core.log.voter_set.voter(node.quorum.leader_id)
-    where = leader.endpoints[0] if leader is not None and leader.endpoints else None
+    where = endpoint_of(leader.endpoints, node.quorum.listener) if leader is not None else None
     current = CurrentLeader(
         leader_id=node.quorum.leader_id,
         leader_epoch=node.quorum.epoch,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.logstate.voters import endpoint_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,8 +18,9 @@ class Addresses:
     """A leader that has moved leads before its record can say where it is: its own word of an epoch
     counts most, then what others have heard of it, for as long as it is reached there."""
 
-    def __init__(self, core: RaftCore, known: Mapping[int, Address]) -> None:
+    def __init__(self, core: RaftCore, known: Mapping[int, Address], listener: str) -> None:
         self._core = core
+        self._listener = listener
         #: Of nodes that are no voters here, or of voters without one.
         self._met = dict(known)
         #: Where the leader of an epoch is: (epoch, leader, address), by its word and by others'.
@@ -51,6 +53,7 @@ class Addresses:
             if known is not None and known[:2] == (election.epoch, peer):
                 return known[2]
         voter = self._core.log.voter_set.voter(peer)
-        if voter is not None and voter.endpoints:
-            return voter.endpoints[0].host, voter.endpoints[0].port
+        at = endpoint_of(voter.endpoints, self._listener) if voter is not None else None
+        if at is not None:
+            return at.host, at.port
         return self._met.get(peer)

@@ -88,15 +88,20 @@ class QuorumDriver:
         request_timeout_ms: int = 2000,
         known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
         reached_at: Sequence[Endpoint] = (),
+        listener: str = "",
     ) -> None:
-        """`known` are addresses to begin with; `reached_at` is what others are told of ours."""
+        """`known` are addresses to begin with; `reached_at` is what others are told of ours.
+
+        Where others are reached by several listeners, `listener` is the one that is taken.
+        """
         self.core = core
         self.applied = applied
         self.times = QuorumTimes()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
-        self._addresses = Addresses(core, known)
+        self.listener = listener
+        self._addresses = Addresses(core, known, listener)
         self._reached_at = [
             LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
         ]

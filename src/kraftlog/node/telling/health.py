@@ -54,10 +54,12 @@ def _ails_the_quorum(node: Node, now: Now) -> Iterator[str]:
         )
 
 
-def readiness(node: Node, now: Now) -> dict[str, Any]:
-    """Everything one looks for first, in a form for JSON."""
+def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
+    """Everything one looks for first, in a form for JSON. `is_open`: the host lets clients in."""
     core, times = node.quorum.core, node.quorum.times
     reasons = why_not_ready(node, now)
+    if not reasons and not is_open:
+        reasons.append("clients are not let in yet")
     told: dict[str, Any] = {
         "ready": not reasons,
         "reasons": reasons,

@@ -26,9 +26,9 @@ def broker_state(node: Node) -> int:
     assert membership is not None, "a broker's metrics are told of brokers"
     if membership.wants_to_leave:
         return LEAVING
-    if membership.is_fenced:
-        return STARTING if membership.epoch < 0 else RECOVERY
-    return RUNNING
+    if membership.epoch < 0:
+        return STARTING
+    return RUNNING if node.is_ready else RECOVERY
 
 
 # Partitions --------------------------------------------------------------------------------------

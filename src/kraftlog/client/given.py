@@ -1,0 +1,78 @@
+"""What callers give is looked at before anything is sent: a wrong type would else end deep inside,
+in words that name nothing that the caller knows. Errors name what was given and what is wanted."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    from kraftlog.client.model import PartitionName
+
+#: The largest number of Kafka's protocol for counts, ids and partitions; and for offsets and times.
+MOST = 2**31 - 1
+MOST_LONG = 2**63 - 1
+
+
+def text(what: str, given: Any, example: str = "") -> str:
+    if not isinstance(given, str):
+        wanted = f"a text such as {example!r}" if example else "a text"
+        raise TypeError(f"{what} {given!r}: expected {wanted}")
+    return given
+
+
+def number(what: str, given: Any, least: int = 0, most: int = MOST) -> int:
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise TypeError(f"{what} {given!r}: expected a whole number")
+    if not least <= given <= most:
+        raise ValueError(f"{what} {given}: expected {least} to {most}")
+    return given
+
+
+def seconds(what: str, given: Any) -> float:
+    if not isinstance(given, int | float) or isinstance(given, bool):
+        raise TypeError(f"{what} {given!r}: expected a number of seconds")
+    if not given >= 0:
+        raise ValueError(f"{what} {given}: expected at least 0")
+    return given
+
+
+def mapping(what: str, given: Any, example: str) -> Mapping[Any, Any]:
+    if not hasattr(given, "items"):
+        raise TypeError(f"{what} {given!r}: expected a dict such as {example}")
+    return given  # type: ignore[no-any-return]  # it behaves like one
+
+
+def texts(what: str, given: Any) -> list[str]:
+    return [text(what, each) for each in _several(what, given, '["a-topic"]')]
+
+
+def numbers(what: str, given: Any) -> list[int]:
+    return [number(what, each) for each in _several(what, given, "[0, 1]")]
+
+
+def partition_names(what: str, given: Any) -> list[PartitionName]:
+    names = _several(what, given, '[("a-topic", 0)]')
+    return [_partition_name(what, each) for each in names]
+
+
+def partition_offsets(what: str, given: Any, least: int = 0) -> dict[PartitionName, int]:
+    offsets = mapping(what, given, '{("a-topic", 0): 42}')
+    return {
+        _partition_name(what, name): number(f"{what} of {name!r}", offset, least, MOST_LONG)
+        for name, offset in offsets.items()
+    }
+
+
+def _several(what: str, given: Any, example: str) -> Iterable[Any]:
+    if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+        raise TypeError(f"{what} {given!r}: expected several, such as {example}")
+    return given  # type: ignore[no-any-return]  # it has been looked at
+
+
+def _partition_name(what: str, given: Any) -> PartitionName:
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise TypeError(f'{what}: {given!r}: expected a topic and a partition: ("a-topic", 0)')
+    return text("topic", given[0]), number("partition", given[1])

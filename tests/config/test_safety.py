@@ -1,0 +1,78 @@
+"""What would only seem safe is refused: by name, with what would happen otherwise."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.config.reading import read_config
+from kraftlog.config.safety import refuse_false_safety
+from kraftlog.errors import ConfigError
+from tests.config.starts import started_with
+
+BROKER_ALONE = (
+    "process.roles=broker ; node.id=2 ; listeners=PLAINTEXT://127.0.0.1:9092 ; "
+    "controller.quorum.voters=1@127.0.0.1:9093 ; "
+)
+
+
+WITHOUT = "whoever can connect may"
+
+
+@pytest.mark.parametrize(
+    ("key", "without"),
+    [
+        ("authorizer.class.name", f"access is not controlled here: {WITHOUT} do everything"),
+        ("create.topic.policy.class.name", f"no policy is asked here: {WITHOUT} create any topic"),
+        (
+            "alter.config.policy.class.name",
+            f"no policy is asked here: {WITHOUT} change any setting",
+        ),
+    ],
+)
+def test_a_guard_that_is_not_there_is_refused(key: str, without: str) -> None:
+    expected = f"{key}=org.example.Guard: {without}; leave the key out"
+    assert refusal(f"{key}=org.example.Guard") == expected
+
+
+SSL_FOR_CLIENTS = "listeners=SSL://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093 ; "
+MAP = "listener.security.protocol.map"
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (
+            f"{SSL_FOR_CLIENTS}{MAP}=SSL:SSL,CONTROLLER:PLAINTEXT ; inter.broker.listener.name=SSL",
+            "listeners: SSL wants SSL",
+        ),
+        (f"{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL", "listeners: CONTROLLER wants SASL_SSL"),
+        (
+            f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+            "controller.listener.names: CONTROLLER wants SASL_PLAINTEXT",
+        ),
+    ],
+)
+def test_a_secret_that_would_not_be_kept_is_refused(case: str, said: str) -> None:
+    clear = "only PLAINTEXT is spoken here, without passwords and in the clear"
+    assert refusal(case) == f"{said}; {clear}"
+
+
+def refusal(case: str) -> str:
+    config, _ = read_config(started_with(case), {})
+    with pytest.raises(ConfigError) as refused:
+        refuse_false_safety(config)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "authorizer.class.name=",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,OTHER:SSL",
+        "ssl.client.auth=required ; super.users=User:a",
+        BROKER_ALONE,
+    ],
+)
+def test_what_promises_nothing_is_fine(case: str) -> None:
+    config, _ = read_config(started_with(case), {})
+    refuse_false_safety(config)

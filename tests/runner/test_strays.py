@@ -1,0 +1,178 @@
+"""What lies in the directory at a start and belongs to nobody, or looks as if it did.
+
+A start reads the metadata log again, and with it all that was: topics that were deleted since, and
+others that have their names now. Nothing of that may touch a folder.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.runner.runner import REPLAYED_A_TURN
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage.checkpoints import PARTITION_METADATA
+from kraftlog.storage.directory import STRAY, LogDirectory
+from kraftlog.storage.disk import unlink_if_there
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from tests.node.talk import Talker, ask_settled, create_topics, make_host
+from tests.node.test_requests import batch, fetch, found_in, produce
+
+ANOTHER_ID = b"\x07" * 16
+
+
+def delete(host: VirtualHost, topic: str) -> None:
+    request = DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, request)
+
+
+def write(host: VirtualHost) -> int:
+    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"acknowledged")))
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def records_in(host: VirtualHost) -> int:
+    """How many records the topic has for its readers."""
+    return int(found_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
+
+
+def folders(host: VirtualHost, topic: str) -> list[str]:
+    return [name for name in host.files.list("data") if name.startswith(f"{topic}-")]
+
+
+def end(host: VirtualHost, *, clean: bool) -> None:
+    if clean:
+        host.runner.close()
+    else:
+        host.files.kill()
+
+
+def host_with_a_past() -> VirtualHost:
+    """`demo` is the third topic of its name; what made and deleted the others is turns away."""
+    host = VirtualHost()
+    for life in range(3):
+        if life:
+            delete(host, "demo")
+        create_topics(host, {"demo": 1})
+        create_topics(host, {f"much-{life}": 2 * REPLAYED_A_TURN // 100})
+        delete(host, f"much-{life}")
+    assert host.node.quorum.end > 6 * REPLAYED_A_TURN // 100
+    return host
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_topic_that_was_made_anew_keeps_its_records(clean: bool) -> None:
+    """V15: its predecessors are read of again at each start, and had the same folder."""
+    host = host_with_a_past()
+    assert write(host) == ErrorCode.NONE
+    for life in range(1, 3):
+        end(host, clean=clean)
+        host = VirtualHost(host.files)
+        assert records_in(host) == life
+        assert write(host) == ErrorCode.NONE
+    assert host.said == []
+
+
+def test_a_topic_that_was_made_anew_survives_a_kill_in_any_turn_of_a_start() -> None:
+    """V15."""
+    host = host_with_a_past()
+    assert write(host) == ErrorCode.NONE
+    turns = 0
+    while True:
+        host.files.kill()
+        host = VirtualHost(host.files, settled=False)
+        for _ in range(turns):
+            host.deliver()
+            host.one_turn()
+        turns += 1
+        if host.node.is_ready and host.node.partitions and not host.runner.has_work:
+            break
+    host.files.kill()
+    assert turns > 3
+    assert records_in(VirtualHost(host.files)) == 1
+
+
+def test_what_belongs_to_no_partition_of_the_broker_is_set_aside_and_kept() -> None:
+    """As Kafka does: it is data, and the metadata may be what is wrong."""
+    first = make_host(demo=1)
+    assert write(first) == ErrorCode.NONE
+    first.runner.close()
+    directory = LogDirectory(first.files, "data")
+    for index in range(7):
+        directory.create(("left", index), ANOTHER_ID)
+    directory.close()
+    expected = [f"left-{index}.{ANOTHER_ID.hex()}{STRAY}" for index in range(7)]
+    host = VirtualHost(first.files, settled=False)
+    while not host.node.has_arrived:
+        assert folders(host, "left") == [f"left-{index}" for index in range(7)]
+        host.deliver()
+        host.one_turn()
+    host.settle()
+    [line] = host.said
+    assert line.startswith("data: no partitions of this broker, set aside as folders that end in ")
+    assert line.endswith(f"{STRAY}: left-0, left-1, left-2, left-3, left-4 and 2 more")
+    for clean in (True, False):
+        host.pass_time(10 * 60_000)
+        assert folders(host, "left") == expected
+        assert records_in(host) == 1
+        end(host, clean=clean)
+        host = VirtualHost(host.files)
+        assert host.said == []
+
+
+@pytest.mark.parametrize("whose", ["another's", "nobody's"])
+def test_what_has_the_name_of_a_partition_and_is_not_its_log_is_set_aside(whose: str) -> None:
+    """V15: a topic that was deleted and made anew while the broker was away; or a crash before it
+    was written down whose log it is."""
+    first = make_host(demo=1)
+    assert write(first) == ErrorCode.NONE
+    first.runner.close()
+    if whose == "another's":
+        directory = LogDirectory(first.files, "data")
+        directory.delete(("demo", 0))
+        directory.create(("demo", 0), ANOTHER_ID)
+        directory.close()
+    else:
+        unlink_if_there(first.files, f"data/demo-0/{PARTITION_METADATA}")
+    host = VirtualHost(first.files)
+    owner = ANOTHER_ID if whose == "another's" else bytes(16)
+    aside = f"demo-0.{owner.hex()}{STRAY}"
+    assert aside in folders(host, "demo")
+    assert host.said == [f"data/demo-0: of another topic of this name, now data/{aside}"]
+    assert (records_in(host), write(host), records_in(host)) == (0, ErrorCode.NONE, 1)
+
+
+def test_a_node_that_is_stopped_at_once_has_set_aside_what_it_said() -> None:
+    first = make_host(demo=1)
+    first.runner.close()
+    directory = LogDirectory(first.files, "data")
+    for index in range(100):
+        directory.create(("left", index), ANOTHER_ID)
+    directory.close()
+    host = VirtualHost(first.files, settled=False)
+    while not host.said:
+        host.deliver()
+        host.one_turn()
+    assert any(not name.endswith(STRAY) for name in folders(host, "left")), "a few a turn"
+    host.deliver()  # a flush that is under way ends first
+    host.runner.close()
+    assert all(name.endswith(STRAY) for name in folders(host, "left"))
+
+
+def test_what_a_kill_has_left_of_a_topic_that_was_deleted_goes_at_the_next_start() -> None:
+    """The log says that it was deleted: so it is not kept as what nobody can account for."""
+    first = make_host(demo=1, many=100)
+    request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    talker = Talker(first)
+    talker.send(ApiKey.DELETE_TOPICS, 5, request)
+    while not talker.take():
+        first.deliver()
+        first.one_turn()
+    left = [name for name in folders(first, "many") if not name.endswith("-delete")]
+    assert left, "a few a turn"
+    first.files.kill()
+    host = VirtualHost(first.files)
+    host.pass_time(10 * 60_000)
+    host.settle()
+    assert (folders(host, "many"), host.said) == ([], [])

@@ -1,0 +1,93 @@
+"""A node that lets clients in is ready for them: at its first start, and after `kill -9`."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.ports import free_ports
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.raw import RawClient, frame
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WITHIN_S = 60
+
+
+def first_guest(port: int) -> RawClient:
+    """The first connection that is let in."""
+    deadline = time.monotonic() + WITHIN_S  # noqa: TID251 - a generous limit, not a measure
+    while True:
+        try:
+            return RawClient(port)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline, "nobody is let in"  # noqa: TID251 - as above
+
+
+def expect_service(port: int, topic: str, broker: int) -> None:
+    """V5: the first who comes is told of the broker, and can have a topic."""
+    with first_guest(port) as client:
+        client.send(frame(1, ApiKey.METADATA, MetadataRequest(topics=[])))
+        assert [it.node_id for it in client.message(ApiKey.METADATA).brokers] == [broker]
+        wanted = CreatableTopic(
+            name=topic, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=1000 * WITHIN_S)
+        client.send(frame(2, ApiKey.CREATE_TOPICS, request))
+        [made] = client.message(ApiKey.CREATE_TOPICS).topics
+        assert made.error_code == ErrorCode.NONE, made
+
+
+class Starting:
+    """A node that is being started; killed at the end."""
+
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "kraftlog", "start", *arguments]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+
+
+def test_v5_the_first_who_comes_is_served_also_after_a_kill(tmp_path: Path) -> None:
+    """What the log says of the life before is no reason to name a broker that is not let in."""
+    [port] = free_ports(1)
+    for life in range(3):
+        with Starting("--data", str(tmp_path / "data"), "--port", str(port)):
+            expect_service(port, f"life-{life}", broker=1)
+
+
+def test_v5_the_first_who_comes_to_a_broker_of_others_controllers_is_served(
+    tmp_path: Path,
+) -> None:
+    """Also where all of them were killed, and the controllers come back first, or last."""
+    quorum = Quorum(tmp_path, "broker.session.timeout.ms=1000\n")
+    try:
+        quorum.start(*CONTROLLERS)
+        with Starting(quorum.file(BROKER)):
+            expect_service(quorum.ports[BROKER], "first", BROKER)
+            for node_id in CONTROLLERS:
+                quorum.kill(node_id)
+        quorum.start(*CONTROLLERS)
+        with Starting(quorum.file(BROKER)):
+            expect_service(quorum.ports[BROKER], "second", BROKER)
+            for node_id in CONTROLLERS:
+                quorum.kill(node_id)
+        with Starting(quorum.file(BROKER)):
+            quorum.start(*CONTROLLERS)
+            expect_service(quorum.ports[BROKER], "third", BROKER)
+    finally:
+        quorum.end()
