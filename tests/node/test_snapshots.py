@@ -11,6 +11,7 @@ from kraftlog.raft.messages import Fetch
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages.metadata_records import ConfigRecord
 from tests.node.talk import Talker, create_topics
 
 if TYPE_CHECKING:
@@ -152,3 +153,18 @@ def test_q38_what_was_replayed_at_the_start_counts_for_the_next_snapshot() -> No
     again = VirtualHost(first.files, OFTEN)
     again.pass_time(10)
     assert ends(again)[-1] >= end
+
+
+def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
+    """So that a start after a crash does not have to look through it."""
+    host = VirtualHost(settings=OFTEN)
+    large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
+    for _ in range(80):
+        assert not host.node.quorum.propose([(large, 0)] * 3, lambda _, __: None, host.now)
+        host.turn()
+    names = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
+    assert int(min(names).partition(".")[0]) > 0
+    assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB
+    host.files.kill()
+    again = VirtualHost(host.files, OFTEN)
+    assert again.node.image.config(2, "t") == {"x": large.value}

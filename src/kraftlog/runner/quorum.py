@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Nothing is kept of what was read: a place in the log (offset, limit, bytes), and what is there.
 NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
+#: So large a segment ends with the next snapshot.
+SEGMENT_BYTES = 1 << 20
 #: What is read for one follower is kept for the others up to this size.
 KEPT_BYTES = 64 << 10
 
@@ -244,8 +246,13 @@ class QuorumHands:
         return written
 
     def _stored(self, storing: _Storing, now: Now) -> None:
+        """A segment ends where it is worth it: whole ones are removed as the log's start moves, and
+        after a crash one that is unfinished is read from its beginning."""
         self._tell(effects.SnapshotStored(storing.id), now)
         self.start_moved()
+        segments = self._log.segments
+        if segments and segments[-1].size >= SEGMENT_BYTES:
+            self._log.roll(now.wall_ms)
 
     def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
         self._snapshots.write_part(effect.id, effect.position, effect.data)

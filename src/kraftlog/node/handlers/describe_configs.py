@@ -45,7 +45,8 @@ def _described(
     node: Node, resource: api.DescribeConfigsResource
 ) -> list[Described] | tuple[int, str]:
     """All that stands for a resource, or the code and words of a refusal."""
-    image, name, names = node.image, resource.resource_name, resource.configuration_keys
+    image, name = node.image, resource.resource_name
+    names = resource.configuration_keys or None  # an empty list asks for all, like none at all
     kind = resource.resource_type
     if kind == TOPIC:
         if name not in image.topic_ids:
