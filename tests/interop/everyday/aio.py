@@ -11,7 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -281,3 +281,6 @@ PIECES = {
         *(assignment, times, deletion, rebalance, resume, groups),
     )
 }
+
+if __name__ == "__main__":
+    main(PIECES)

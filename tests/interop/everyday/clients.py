@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
+import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.interop.everyday.work import EXPECTED, run_modules, run_program
+from tests.interop.everyday.work import EXPECTED, run_program
 from tests.interop.programs import go_program, js_program
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ class Client(NamedTuple):
     def work(self, address: str) -> dict[str, Facts]:
         """All pieces of work, and the facts of each."""
         if self.language == "Python":
-            pieces = import_module(f"tests.interop.everyday.{self.does}").PIECES
-            return run_modules(pieces, address)
+            module = f"tests.interop.everyday.{self.does}"
+            return run_program([sys.executable, "-m", module], address)
         return run_program(js_program(self.does) if self.does else go_program(), address)
 
 

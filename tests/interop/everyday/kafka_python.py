@@ -11,7 +11,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 from kafka.errors import TopicAlreadyExistsError
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, until
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -282,3 +282,6 @@ PIECES = {
         *(assignment, times, deletion, rebalance, resume, groups),
     )
 }
+
+if __name__ == "__main__":
+    main(PIECES)

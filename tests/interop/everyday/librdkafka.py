@@ -22,7 +22,7 @@ from confluent_kafka.admin import (
     NewTopic,
 )
 
-from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, until
+from tests.interop.everyday.work import CODECS, COUNT, KEPT_MS, PACKABLE, main, until
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -281,3 +281,6 @@ PIECES = {
         *(assignment, times, deletion, rebalance, resume, groups),
     )
 }
+
+if __name__ == "__main__":
+    main(PIECES)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.records.header import BatchHeader
 from kraftlog.records.walk import walk
+from tests.interop.cache import ROOT
 from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
@@ -61,27 +63,28 @@ def until(ask: Callable[[], list[int]], wanted: list[int]) -> list[int]:
     return found
 
 
-def run_modules(pieces: Mapping[str, Callable[[str], Facts]], address: str) -> dict[str, Facts]:
-    """Each piece of work by functions of Python; what one of them raised stands for its facts."""
-    found: dict[str, Facts] = {}
+def main(pieces: Mapping[str, Callable[[str], Facts]]) -> None:
+    """The program of a client for Python; what a piece raised stands for its facts."""
     for name, do in pieces.items():
         try:
-            found[name] = do(address)
+            facts = do(sys.argv[1])
         except Exception as error:
-            found[name] = {"error": repr(error)}
-    return found
+            facts = {"error": repr(error)}
+        print(json.dumps([name, facts]), flush=True)
 
 
 def run_program(command: Sequence[str], address: str) -> dict[str, Facts]:
-    """The same by a program: it writes a line of JSON for each piece, name and facts.
+    """Each piece of work by a program of its own, so that what a client leaves open ends with it.
 
-    It is told where, and how many seconds a piece may take.
+    It is told where, and how many seconds a piece may take, and writes a line of JSON for each:
+    name and facts.
     """
     done = subprocess.run(
         [*command, address, str(LIMIT_S)],
         capture_output=True,
         text=True,
         timeout=2 * LIMIT_S,
+        cwd=ROOT,
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
