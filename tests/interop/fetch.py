@@ -5,9 +5,14 @@ python -m tests.interop.fetch      a line for each thing that can't be had here
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tests.interop.cache import UnavailableError
 from tests.interop.kafka_jars import driver_classes, kafka_libs, require_java
 from tests.interop.programs import go_program, js_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def java() -> None:
@@ -21,10 +26,18 @@ def main() -> None:
         "clients for JavaScript": lambda: js_program("kafkajs"),
         "the client for Go": go_program,
     }.items():
-        try:
-            bring()
-        except UnavailableError as error:
-            print(f"interop: without {name}: {error}")
+        complaint = tried(bring) and tried(bring)  # networks fail, and are well a moment later
+        if complaint:
+            print(f"interop: without {name}: {complaint}")
+
+
+def tried(bring: Callable[[], object]) -> str:
+    """What there is to complain of; nothing when all is there."""
+    try:
+        bring()
+    except UnavailableError as error:
+        return str(error)
+    return ""
 
 
 if __name__ == "__main__":
