@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapping import RECORDS, occasion_of
 from kraftlog.raft.messages import Fetch
@@ -74,6 +75,24 @@ def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
     assert set(again.node.partitions) == set(first.node.partitions)
     create_topics(again, {"later": 1})
     assert "later" in again.node.image.topic_ids
+
+
+def test_q38_the_log_is_bounded_also_where_each_life_stores_one_snapshot() -> None:
+    """Each life begins behind the newest: what lies before it is of no use to any later one."""
+    files = None
+    for life in range(4):
+        host = VirtualHost(files, OFTEN, settled=False)
+        found = ends(host)
+        assert len(found) == min(life, 1)
+        assert host.runner.directory.logs[METADATA_LOG].start_offset == sum(found)
+        host.settle()
+        for number in range(40):
+            if ends(host) != found:
+                break
+            create_topics(host, {f"topic-{life}-{number}": 2})
+        assert len(ends(host)) == len(found) + 1
+        files = host.files
+        files.kill()
 
 
 def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:

@@ -6,7 +6,7 @@ A disk that fails here ends the node: nobody could say what it has promised (see
 from __future__ import annotations
 
 from kraftlog import effects
-from kraftlog.errors import ErrorCode, StorageError
+from kraftlog.errors import DiskFullError, ErrorCode, StorageError
 from kraftlog.node.config import RecoveredMetadata
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_in
@@ -63,7 +63,10 @@ def open_quorum(
     if newest is not None and _was_to_be_replaced(log, newest.end):
         # It was fetched, and the log was not put aside for it before the end.
         log.truncate_fully_and_start_at(newest.end.offset)
+    snapshot = tuple(records_in(newest.content)) if newest is not None else ()
     log.flush()
+    if newest is not None:
+        _begin_behind(newest.end, log, say)
     stored = election.load(files, folder)
     state = ElectionState()
     if stored is not None:
@@ -79,7 +82,7 @@ def open_quorum(
     return RecoveredMetadata(
         log=seen,
         election=state,
-        snapshot=tuple(records_in(newest.content)) if newest is not None else (),
+        snapshot=snapshot,
         applied=newest.end.offset if newest is not None else log.start_offset,
         bootstrap=_bootstrap(files, directory.path),
     )
@@ -96,6 +99,18 @@ def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
     if log.end_offset < snapshot.offset:
         return True
     return log.epochs.epoch_at(snapshot.offset - 1) != snapshot.epoch
+
+
+def _begin_behind(snapshot: OffsetAndEpoch, log: Log, say: Callable[[str], None]) -> None:
+    """The core of this life uses nothing from before it: what is kept longer would never go."""
+    files = log.disk.files
+    files.sync_directory(log.folder)  # its name may be newer than the last sync
+    try:
+        log.move_start(max(snapshot.offset, log.start_offset))
+    except DiskFullError as error:
+        say(str(error))  # what is not wanted lies about for longer
+        return
+    MetadataSnapshots(files, log.folder).remove_before(snapshot.offset)
 
 
 def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
