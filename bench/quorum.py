@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 TOPIC = "changed"
 TOPIC_RESOURCE = 2
-LIMIT_S = 30
+LIMIT_S = 120
 #: One at a time; and for rates, so many on each of so many connections.
 ONE_BY_ONE = 500
 PIPELINED = 8000

@@ -210,6 +210,12 @@ class LogStartMoved(Value):
     is_stored: bool
 
 
+class LogStartNotStored(Value):
+    """There is no room on the disk to write down where a log begins; the log itself is well."""
+
+    log: LogName
+
+
 class LogFailed(Value):
     """A log could not be opened, read or written; `why` is for people."""
 

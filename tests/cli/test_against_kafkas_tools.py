@@ -12,6 +12,7 @@ from kraftlog import Client
 from kraftlog.client import membership
 from kraftlog.groups.shard import partition_of
 from tests.client.waiting import until
+from tests.patience import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +109,7 @@ def test_groups(
     kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
     kafka_shell.feed(b"1\n2\n3\n4\n", f"produce --topic {topic}")
     with (
-        Client(tools.address) as client,
+        Client(tools.address, timeout_s=LIMIT_S) as client,
         client.consume(topic, "beginning", group=group, until_end=True) as records,
     ):
         assert len(list(records)) == 4
@@ -202,7 +203,7 @@ def test_what_the_coordinator_has_written(tools: Kafka, kafka_shell: Shell, name
     kafka_shell.feed(b"1\n", f"produce --topic {topic}")
     kafka_shell.run(f"consume --topic {topic} --from-beginning --max-messages 1 --group {group}")
     offsets = "__consumer_offsets"
-    with Client(tools.address) as client:
+    with Client(tools.address, timeout_s=LIMIT_S) as client:
         partition = partition_of(group, len(client.describe_topic(offsets).partitions))
         count = client.offsets(offsets, partitions=[partition])[partition].offset
     read = f"--topic {offsets} --partition {partition} --offset earliest --max-messages {count}"

@@ -18,6 +18,7 @@ from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.walk import walk
 from kraftlog.runner.repair import Survivor
 from kraftlog.server.files import OsFiles
+from tests.patience import LIMIT_S
 from tests.runner.surviving import T0, write_directory
 from tests.runner.test_repair import ME, log_of
 from tests.storage.sample import write_sample
@@ -115,7 +116,7 @@ def test_records_of_groups_and_of_a_broker(
     """The logs of the broker that runs, with whatever the other tests have had it write."""
     from kraftlog import Client
 
-    with Client(kafka) as client:
+    with Client(kafka, timeout_s=LIMIT_S) as client:
         client.create_topic("dumped", partitions=1)
         client.produce("dumped", "a")
         with client.consume("dumped", "beginning", group="dumped", until_end=True) as records:

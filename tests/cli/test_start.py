@@ -12,6 +12,10 @@ import pytest
 
 from kraftlog.cli.start import options_of, read_settings
 from kraftlog.server.start import _directory
+from tests.patience import LIMIT_S
+from tests.ports import free_ports
+from tests.server.node_process import NodeProcess, read_line
+from tests.server.quorum_of_processes import BROKER, Quorum, format_node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,3 +101,61 @@ def test_a_node_that_was_asked_to_keep_people_out_does_not_run_without(tmp_path:
     assert ended.stderr.splitlines()[-1].startswith(
         "kraftlog: authorizer.class.name=org.example.Guard: access is not controlled here"
     )
+
+
+def test_a_node_that_nobody_hears_starts_and_ends_in_order(tmp_path: Path) -> None:
+    """What it would say, of a key that nobody knows, has nowhere to go."""
+    start = [sys.executable, "-m", "kraftlog", "start", "--data", str(tmp_path), "--port", "0"]
+    words = [*start, "--override", "strange.key=1"]
+    node = subprocess.Popen(["bash", "-c", 'exec "$@" 2>&-', "-", *words], stdout=subprocess.PIPE)
+    assert node.stdout
+    try:
+        assert node.stdout.readline().startswith(b"kraftlog ready on ")
+        node.terminate()
+        assert node.wait(LIMIT_S) == 0
+    finally:
+        node.kill()
+        node.communicate()
+
+
+def test_the_first_listener_for_clients_is_the_one_that_is_told(tmp_path: Path) -> None:
+    first, second, controllers = free_ports(3)
+    listeners = [
+        f"CONTROLLER://127.0.0.1:{controllers}",
+        f"PLAINTEXT://127.0.0.1:{first}",
+        f"INSIDE://127.0.0.1:{second}",
+    ]
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\n"
+        "node.id=1\n"
+        f"listeners={','.join(listeners)}\n"
+        "listener.security.protocol.map=INSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+        "controller.listener.names=CONTROLLER\n"
+        f"controller.quorum.voters=1@127.0.0.1:{controllers}\n"
+        f"log.dirs={tmp_path / 'data'}\n"
+    )
+    format_node(str(file))
+    node = NodeProcess(None, str(file), errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        assert node.address == f"127.0.0.1:{first}"
+    finally:
+        assert node.stop() == 0
+
+
+def test_a_broker_without_controllers_says_what_it_waits_for(tmp_path: Path) -> None:
+    quorum = Quorum(tmp_path)
+    node = subprocess.Popen(
+        [sys.executable, "-m", "kraftlog", "start", quorum.file(BROKER)],
+        bufsize=0,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    assert node.stderr
+    try:
+        assert read_line(node.stderr) == "not ready yet: the broker is starting"
+        node.terminate()
+        assert node.wait(LIMIT_S) == 0
+    finally:
+        node.kill()
+        node.communicate()

@@ -423,7 +423,7 @@ def test_directories_are_described(client: Client, named: Named) -> None:
 
 def test_aborted_transactions_are_not_read_as_committed(kafka: str, named: Named) -> None:
     topic = named("t")
-    with Client(kafka) as client:
+    with Client(kafka, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=1)
         producer = Producer({"bootstrap.servers": kafka, "transactional.id": named("x")})
         producer.init_transactions()
@@ -447,7 +447,7 @@ def test_aborted_transactions_are_not_read_as_committed(kafka: str, named: Named
 
 
 def test_a_topic_made_by_writing_to_it(kafka: str, named: Named) -> None:
-    with Client(kafka) as client:
+    with Client(kafka, timeout_s=LIMIT_S) as client:
         assert client.produce(named("t"), "a") == (0, 0)
         assert values(client, named("t")) == [b"a"]
         with pytest.raises(RefusedError, match="INVALID_TOPIC_EXCEPTION"):
@@ -457,7 +457,7 @@ def test_a_topic_made_by_writing_to_it(kafka: str, named: Named) -> None:
 def test_a_new_kind_of_group_is_described(kafka: str, named: Named) -> None:
     topic, group = named("t"), named("g")
     settings = {"bootstrap.servers": kafka, "group.id": group, "group.protocol": "consumer"}
-    with Client(kafka) as client:
+    with Client(kafka, timeout_s=LIMIT_S) as client:
         client.create_topic(topic, partitions=2)
         member = Librdkafkas(settings)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -33,7 +34,7 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
 )
 from tests.node.talk import Talker, configured_host, create_topics, make_host
 from tests.node.test_producers import Writer, numbered
-from tests.node.test_requests import batch, fetch, found_in, values_in
+from tests.node.test_requests import batch, fetch, found_in, produce, values_in
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -152,6 +153,38 @@ def test_a_deletion_that_can_not_be_stored_is_told_as_such() -> None:
     host.pass_time(1)
     host.files.faults.append(Fault("sync_directory", times=10))
     assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_a_deletion_for_which_there_is_no_room_is_told_as_such_and_may_be_asked_for_again() -> None:
+    """The log stays online, and nothing is tried again by itself before the next checkpoint."""
+    host = written(make_host(), 5)
+    host.pass_time(1)
+    no_room = Fault("pwritev", errno.ENOSPC, "log-start-offset", times=2)
+    host.files.faults.append(no_room)
+    said = len(host.said)
+    for _ in range(2):
+        assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        assert not host.runner.has_work
+    assert len(host.said) == said + 2
+    assert delete(host, 3) == (0, 3)
+    assert values_in(fetched(host, 3)) == [b"3", b"4"]
+
+
+@pytest.mark.parametrize("other", ["demo", "other"])
+def test_a_deletion_that_the_disk_fails_to_store_is_told_so_to_all_who_wait(other: str) -> None:
+    """Also to those who came, for this log or another, when the writing was under way already."""
+    host = written(make_host(demo=1, other=1), 5)
+    Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))
+    host.pass_time(1)
+    host.files.faults.append(Fault("pwritev", errno.EIO, "log-start-offset"))
+    talker = Talker(host)
+    for offset, topic in ((2, "demo"), (4, other)):
+        talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic))
+        host.one_turn()
+    host.turn()
+    told = [answer.topics[0].partitions[0] for _, answer in talker.take()]
+    expected = (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+    assert [(one.error_code, one.low_watermark) for one in told] == [expected] * 2
 
 
 def test_who_waits_for_a_deletion_hears_when_the_topic_or_its_leader_goes() -> None:

@@ -62,7 +62,14 @@ class NodeProcess:
                 raise AssertionError(f"the node said {line!r} and {said.read()!r}")
         self.address = line.split()[-1]
         if topics:
+            self._have(topics)
+
+    def _have(self, topics: Mapping[str, int]) -> None:
+        try:
             create_topics(self.port, topics)
+        except BaseException:
+            self.kill()
+            raise
 
     @property
     def port(self) -> int:

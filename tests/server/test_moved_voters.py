@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.test_quorum import admin_of, create, expect_topics
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LIMIT_S = 60
+#: Kafka's key, which the command reads: it waits as long as the tests do.
+PATIENT = f"default.api.timeout.ms={LIMIT_S * 1000}\n"
 
 
 @pytest.fixture
@@ -79,7 +81,10 @@ def test_c11_voters_that_settings_name_are_found_where_these_say(tmp_path: Path)
 
 def described(quorum: Quorum) -> dict[str, Any]:
     command = [sys.executable, "-m", "kraftlog", "quorum"]
-    words = ["--bootstrap-server", quorum.address, "describe", "--status", "--json"]
+    patient = quorum.folder / "patient.properties"
+    patient.write_text(PATIENT)
+    where = ["--bootstrap-server", quorum.address, "--command-config", str(patient)]
+    words = [*where, "describe", "--status", "--json"]
     done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE)
     told: dict[str, Any] = json.loads(done.stdout)
     return told

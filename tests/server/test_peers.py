@@ -85,7 +85,7 @@ class Wire:
             self.events()  # the name of where to connect to may have to be found first
         taken, _ = self.listener.accept()
         taken.settimeout(LIMIT_S)
-        while not select.select([taken], [], [], 0)[0]:
+        while not select.select([taken], [], [], 0.05)[0]:
             self.events()  # that it is connected may have been seen before
         assert api_of(taken.recv(1 << 16)) == (ApiKey.API_VERSIONS, 0)
         taken.sendall(versions_answer(votes_up_to))

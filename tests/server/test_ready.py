@@ -11,6 +11,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.raw import RawClient, frame
@@ -18,16 +19,15 @@ from tests.server.raw import RawClient, frame
 if TYPE_CHECKING:
     from pathlib import Path
 
-WITHIN_S = 60
-
 
 def first_guest(port: int) -> RawClient:
     """The first connection that is let in."""
-    deadline = time.monotonic() + WITHIN_S  # noqa: TID251 - a generous limit, not a measure
+    deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
         try:
             return RawClient(port)
         except ConnectionRefusedError:
+            time.sleep(0.001)
             assert time.monotonic() < deadline, "nobody is let in"  # noqa: TID251 - as above
 
 
@@ -39,7 +39,7 @@ def expect_service(port: int, topic: str, broker: int) -> None:
         wanted = CreatableTopic(
             name=topic, num_partitions=1, replication_factor=1, assignments=(), configs=()
         )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=1000 * WITHIN_S)
+        request = CreateTopicsRequest(topics=[wanted], timeout_ms=1000 * LIMIT_S)
         client.send(frame(2, ApiKey.CREATE_TOPICS, request))
         [made] = client.message(ApiKey.CREATE_TOPICS).topics
         assert made.error_code == ErrorCode.NONE, made
@@ -75,7 +75,7 @@ def test_v5_the_first_who_comes_to_a_broker_of_others_controllers_is_served(
 ) -> None:
     """Also where all of them were killed, and the controllers come back first, or last."""
     # Who was killed is waited for so long; who is held up for less is not taken for dead.
-    quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\n")
+    quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n")
     try:
         quorum.start(*CONTROLLERS)
         with Starting(quorum.file(BROKER)):

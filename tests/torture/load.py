@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from kraftlog import Client
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
+from tests.patience import LIMIT_S
 from tests.torture.journal import Change, Sent
-from tests.torture.processes import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,7 +64,7 @@ class Load:
         self.threads: list[threading.Thread] = []
 
     def make_topics(self) -> None:
-        with Client(self.address, timeout_s=60) as client:
+        with Client(self.address, timeout_s=LIMIT_S) as client:
             for name, (partitions, configs) in TOPICS.items():
                 client.create_topic(name, partitions, 1, configs=configs)
                 self.journal.changes.append(Change(name, "create", partitions, True))
@@ -92,8 +92,13 @@ class Load:
                 assert thread.ident is not None
                 stack = traceback.format_stack(sys._current_frames()[thread.ident])
                 self.journal.problem(f"{thread.name} hangs in {''.join(stack[-2:])}")
-                with Client(self.address) as client:
+                with Client(self.address, timeout_s=LIMIT_S) as client:
                     self.journal.problem(f"its group: {client.describe_group(GROUP)}")
+
+    def join(self) -> None:
+        """Nothing of it is left, whatever has failed; who hangs was told of."""
+        for thread in self.threads:
+            thread.join(LIMIT_S)
 
     def _guarded(self, name: str, work: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
@@ -370,7 +375,7 @@ def value_of(client: Client, register: str) -> str | None:
 def read_all(address: str, topics: Mapping[str, int]) -> dict[str, list[Any]]:
     """Every record of these topics."""
     found: dict[str, list[Any]] = {}
-    with Client(address, timeout_s=60) as client:
+    with Client(address, timeout_s=LIMIT_S) as client:
         for topic in topics:
             with client.consume(topic, "beginning", until_end=True) as records:
                 found[topic] = list(records)

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from tests.patience import LIMIT_S
 from tests.ports import free_ports
 from tests.server.quorum_of_processes import BROKER, BROKER_FILE, CONTROLLER_FILE, format_node
 from tests.server.quorum_of_processes import CONTROLLERS as THREE
@@ -42,8 +43,6 @@ log.segment.delete.delay.ms=500
 log.flush.offset.checkpoint.interval.ms=2000
 log.flush.start.offset.checkpoint.interval.ms=2000
 """
-#: How long a wait for something that must come may take on a machine that has other work.
-LIMIT_S = 120
 UNLIMITED = -1
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog import Client
 from kraftlog.value import Value
+from tests.patience import LIMIT_S
 from tests.torture import checks
 from tests.torture.faults import Faults, caught_up
 from tests.torture.journal import Journal
@@ -62,6 +63,7 @@ class Run:
         finally:
             self.load.stopping.set()
             self.nodes.end()
+            self.load.join()
             self._leave_a_report()
         return Outcome(tuple(self.journal.problems), self.summary())
 
@@ -102,7 +104,7 @@ class Run:
         """Through the broker, as clients see it."""
         journal = self.journal
         wrong: list[str] = []
-        with Client(self.nodes.address, timeout_s=60) as client:
+        with Client(self.nodes.address, timeout_s=LIMIT_S) as client:
             client.create_topic("barrier", 1, 1)
             names = {topic.name for topic in client.topics()}
             final = {f"register-{n}": value_of(client, f"register-{n}") for n in range(REGISTERS)}

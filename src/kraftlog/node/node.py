@@ -21,6 +21,7 @@ from kraftlog.effects import (
     LogOpened,
     LogRead,
     LogStartMoved,
+    LogStartNotStored,
     PeerAnswered,
     PeerSilent,
     PeerUnaware,
@@ -277,21 +278,10 @@ class Node:
         """What came of an effect."""
         self.now = now
         self.is_stirred = True
-        if isinstance(message, LogOpened):
+        if isinstance(message, LogOpened | LogStartMoved | LogStartNotStored | LogFailed):
             partition = self.by_log.get(message.log)
             if partition is not None:
-                partition.opened(message.start, message.end, message.producers)
-                self._wake(partition)
-                if partition.online and self.coordinating is not None:
-                    self.coordinating.leads(partition, now)
-        elif isinstance(message, LogStartMoved):
-            partition = self.by_log.get(message.log)
-            if partition is not None:
-                self._start_moved(partition, message)
-        elif isinstance(message, LogFailed):
-            partition = self.by_log.get(message.log)
-            if partition is not None:
-                self.write_failed(partition)
+                self._handle_log(partition, message, now)
         elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
             message.line == ERRANDS
         ):
@@ -301,6 +291,24 @@ class Node:
                 self.coordinating.read(message, now)
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
+
+    def _handle_log(
+        self,
+        partition: Partition,
+        message: LogOpened | LogStartMoved | LogStartNotStored | LogFailed,
+        now: Now,
+    ) -> None:
+        if isinstance(message, LogOpened):
+            partition.opened(message.start, message.end, message.producers)
+            self._wake(partition)
+            if partition.online and self.coordinating is not None:
+                self.coordinating.leads(partition, now)
+        elif isinstance(message, LogStartMoved):
+            self._start_moved(partition, message)
+        elif isinstance(message, LogStartNotStored):
+            self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            self.write_failed(partition)
 
     @property
     def is_ready(self) -> bool:
@@ -493,11 +501,14 @@ class Node:
             told.error_code = code
             told.base_offset = -1
             self.one_done(slot)
+        self._drop_deletions(partition, code)
+        self._wake(partition)
+
+    def _drop_deletions(self, partition: Partition, code: int) -> None:
         for _, slot, told in partition.take_deletions():
             told.error_code = code
             told.low_watermark = -1
             self.one_done(slot)
-        self._wake(partition)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
         if not moved.is_stored:

@@ -6,7 +6,7 @@ that jumps back lets them stay for longer.
 
 from __future__ import annotations
 
-from kraftlog.effects import LogFailed, LogStartMoved
+from kraftlog.effects import LogFailed, LogStartMoved, LogStartNotStored
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.storage.directory import unlink_garbage
@@ -77,13 +77,14 @@ class Care:
         return bool(self._to_look_at)
 
     def store_start(self, log: LogName) -> None:
-        """The start of a log has moved: LogStartMoved follows when that is durable."""
+        """The start of a log has moved: LogStartMoved follows when that is durable, or word that it
+        can not be."""
         self._moved.add(log)
 
     def take(self, node: Node, now: Now) -> None:
         """At the end of a turn: see to it if it is time."""
         if self._moved:
-            self._checkpoint(node)
+            self._store_starts(node, now)
         if self._to_look_at or now.monotonic_ms >= self.due_ms:
             self._take(node, now)
 
@@ -153,8 +154,15 @@ class Care:
             if log.segments and log.recovery_point < log.segments[-1].base_offset:
                 self._flushes.ask(name, log.segments[-1].base_offset)
 
+    def _store_starts(self, node: Node, now: Now) -> None:
+        failure = self._directory.disk.failure
+        if failure is None:
+            self._checkpoint(node)
+        else:
+            self._not_stored(self._starts_to_store(), failure, now)
+
     def _checkpoint(self, node: Node) -> None:
-        if self._is_writing or self._directory.disk.failure is not None:
+        if self._is_writing:
             return
         for name, partition in node.by_log.items():
             if partition.online:
@@ -163,8 +171,8 @@ class Care:
         job = self._directory.checkpoint_job()
         starts = self._starts_to_store()
 
-        def written(_: Any, error: BaseException | None, __: Now) -> None:
-            self._checkpointed(job, starts, error)
+        def written(_: Any, error: BaseException | None, now: Now) -> None:
+            self._checkpointed(job, starts, error, now)
 
         self._lane.submit(lambda: job.run(self._files), written)
 
@@ -176,7 +184,7 @@ class Care:
         ]
 
     def _checkpointed(
-        self, job: CheckpointJob, starts: Starts, error: BaseException | None
+        self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
     ) -> None:
         self._is_writing = False
         if error is not None:
@@ -185,6 +193,7 @@ class Care:
             in_place = self._directory.checkpointed(job)
         except StorageError as failure:
             self._say(str(failure))
+            self._not_stored(starts, failure, now)
             return
         if not in_place:
             self._moved.update([name for name, _, __ in starts])
@@ -199,14 +208,23 @@ class Care:
         if isinstance(error, OSError):
             failure = self._directory.disk.failed(f"{self._directory.path}: syncing", error)
             self._say(str(failure))
-            for name, _, __ in starts:
-                self._tell(LogFailed(name, str(failure)), now)
+            self._not_stored(starts, failure, now)
             return
         if error is not None:
             raise error
         for name, log, start in starts:
             if self._directory.logs.get(name) is log:  # and not another of that name
                 self._tell(LogStartMoved(name, start, is_stored=True), now)
+
+    def _not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
+        """Who waits hears of it now; on a full disk the next checkpoint tries it again anyway."""
+        for name, log, _ in starts:
+            if self._directory.logs.get(name) is not log:
+                continue
+            if isinstance(why, DiskFullError):
+                self._tell(LogStartNotStored(name), now)
+            else:
+                self._tell(LogFailed(name, str(why)), now)
 
     def _unlink(self) -> None:
         """A piece at a time: flushes go through the same lane, and a stop waits for it."""

@@ -50,6 +50,8 @@ READY_A_TURN = 256
 FULL_FOR_MS = 1000
 #: How many partitions a node has more than before when all that it knows is set aside anew.
 GROWN_BY = 1000
+#: So long a node that is not ready says nothing.
+SILENT_MS = 5000
 #: A node that is told to stop leaves in order within this time, or else without it.
 LEAVING_MS = 2000
 
@@ -139,13 +141,13 @@ class Server:
     def let_clients_in(self) -> None:
         """Only now can it show that somebody else has listened there meanwhile."""
         while self._closed_doors:
-            sock = self._closed_doors[-1]
+            sock = self._closed_doors[0]
             try:
                 self._open_door(sock, BROKER)
             except OSError as error:
                 host, port = sock.getsockname()[:2]
                 raise ConfigError(f"listeners: {host}:{port}: {in_words(error)}") from error
-            self._closed_doors.pop()
+            del self._closed_doors[0]
 
     @property
     def is_open(self) -> bool:
@@ -176,9 +178,7 @@ class Server:
         """
         try:
             self.runner.finish_turn(read_clock())
-            while not (self.stopping or self.node.is_ready):
-                self.turn()
-                self._say_refusal()
+            self._become_ready()
             self._set_aside()
             if not self.stopping:
                 self.let_clients_in()
@@ -195,6 +195,20 @@ class Server:
             raise
         self._hang_up()
         self.runner.close()
+
+    def _become_ready(self) -> None:
+        """Who waits for long says once what for."""
+        silent_until_ms = read_clock().monotonic_ms + SILENT_MS
+        has_said = False
+        while not (self.stopping or self.node.is_ready):
+            self.turn()
+            self._say_refusal()
+            now = read_clock()
+            if not has_said and now.monotonic_ms >= silent_until_ms:
+                from kraftlog.node.telling.health import why_not_ready
+
+                has_said = True
+                say(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
 
     def _say_refusal(self) -> None:
         """Why this broker may not join, once for each reason: it goes on asking."""

@@ -17,6 +17,8 @@ def say(what: str, to: TextIO | None = None) -> None:
     It is written in one go, as nodes may share a terminal.
     """
     stream = to or sys.stderr
-    with contextlib.suppress(OSError):
+    if stream is None:  # it was closed before Python began
+        return
+    with contextlib.suppress(OSError, ValueError):
         stream.write(f"{what}\n")
         stream.flush()
