@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.config.endpoints import Voter, parse_dynamic_voter, parse_server, parse_voter
+from kraftlog.config.endpoints import (
+    Listener,
+    Voter,
+    parse_dynamic_voter,
+    parse_server,
+    parse_voter,
+)
 
 DIRECTORY = "JEXY6aqzQY-32P5TStzaFg"
 
@@ -27,9 +33,24 @@ def test_servers(text: str, server: tuple[str, int] | None) -> None:
     assert parse_server(text) == server
 
 
-@pytest.mark.parametrize("text", ["a:1", "x@a:1", "1@a", "1@0.0.0.0:1", "1@[::]:1", "1@:1"])
+@pytest.mark.parametrize(
+    "text", ["a:1", "x@a:1", "1@a", "1@0.0.0.0:1", "1@[::]:1", "1@[::0]:1", "1@:1"]
+)
 def test_no_voters(text: str) -> None:
     assert parse_voter(text) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "is_anywhere"),
+    [
+        *[(host, True) for host in ("", "0.0.0.0", "::", "::0", "0:0::0", "::0.0.0.0")],
+        *[(host, False) for host in ("::1", "10.0.0.0", "a")],
+    ],
+)
+def test_an_address_of_zeros_alone_says_nothing_of_where_a_node_is(
+    host: str, *, is_anywhere: bool
+) -> None:
+    assert Listener("C", host, 1).is_anywhere == is_anywhere
 
 
 def test_voters() -> None:

@@ -19,14 +19,16 @@ from kraftlog.raft.messages import ElectionState
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
-from kraftlog.wire.messages.fetch import NodeEndpoint
 from kraftlog.wire.messages.update_raft_voter import UpdateRaftVoterResponse
+from kraftlog.wire.messages.vote import NodeEndpoint
 from tests.node.test_quorum_driver import NOW, driven, fetched
 
 if TYPE_CHECKING:
     from kraftlog.node.quorum.driver import QuorumDriver
 
 ME = ReplicaKey(1)
+#: When a follower that heard nothing has lost its patience.
+LATER = Now(60_000, 0)
 MOVED = (Listener("C", "127.0.0.1", 19091),)
 WHERE = (Endpoint("C", "127.0.0.1", 19091),)
 
@@ -158,14 +160,52 @@ def test_r7_who_votes_no_more_tells_nothing() -> None:
 
 def test_r9_where_a_leader_is_others_are_believed_while_it_is_reached_there() -> None:
     """Its record may be older than its move; theirs may be older than ours."""
-    driver, _, wanted = follower()
+    driver, wanted = led_to_leader()
     [ask] = taken(wanted, effects.Ask)
-    answer = fetched(0).replace(node_endpoints=[NodeEndpoint(node_id=2, host="10.0.0.9", port=9)])
-    driver.handle(effects.PeerAnswered("quorum", 2, ask.number, answer), NOW)
-    [again] = taken(wanted, effects.Ask)
-    assert driver.address_of(2) == (again.host, again.port) == ("10.0.0.9", 9)
-    driver.handle(effects.PeerSilent("quorum", 2, again.number), NOW)
+    assert driver.address_of(2) == (ask.host, ask.port) == ("10.0.0.9", 9)
+    driver.handle(effects.PeerSilent("quorum", 2, ask.number), LATER)
     assert driver.address_of(2) == ("127.0.0.1", 9092)
+
+
+def test_r9_what_a_leader_says_of_itself_does_not_lead_away_from_where_it_was_reached() -> None:
+    """It may know no more than its old record."""
+    driver, wanted = led_to_leader()
+    [ask] = taken(wanted, effects.Ask)
+    says_where_the_leader_is(driver, ask, "127.0.0.1", 9092)
+    assert driver.address_of(2) == ("10.0.0.9", 9)
+
+
+def led_to_leader() -> tuple[QuorumDriver, list[Any]]:
+    """It has not reached node 2, which leads; node 3 says where that is, asked for its vote."""
+    driver, _, wanted = follower()
+    [fetch] = taken(wanted, effects.Ask)
+    driver.handle(effects.PeerSilent("quorum", 2, fetch.number), NOW)
+    driver.poll(LATER)
+    asks = {it.peer: it for it in taken(wanted, effects.Ask)}
+    driver.handle(effects.PeerSilent("quorum", 2, asks[2].number), LATER)
+    says_where_the_leader_is(driver, asks[3], "10.0.0.9", 9)
+    driver.poll(Now(LATER.monotonic_ms + 500, 0))  # and tries again
+    return driver, wanted
+
+
+def says_where_the_leader_is(driver: QuorumDriver, ask: effects.Ask, host: str, port: int) -> None:
+    answer: Any = answer_to_wire(raft.VoteAnswer(0, 2, 5, granted=False))
+    answer.node_endpoints = [NodeEndpoint(node_id=2, host=host, port=port)]
+    driver.handle(effects.PeerAnswered("quorum", ask.peer, ask.number, answer), LATER)
+
+
+def test_r9_a_leader_that_has_moved_says_of_itself_where_it_is() -> None:
+    """Also before its record can say so."""
+    machine, wanted = driven(1, reached_at=WHERE)
+    driver = machine.driver
+    assert driver is not None
+    for version in (1, 2):  # its vote for itself, and that it leads
+        driver.handle(effects.ElectionWritten(version), NOW)
+    vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
+    driver.asked(Asker(1), vote, None, NOW)
+    [reply] = taken(wanted, effects.Reply)
+    told = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
+    assert told == [(1, "127.0.0.1", 19091)]
 
 
 def test_r9_settings_that_name_the_voters_count_before_the_log() -> None:

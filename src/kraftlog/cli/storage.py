@@ -161,13 +161,12 @@ def _voters(options: argparse.Namespace, config: BrokerConfig) -> list[Voter] | 
 
 
 def _only_voter(config: BrokerConfig) -> Voter:
-    from kraftlog.config.endpoints import META_ADDRESSES, Voter
+    from kraftlog.config.endpoints import Voter
 
     if not config.is_controller:
         raise ConfigError("--standalone: expected controller among process.roles")
     listener = config.advertised_controller_listeners[0]
-    is_anywhere = listener.host in {"", *META_ADDRESSES}
-    host = "localhost" if is_anywhere else listener.host
+    host = "localhost" if listener.is_anywhere else listener.host
     return Voter(config.node_id, host, listener.port, new_id())
 
 

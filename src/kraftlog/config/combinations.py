@@ -5,7 +5,7 @@ Each rule is a function that raises ConfigError; RULES says in which order they 
 
 from __future__ import annotations
 
-from kraftlog.config.endpoints import META_ADDRESSES
+from kraftlog.config.endpoints import is_any_address
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 
@@ -142,7 +142,7 @@ def _advertised_can_be_reached(config: BrokerConfig) -> None:
         return
     known = [it.name for it in config.listeners]
     for listener in config.advertised_listeners:
-        if listener.host in META_ADDRESSES:
+        if is_any_address(listener.host):
             raise ConfigError(
                 f"advertised.listeners: nobody can connect to {listener}; name a host or address "
                 "(it is the one of listeners where advertised.listeners is not given)"

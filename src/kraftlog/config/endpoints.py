@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 _MAX_PORT = 65_535
 _HOST_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._%:")
-#: What a client can't connect to.
-META_ADDRESSES = frozenset({"0.0.0.0", "::", "0:0:0:0:0:0:0:0"})  # noqa: S104 - refused below
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -30,7 +28,7 @@ class Listener(Value):
     @property
     def is_anywhere(self) -> bool:
         """Whether it is at all addresses of its machine: then it does not say how to reach it."""
-        return not self.host or self.host in META_ADDRESSES
+        return not self.host or is_any_address(self.host)
 
 
 class Voter(Value):
@@ -40,6 +38,12 @@ class Voter(Value):
     host: str
     port: int
     directory_id: Uuid | None = None
+
+
+def is_any_address(host: str) -> bool:
+    """Whether it means all addresses of a machine, as `0.0.0.0` and `::0` do, in whatever spelling:
+    there is nothing in it but zeros. A client can't connect to it."""
+    return bool(host) and not host.strip("0.:")
 
 
 def bracketed(host: str) -> str:
@@ -68,7 +72,7 @@ def parse_voter(text: str) -> Voter | None:
     server = parse_server(address)
     if not (at and number.isdecimal() and number.isascii()) or server is None:
         return None
-    return Voter(int(number), *server) if server[0] not in META_ADDRESSES else None
+    return Voter(int(number), *server) if not is_any_address(server[0]) else None
 
 
 def parse_dynamic_voter(text: str) -> Voter | None:

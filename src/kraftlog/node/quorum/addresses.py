@@ -40,10 +40,12 @@ class Addresses:
         election = self._core.election
         self._said = election.epoch, election.leader_id, address
 
-    def told(self, nodes: Iterable[Any], body: Any) -> None:
-        """An answer names these nodes, and perhaps the leader that is followed now."""
+    def told(self, peer: int, nodes: Iterable[Any], body: Any) -> None:
+        """A peer's answer names these nodes, and perhaps the leader that is followed now."""
         election = self._core.election
         for node in nodes:
+            if node.node_id == peer:
+                continue  # it was reached just now, and may know of itself what its old record says
             address = node.host, node.port
             self._met[node.node_id] = address
             leader = election.epoch, node.node_id

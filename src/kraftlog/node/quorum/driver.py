@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from kraftlog import effects
 from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.addresses import Addresses
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import (
@@ -386,8 +387,11 @@ class QuorumDriver:
             self._emit(effects.Reply(slot, response))
 
     def _tell_where(self, leader: int, node: Any, response: Any) -> None:
-        """Who looks for the leader may not know its address yet."""
-        where = self.address_of(leader)
+        """Who looks for the leader may not know its address yet. A leader's own record may be older
+        than its move."""
+        is_own = leader == self.core.me.id
+        own = endpoint_of(self._reached_at, self.listener) if is_own else None
+        where = self.address_of(leader) if own is None else (own.host, own.port)
         if where is not None:
             response.node_endpoints = [node(node_id=leader, host=where[0], port=where[1])]
 
@@ -429,7 +433,8 @@ class QuorumDriver:
         if isinstance(body, raft.FetchAnswer) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
         self.core.handle(raft.Answered(report.peer, report.number, body), now)
-        self._addresses.told(getattr(report.response, "node_endpoints", ()), body)
+        nodes = getattr(report.response, "node_endpoints", ())
+        self._addresses.told(report.peer, nodes, body)
 
     def _peer_silent(self, report: effects.PeerSilent, now: Now) -> None:
         self._addresses.unreached(report.peer)
