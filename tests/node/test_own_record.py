@@ -16,6 +16,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
 from kraftlog.node.quorum.own_record import LONGEST_RETRY_MS, OwnRecord, true_record
 from kraftlog.raft import messages as raft
 from kraftlog.raft.messages import ElectionState
+from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.fetch import NodeEndpoint
@@ -165,6 +166,25 @@ def test_r9_where_a_leader_is_others_are_believed_while_it_is_reached_there() ->
     assert driver.address_of(2) == (again.host, again.port) == ("10.0.0.9", 9)
     driver.handle(effects.PeerSilent("quorum", 2, again.number), NOW)
     assert driver.address_of(2) == ("127.0.0.1", 9092)
+
+
+def test_r9_settings_that_name_the_voters_count_before_the_log() -> None:
+    """They are what an operator changes to move a voter; the log still says where it was."""
+    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), named={2: ("10.0.0.2", 2)})
+    [ask] = taken(wanted, effects.Ask)
+    assert (ask.host, ask.port) == ("10.0.0.2", 2)
+    assert machine.driver is not None
+    assert machine.driver.address_of(3) == ("127.0.0.1", 9093)
+
+
+def test_r9_who_describes_the_voters_says_what_settings_name() -> None:
+    """Whoever asks for the leader has to reach it."""
+    before = VirtualHost()
+    before.files.kill()
+    host = VirtualHost(before.files, SETTINGS.replace(":9093", ":19093"))
+    [voter] = host.node.quorum.core.log.voter_set.voters
+    assert [it.port for it in voter.endpoints] == [9093]
+    assert [it.port for it in host.node.endpoints_of(voter)] == [19093]
 
 
 def test_r9_who_is_asked_for_its_vote_says_where_the_leader_is_that_it_follows() -> None:

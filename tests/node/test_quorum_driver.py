@@ -88,6 +88,7 @@ def driven(
     *voter_ids: int,
     election: ElectionState | None = None,
     reached_at: tuple[Endpoint, ...] = (),
+    named: dict[int, tuple[str, int]] | None = None,
     records: int = 0,
 ) -> tuple[Machine, list[Any]]:
     """Replica 1 of these, with so many records of epoch 1 on its disk; gives what it has wanted
@@ -101,7 +102,9 @@ def driven(
     core = RaftCore(ReplicaKey(1), log, start, RaftConfig(seed=1), NOW, "cluster")
     machine = Machine()
     wanted: list[Any] = []
-    machine.driver = QuorumDriver(core, machine, wanted.append, reached_at=reached_at)
+    machine.driver = QuorumDriver(
+        core, machine, wanted.append, named=named or {}, reached_at=reached_at
+    )
     machine.driver.start(NOW)
     return machine, wanted
 

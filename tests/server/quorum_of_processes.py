@@ -90,6 +90,16 @@ class Quorum:
         file.write_text(text)
         return where
 
+    def move_all(self) -> None:
+        """All files name other ports of all controllers."""
+        where = {f"127.0.0.1:{self.ports[i]}": self.move(i) for i in CONTROLLERS}
+        for node_id in self.ports:
+            file = self.folder / f"{node_id}.properties"
+            text = file.read_text()
+            for old, new in where.items():
+                text = text.replace(old, new)
+            file.write_text(text)
+
     def kill(self, node_id: int) -> None:
         self.nodes.pop(node_id).kill()
 

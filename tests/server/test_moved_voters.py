@@ -61,6 +61,24 @@ def test_r9_a_majority_that_is_started_on_other_ports_is_found_again(quorum: Quo
     expect_topics(admin, {"before", "after"})
 
 
+def test_c11_voters_that_settings_name_are_found_where_these_say(tmp_path: Path) -> None:
+    """Their log knows only where they were, and nobody tells it."""
+    quorum = Quorum(tmp_path)
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        create(admin_of(quorum), "before")
+        quorum.nodes.pop(BROKER).stop()
+        for node_id in CONTROLLERS:
+            quorum.kill(node_id)
+        quorum.move_all()
+        quorum.start(*CONTROLLERS, BROKER)
+        admin = admin_of(quorum)
+        create(admin, "after")
+        expect_topics(admin, {"before", "after"})
+    finally:
+        quorum.end()
+
+
 def described(quorum: Quorum) -> dict[str, Any]:
     command = [sys.executable, "-m", "kraftlog", "quorum"]
     patient = quorum.folder / "patient.properties"

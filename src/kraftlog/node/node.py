@@ -116,6 +116,7 @@ class Node:
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
         settings = config.settings
         self._bootstrap = metadata.bootstrap
+        self._named_voters = _named_voters(settings)
         self.quorum = QuorumDriver(
             core,
             self,
@@ -123,6 +124,7 @@ class Node:
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+            named={i: (at.host, at.port) for i, at in self._named_voters.items()},
             reached_at=_reached_at(settings),
             listener=settings.controller_listener_names[0],
         )
@@ -175,10 +177,11 @@ class Node:
 
     def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
         """Where a voter is reached. Of itself a node knows better than the log: its port may have
-        been any that was free."""
+        been any that was free; of others where settings name them."""
         if voter.key.id == self.config.node_id and self.config.controller_addresses:
             return self.config.controller_addresses
-        return voter.endpoints
+        named = self._named_voters.get(voter.key.id)
+        return voter.endpoints if named is None else (named,)
 
     def config_layers(self) -> Layers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
@@ -534,6 +537,12 @@ class Node:
         if partition.fetches:
             for fetch in list(partition.fetches):
                 fetch.try_again(self)
+
+
+def _named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:
+    """Where the voters are that the settings name, and not only as at any port that is free."""
+    name = settings.controller_listener_names[0]
+    return {it.id: Endpoint(name, it.host, it.port) for it in settings.voters if it.port}
 
 
 def _reached_at(settings: BrokerConfig) -> list[Endpoint]:

@@ -1,4 +1,4 @@
-"""Where the nodes of the quorum are: what the log says, and who knows better."""
+"""Where the nodes of the quorum are: what the log says, and who knows better than it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
 
 class Addresses:
     """A leader that has moved leads before its record can say where it is: its own word of an epoch
-    counts most, then what others have heard of it, for as long as it is reached there."""
+    counts most, then what others have heard of it, for as long as it is reached there. The
+    settings of a quorum that never changes may be newer than its log: they count before it."""
 
-    def __init__(self, core: RaftCore, known: Mapping[int, Address], listener: str) -> None:
+    def __init__(
+        self,
+        core: RaftCore,
+        known: Mapping[int, Address],
+        named: Mapping[int, Address],
+        listener: str,
+    ) -> None:
         self._core = core
         self._listener = listener
+        self._named = named
         #: Of nodes that are no voters here, or of voters without one.
         self._met = dict(known)
         #: Where the leader of an epoch is: (epoch, leader, address), by its word and by others'.
@@ -52,6 +60,9 @@ class Addresses:
         for known in (self._said, self._heard):
             if known is not None and known[:2] == (election.epoch, peer):
                 return known[2]
+        named = self._named.get(peer)
+        if named is not None:
+            return named
         voter = self._core.log.voter_set.voter(peer)
         at = endpoint_of(voter.endpoints, self._listener) if voter is not None else None
         if at is not None:

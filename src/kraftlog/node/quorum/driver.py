@@ -87,10 +87,12 @@ class QuorumDriver:
         applied: int = 0,
         request_timeout_ms: int = 2000,
         known: Mapping[int, tuple[str, int]] = MappingProxyType({}),
+        named: Mapping[int, tuple[str, int]] = MappingProxyType({}),
         reached_at: Sequence[Endpoint] = (),
         listener: str = "",
     ) -> None:
-        """`known` are addresses to begin with; `reached_at` is what others are told of ours.
+        """`known` are addresses to begin with, `named` those of the voters that settings name;
+        `reached_at` is what others are told of ours.
 
         Where others are reached by several listeners, `listener` is the one that is taken.
         """
@@ -101,7 +103,7 @@ class QuorumDriver:
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
         self.listener = listener
-        self._addresses = Addresses(core, known, listener)
+        self._addresses = Addresses(core, known, named, listener)
         self._reached_at = [
             LeaderEndpoint(name=each.name, host=each.host, port=each.port) for each in reached_at
         ]
