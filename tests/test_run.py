@@ -44,11 +44,11 @@ def test_wall_time_is_shared_out_by_the_time_of_the_tests() -> None:
         shares.pytest_runtest_logreport(r)
     assert shares.tests["quorum"] == 1
     assert shares.tests["spark"] == 0
-    lines = shares.table(200.0).splitlines()
+    lines = shares.table(280.0).splitlines()
     [quorum] = [line for line in lines if line.startswith("quorum")]
     [spark] = [line for line in lines if line.startswith("spark")]
-    assert quorum.split() == ["quorum", "1", "150.0", "75%", "120", "over", "its", "budget"]
-    assert spark.split() == ["spark", "0", "50.0", "25%", "120"]
+    assert quorum.split() == ["quorum", "1", "210.0", "75%", "180", "over", "its", "budget"]
+    assert spark.split() == ["spark", "0", "70.0", "25%", "75"]
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,10 @@ class ConfigureLog(Value):
 
 
 class DeleteLog(Value):
-    """Remove a log, whether it is open yet or not."""
+    """Remove a topic's log, whether it is open yet or not."""
 
     log: LogName
+    topic_id: Uuid
 
 
 class SetOthersAside(Value):

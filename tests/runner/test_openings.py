@@ -244,13 +244,43 @@ def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
 
 
+NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on device"
+
+
+def test_a_new_topic_waits_for_the_room_to_put_away_the_folder_of_a_deleted_one() -> None:
+    host = make_host(many=1)
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    create_topics(host, {"many": 1})
+    for code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+    ):
+        answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+        assert answer.responses[0].partition_responses[0].error_code == code
+        host.pass_time(FULL_FOR_MS)
+        host.settle()
+    assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
+
+
+def test_a_stop_says_which_folder_there_is_no_room_to_put_away() -> None:
+    host = make_host(many=1)
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    host.runner.close()
+    assert folders(host) == ["many-0"]
+    assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
+
+
 def test_that_no_folder_can_be_removed_is_said_once() -> None:
     """A topic may have thousands, and all are in the directory that is offline."""
     host = make_host(demo=1, many=MANY)
     said = len(host.said)
+    topic_id = host.node.image.topic_ids["many"]
     host.runner.directory.disk.failed("a test", OSError(errno.EIO, "Input/output error"))
     for index in range(MANY):
-        host.node.emit(DeleteLog(("many", index)))
+        host.node.emit(DeleteLog(("many", index), topic_id))
     while host.runner.has_work or host.node.has_work:
         host.one_turn()
     assert [line.partition(":")[0] for line in host.said[said:]] == [

@@ -6,10 +6,15 @@ others that have their names now. Nothing of that may touch a folder.
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
+from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
+from kraftlog.runner.openings import FULL_FOR_MS
 from kraftlog.runner.runner import REPLAYED_A_TURN
+from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import PARTITION_METADATA
 from kraftlog.storage.directory import STRAY, LogDirectory
@@ -141,6 +146,45 @@ def test_what_has_the_name_of_a_partition_and_is_not_its_log_is_set_aside(whose:
     assert aside in folders(host, "demo")
     assert host.said == [f"data/demo-0: of another topic of this name, now data/{aside}"]
     assert (records_in(host), write(host), records_in(host)) == (0, ErrorCode.NONE, 1)
+
+
+def with_a_log_of_anothers(host: VirtualHost, name: tuple[str, int]) -> VirtualHost:
+    """The same disk in a new life; in the first, a topic of another cluster left its log there."""
+    host.runner.close()
+    directory = LogDirectory(host.files, "data")
+    if name in directory.unopened:
+        directory.delete(name)
+    directory.create(name, ANOTHER_ID)
+    directory.close()
+    return VirtualHost(host.files, settled=False)
+
+
+def test_a_log_waits_for_the_room_to_set_aside_what_has_its_name() -> None:
+    """A folder that could not be renamed is no failure of the disk when it is met again."""
+    host = with_a_log_of_anothers(make_host(demo=1), ("demo", 0))
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "demo-0", times=2))
+    for code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+    ):
+        host.settle()
+        assert write(host) == code
+        host.pass_time(FULL_FOR_MS)
+    assert f"demo-0.{ANOTHER_ID.hex()}{STRAY}" in folders(host, "demo")
+    assert records_in(host) == 1
+
+
+def test_what_is_anothers_is_not_deleted_with_a_topic_whose_log_was_never_opened() -> None:
+    host = with_a_log_of_anothers(make_host(), ("left", 0))
+    log, topic_id = ("left", 0), bytes(15) + b"\x01"
+    assert host.runner.directory.unopened >= {log}
+    host.node.emit(OpenLog(log, topic_id, host.node.topic_configs.of("left").config))
+    host.node.emit(DeleteLog(log, topic_id))
+    host.settle()
+    aside = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
+    assert folders(host, "left") == [aside]
+    assert host.said == [f"data/left-0: of another topic of this name, now data/{aside}"]
 
 
 def test_a_node_that_is_stopped_at_once_has_set_aside_what_it_said() -> None:

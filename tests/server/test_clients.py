@@ -55,6 +55,7 @@ def test_kcat_lists_writes_and_reads(node: NodeProcess, kcat: str) -> None:
     assert run("-C", "-t", "demo", "-o", "1", "-e", "-q", "-f", "%o %s\n") == "1 two\n2 three\n"
 
 
+@clients.LEAVES_SOCKETS
 def test_kafka_python_writes_with_every_codec_and_reads_it_all(node: NodeProcess) -> None:
     written: list[bytes] = []
     for codec in [None, *CODECS]:

@@ -64,6 +64,7 @@ def test_kcat(address: str, kcat: str) -> None:
     assert clients.run_kcat(kcat, address, "-C", "-t", "demo", "-e", "-q") == "one\ntwo\n"
 
 
+@clients.LEAVES_SOCKETS
 def test_kafka_python(address: str) -> None:
     clients.kafka_python_produce(address, VALUES)
     assert clients.kafka_python_consume(address, len(VALUES)) == VALUES

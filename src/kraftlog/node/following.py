@@ -146,4 +146,4 @@ def forget(node: Node, partition: Partition) -> None:
         node.turn.remove(partition.pending)
     partition.resign(partition.leader_epoch)
     node.drop_waiting(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    node.emit(DeleteLog(partition.log))
+    node.emit(DeleteLog(partition.log, partition.topic_id))

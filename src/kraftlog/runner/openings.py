@@ -71,6 +71,8 @@ class Openings:
         #: Those for which there was no room on the disk, and when to try them again.
         self._postponed: list[OpenLog] = []
         self.due_ms: int | None = None
+        #: Whether the first step waits for room, too, and all others behind it.
+        self._is_held_up = False
         #: The logs to be opened: what was deleted meanwhile is not among them, or not that one.
         self._wanted: dict[LogName, OpenLog] = {}
         #: What the logs are to go by, also those on their way.
@@ -85,32 +87,36 @@ class Openings:
     @property
     def has_work(self) -> bool:
         """Whether the next turn goes on with something."""
-        return bool(self._steps)
+        return bool(self._steps) and not self._is_held_up
 
     def go_on(self, now: Now) -> None:
         """A slice of the work."""
         if self.due_ms is not None and self.due_ms <= now.monotonic_ms:
             self.due_ms = None
+            self._is_held_up = False
             self._steps += self._postponed
             self._postponed.clear()
         spent_bytes = 0
-        while self._steps and spent_bytes < BYTES_A_TURN:
+        while self.has_work and spent_bytes < BYTES_A_TURN:
             step = self._steps[0]
             if not isinstance(step, OpenLog):
-                self._put_away(step)
+                self._go_on_putting_away(step, now)
                 spent_bytes += A_FOLDER_COSTS
             elif self._wanted.get(step.log) is step:
                 spent_bytes += self._go_on_with(step, now)
             else:
                 self._under_way = None
-            if self._under_way is None:
+            if self._under_way is None and not self._is_held_up:
                 self._steps.popleft()
 
     def close(self) -> None:
         """A clean stop: what was to be deleted does not lie about for ever."""
         for step in self._steps:
             if not isinstance(step, OpenLog):
-                self._put_away(step)
+                try:
+                    self._put_away(step)
+                except StorageError as error:
+                    self._say(str(error))
         self._steps.clear()
 
     # Wishes --------------------------------------------------------------------------------------
@@ -137,8 +143,9 @@ class Openings:
     def _set_others_aside(self, effect: SetOthersAside, _: Now) -> None:
         aside: list[LogName] = []
         for name in sorted(self._directory.unopened - effect.logs - {METADATA_LOG}):
-            if self._owner(name) in effect.deleted:
-                self._steps.append(DeleteLog(name))
+            owner = self._owner(name)
+            if owner in effect.deleted:
+                self._steps.append(DeleteLog(name, owner))
             else:
                 self._steps.append(_SetAside(name))
                 aside.append(name)
@@ -189,18 +196,24 @@ class Openings:
 
     def _put_off(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
         """Try it again when there may be room; meanwhile it is a log that is not open yet."""
-        if not self._postponed:
+        self._wait_for_room(error, now)
+        self._postponed.append(effect)
+
+    def _wait_for_room(self, error: DiskFullError, now: Now) -> None:
+        if self.due_ms is None:
             self._say(str(error))
             self.due_ms = now.monotonic_ms + FULL_FOR_MS
-        self._postponed.append(effect)
 
     def _forget_another(self, effect: OpenLog) -> None:
         """What a topic of this name, or nobody knows who, has left behind is not in the way."""
         directory, name = self._directory, effect.log
         if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
+            self._set_another_aside(name)  # first: without room for a name it is tried again
             directory.forget(name)
-            aside = directory.set_aside(name)
-            self._say(f"{directory.folder(name)}: of another topic of this name, now {aside}")
+
+    def _set_another_aside(self, name: LogName) -> None:
+        aside = self._directory.set_aside(name)
+        self._say(f"{self._directory.folder(name)}: of another topic of this name, now {aside}")
 
     def _opened(self, name: LogName, log: Log, now: Now) -> None:
         del self._wanted[name]
@@ -208,13 +221,23 @@ class Openings:
         producers = None if log.tracker.is_empty else log.producers.copy()
         self._tell(LogOpened(name, log.start_offset, log.end_offset, producers), now)
 
+    def _go_on_putting_away(self, step: DeleteLog | _SetAside, now: Now) -> None:
+        """Where there is no room for another name the folder would be in the way of a new log, so
+        those behind it wait, too."""
+        try:
+            self._put_away(step)
+        except DiskFullError as error:
+            self._wait_for_room(error, now)
+            self._is_held_up = True
+        except StorageError as error:
+            self._say(str(error))
+
     def _put_away(self, step: DeleteLog | _SetAside) -> None:
         if self._directory.disk.failure is not None:
             return  # which is said once, and there may be thousands of folders
-        try:
-            if isinstance(step, DeleteLog):
-                self._directory.remove_folder(step.log)
-            else:
-                self._directory.set_aside(step.log)
-        except StorageError as error:
-            self._say(str(error))
+        if isinstance(step, _SetAside):
+            self._directory.set_aside(step.log)
+        elif self._owner(step.log) == step.topic_id:
+            self._directory.remove_folder(step.log)
+        else:  # deleted before it was opened, and this is not what was to be opened
+            self._set_another_aside(step.log)

@@ -279,7 +279,7 @@ class LogDirectory:
         self._garbage.append(self._rename(name, _DELETED))
 
     def set_aside(self, name: Name) -> str:
-        """A forgotten log's folder stays, under a name that no log has: which one."""
+        """A folder stays, under a name that no log has: which one. Its log is to be forgotten."""
         return self._rename(name, STRAY)
 
     def _rename(self, name: Name, ending: str) -> str:
