@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.controller.controller import AFTER_REFUSAL_MS
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.replay import TOPIC
 from kraftlog.metadata.values import RECOVERING
@@ -89,6 +90,23 @@ def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
     cluster.now_ms += 300_000
     assert all_due(cluster) == [1, 1]
     assert [p.leader for p in cluster.committed.partitions.values()] == [1, 1]
+
+
+def test_the_look_for_better_leaders_waits_where_what_it_found_is_refused() -> None:
+    """Whoever leads and is about to be replaced would else decide the same without end."""
+    cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
+    cluster.create("t", (1, 2), (1, 2))
+    lose(cluster, 1, 2)
+    cluster.heartbeat(1)
+    cluster.configure(TOPIC, "t", {"unclean.leader.election.enable": "true"})
+    cluster.now_ms += 300_000
+    for _ in range(2):
+        assert cluster.controller.poll(cluster.now, len(cluster.log)) is not None
+        cluster.controller.refused(cluster.now)
+        assert cluster.controller.poll(cluster.now, len(cluster.log)) is None
+        assert cluster.controller.deadline() == cluster.now_ms + AFTER_REFUSAL_MS
+        cluster.now_ms += AFTER_REFUSAL_MS
+    assert all_due(cluster) == [1, 1]
 
 
 def all_due(cluster: Cluster) -> list[int]:

@@ -56,6 +56,10 @@ DECISIONS = {
 }
 
 
+#: So long after a refusal nothing is decided that is only done at intervals.
+AFTER_REFUSAL_MS = 100
+
+
 class Controller:
     """Follows the log on every voter, decides on the one that leads."""
 
@@ -147,10 +151,14 @@ class Controller:
 
     def refused(self, now: Now) -> None:
         """What was decided last could not be proposed, and changes nothing: who was to be fenced
-        by it, or to be forgotten, has a session again, and is looked at when that is over."""
+        by it, or to be forgotten, has a session again, and is looked at when that is over. What is
+        done at intervals would be decided and refused again without end, were it due at once."""
         for broker in self.state.brokers.values():
             if not broker.fenced and self.sessions.get(broker.id) is None:
                 self.sessions.heard(broker.id, broker.epoch, now.monotonic_ms)
+        soon_ms = now.monotonic_ms + AFTER_REFUSAL_MS
+        for name, (due, decide, interval_ms) in self._routines.items():
+            self._routines[name] = (max(due, soon_ms), decide, interval_ms)
 
     def _routine(self, now: Now) -> Sequence[Message]:
         """What is done at intervals, if it is time; at once again where it was cut short."""
