@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bench.beside import talk
 from bench.beside.figures import percentile
-from bench.beside.machine import sync_p50_ms
+from bench.beside.machine import placed, sync_p50_ms
 from bench.beside.peers import TUNED, bare_node, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, probe
 from bench.beside.rounds import in_turns, warm
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from bench.beside.figures import Result
     from bench.beside.peers import Peer
     from bench.beside.plan import Plan
+    from bench.beside.programs import Probed
 
 EVERY_S = 0.01
 TOPIC = "latency"
@@ -54,13 +55,22 @@ def prepare(peers: Sequence[Peer]) -> None:
 
 
 def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) -> None:
+    """Also with client and broker on one processor and on two: to wake one that sleeps takes as
+    long as all the rest, and where the scheduler puts them is chance that lasts for minutes."""
     frames, error_at = talk.produce_frames(TOPIC), talk.produce_error_at(TOPIC)
     count = plan.count(2000, least=200)
-    for peer in in_turns(peers, plan.rounds):
+
+    def one_by_one(peer: Peer) -> Probed:
         probe(peer.port, frames, error_at, folder, width=1, count=200)
-        probed = probe(peer.port, frames, error_at, folder, width=1, count=count)
+        return probe(peer.port, frames, error_at, folder, width=1, count=count)
+
+    for peer in in_turns(peers, plan.rounds):
+        probed = one_by_one(peer)
         result.add("latency.sync.p50", peer.name, probed.p50)
         result.add("latency.sync.p99", peer.name, probed.p99)
+        for row, apart in (("together", False), ("apart", True)):
+            with placed(peer.pid, apart=apart):
+                result.add(f"latency.{row}", peer.name, one_by_one(peer).p50)
 
 
 def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 import resource
 import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MB = 1 << 20
 
@@ -18,6 +23,24 @@ def ended_cpu_seconds() -> float:
     """Processor time of all children that have ended: clients are run to their end."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
+
+
+@contextmanager
+def placed(pid: int, *, apart: bool) -> Iterator[None]:
+    """A process with all its threads on one processor; who is started meanwhile on another one, or
+    on the same."""
+    everywhere = os.sched_getaffinity(0)
+    one, *others = sorted(everywhere)
+    threads = [int(each) for each in os.listdir(f"/proc/{pid}/task")]
+    try:
+        for thread in threads:
+            os.sched_setaffinity(thread, {others[0]} if apart and others else {one})
+        os.sched_setaffinity(0, {one})
+        yield
+    finally:
+        for thread in (0, *threads):
+            with suppress(ProcessLookupError):  # a thread that has ended
+                os.sched_setaffinity(thread, everywhere)
 
 
 def rss_mb(pid: int) -> float:

@@ -136,6 +136,8 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
     "latency": (
         *pair("latency.sync", "one synchronous produce", "ms", share(0.6), share(0.6)),
+        Row("latency.together", "the same on one core with its client, p50", "ms"),
+        Row("latency.apart", "the same on another core than its client, p50", "ms"),
         *pair("latency.through", "end to end, 100 a second", "ms", share(0.8), share(0.8)),
         *new_group("latency"),
         Row("latency.create", "create topic, p50", "ms", at_most(3)),

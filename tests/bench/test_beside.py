@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import pytest
 from bench.beside import command, page, picture, rounds, talk
 from bench.beside.figures import Result, parse_perf_test, percentile, stored
 from bench.beside.lifetime import starts_and_stops
-from bench.beside.machine import cpu_seconds, ended_cpu_seconds, rss_mb, tree
+from bench.beside.machine import cpu_seconds, ended_cpu_seconds, placed, rss_mb, tree
 from bench.beside.peers import Peer, kraftlog_node, running
 from bench.beside.plan import QUICK, Plan
 from bench.beside.programs import parse_probe
@@ -245,3 +246,17 @@ def test_an_unknown_case_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command.main(["staart"])
     assert "there are start, produce, consume" in capsys.readouterr().err
+
+
+def test_a_process_is_placed_with_whom_we_start_or_apart() -> None:
+    everywhere = os.sched_getaffinity(0)
+    with subprocess.Popen(["sleep", "100"]) as sleeper:
+        try:
+            for apart in (False, True):
+                with placed(sleeper.pid, apart=apart):
+                    is_apart = os.sched_getaffinity(sleeper.pid) != os.sched_getaffinity(0)
+                    assert is_apart == (apart and len(everywhere) > 1)
+                    assert len(os.sched_getaffinity(0)) == 1
+                assert os.sched_getaffinity(sleeper.pid) == os.sched_getaffinity(0) == everywhere
+        finally:
+            sleeper.kill()
