@@ -79,12 +79,18 @@ def test_leadership_returns_by_itself_after_a_while() -> None:
     assert cluster.pass_time(0) == []
 
 
-def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
+def one_leader_at_a_time() -> Cluster:
+    """Two partitions that nobody leads may have a leader, which a look finds one by one."""
     cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
     cluster.create("t", (1, 2), (1, 2))
     lose(cluster, 1, 2)
     cluster.heartbeat(1)
     cluster.configure(TOPIC, "t", {"unclean.leader.election.enable": "true"})
+    return cluster
+
+
+def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
+    cluster = one_leader_at_a_time()
     assert all_due(cluster) == []
     assert cluster.controller.deadline() == cluster.now_ms + 300_000
     cluster.now_ms += 300_000
@@ -94,11 +100,7 @@ def test_the_look_for_better_leaders_goes_on_until_it_is_through() -> None:
 
 def test_the_look_for_better_leaders_waits_where_what_it_found_is_refused() -> None:
     """Whoever leads and is about to be replaced would else decide the same without end."""
-    cluster = Cluster(brokers=2, elections_at_once=1, session_timeout_ms=10**9)
-    cluster.create("t", (1, 2), (1, 2))
-    lose(cluster, 1, 2)
-    cluster.heartbeat(1)
-    cluster.configure(TOPIC, "t", {"unclean.leader.election.enable": "true"})
+    cluster = one_leader_at_a_time()
     cluster.now_ms += 300_000
     for _ in range(2):
         assert cluster.controller.poll(cluster.now, len(cluster.log)) is not None

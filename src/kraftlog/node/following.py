@@ -67,14 +67,12 @@ def follow_another(node: Node, before: Image) -> None:
 
 def _arrive(node: Node) -> None:
     """Take up all logs once this life of the broker is in the log, and leave the others alone."""
-    if node.has_arrived or node.membership is None:
+    if node.has_arrived or node.registration is None:
         return
-    me = node.image.brokers.get(node.config.node_id)
-    if me is not None and me.incarnation_id == node.membership.incarnation:
-        node.has_arrived = True
-        _be_all(node)
-        node.emit(SetOthersAside(frozenset(node.by_log), frozenset(node.deleted_meanwhile)))
-        node.deleted_meanwhile.clear()
+    node.has_arrived = True
+    _be_all(node)
+    node.emit(SetOthersAside(frozenset(node.by_log), frozenset(node.deleted_meanwhile)))
+    node.deleted_meanwhile.clear()
 
 
 def _be_all(node: Node) -> None:

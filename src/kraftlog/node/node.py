@@ -257,7 +257,7 @@ class Node:
         if self.governing is not None:
             self.counts.activations += 1
             # An earlier life of this broker is over, and need not be waited for.
-            self.governing.begin(epoch, now, is_gone=self._registration is None)
+            self.governing.begin(epoch, now, is_gone=self.registration is None)
             self._ask_who_leads_now(now)
 
     def _look_soon(self) -> None:
@@ -319,13 +319,13 @@ class Node:
         membership = self.membership
         if membership is None:
             return True
-        me = self._registration
+        me = self.registration
         if me is None or me.fenced or me.epoch != membership.epoch:
             return False
         return not membership.is_fenced
 
     @property
-    def _registration(self) -> BrokerImage | None:
+    def registration(self) -> BrokerImage | None:
         """What the log says of this life of the broker; None: nothing, or nothing yet."""
         me = self.image.brokers.get(self.config.node_id)
         if me is None or self.membership is None:
