@@ -75,11 +75,11 @@ def test_a_larger_unit_is_shown_as_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDED["answers"])
-def test_words_for_every_key_that_is_known(kind: str) -> None:
+def test_every_known_key_is_documented(kind: str) -> None:
     for it in described(kind):
         assert it.documentation if it.config_type else it.documentation is None
     [voters] = describe_broker(LAYERS, ["controller.quorum.voters"])
-    assert voters.documentation == ("The voters of a quorum that never changes, as id@host:port.")
+    assert voters.documentation == "Voters of a static quorum, as id@host:port."
 
 
 def test_only_what_was_asked_for() -> None:

@@ -1,7 +1,7 @@
-"""The one place that says which keys do something here; all others are accepted and idle.
+"""The config keys that have an effect, each with its documentation; all others are accepted only.
 
-Whoever makes a key work adds it with a few words of its own: they are its documentation, in
-DescribeConfigs and in docs/configuration.md.
+A change that gives a key an effect adds it here. The text is shown by DescribeConfigs and in
+docs/configuration.md.
 """
 
 from __future__ import annotations
@@ -9,120 +9,148 @@ from __future__ import annotations
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 
 _BROKER = {
-    "advertised.listeners": "What clients and other brokers are told to connect to.",
-    "auto.create.topics.enable": "Whether a topic is made when a client first asks for it.",
-    "broker.heartbeat.interval.ms": "How often a broker tells the controller that it is there.",
-    "broker.id": "The old name of node.id.",
-    "broker.rack": "Where the broker stands; replicas are spread over racks.",
-    "broker.session.timeout.ms": "How long a broker may be silent before it is fenced.",
-    "compression.gzip.level": "As for topics, for those that say nothing of it.",
+    "advertised.listeners": (
+        "Addresses that clients and other brokers connect to; default: listeners."
+    ),
+    "auto.create.topics.enable": "Create a missing topic on first use.",
+    "broker.heartbeat.interval.ms": (
+        "Interval between a broker's heartbeats to the active controller."
+    ),
+    "broker.id": "Former name of node.id.",
+    "broker.rack": "Rack of this broker; replica placement spreads over racks.",
+    "broker.session.timeout.ms": (
+        "The controller fences a broker after this long without a heartbeat."
+    ),
+    "compression.gzip.level": "Default for topics that do not set their own.",
     "compression.lz4.level": "As for topics, for those that say nothing of it.",
-    "compression.type": "As for topics, for those that say nothing of it.",
-    "compression.zstd.level": "As for topics, for those that say nothing of it.",
-    "controller.listener.names": "The listeners through which controllers are reached.",
-    "controller.quorum.bootstrap.servers": "Whom a node asks who leads, when it knows no voters.",
-    "controller.quorum.election.backoff.max.ms": "How long at most until the next election.",
-    "controller.quorum.election.timeout.ms": "How long an election may take.",
-    "controller.quorum.fetch.max.bytes": "How much of the metadata log is fetched at once.",
-    "controller.quorum.fetch.timeout.ms": "How long a leader may be silent before it is replaced.",
-    "controller.quorum.request.timeout.ms": "How long to wait for an answer of another controller.",
-    "controller.quorum.retry.backoff.ms": "How long to wait before asking again.",
-    "controller.quorum.voters": "The voters of a quorum that never changes, as id@host:port.",
-    "default.replication.factor": "How many replicas a topic has when nothing is said.",
-    "delete.topic.enable": "Whether topics can be deleted.",
-    "fetch.max.bytes": "How many bytes of batches one fetch is answered with.",
-    "group.initial.rebalance.delay.ms": "How long a new group waits for more; 0 if not given.",
-    "group.max.session.timeout.ms": "The longest session timeout that a member may ask for.",
-    "group.max.size": "How many members a group may have.",
-    "group.min.session.timeout.ms": "The shortest session timeout that a member may ask for.",
-    "listener.security.protocol.map": "Which security protocol each listener speaks: PLAINTEXT.",
-    "listeners": "Where the node listens, as NAME://host:port.",
-    "log.cleaner.backoff.ms": "How often a log is looked for that is to be compacted.",
-    "log.cleaner.dedupe.buffer.size": "Memory for the keys of a pass, 200 bytes for each.",
-    "log.cleaner.delete.retention.ms": "As for topics, for those that say nothing of it.",
-    "log.cleaner.enable": "Whether logs are compacted.",
-    "log.cleaner.max.compaction.lag.ms": "As for topics, for those that say nothing of it.",
-    "log.cleaner.min.cleanable.ratio": "As for topics, for those that say nothing of it.",
-    "log.cleaner.min.compaction.lag.ms": "As for topics, for those that say nothing of it.",
-    "log.cleaner.threads": "0: no log is compacted; any other number: one at a time.",
-    "log.cleanup.policy": "As for topics, for those that say nothing of it.",
-    "log.dir": "Where logs are kept, when log.dirs is not given.",
-    "log.dirs": "Where logs are kept: one directory.",
-    "log.flush.interval.messages": "As for topics, for those that say nothing of it.",
-    "log.index.interval.bytes": "As for topics, for those that say nothing of it.",
-    "log.index.size.max.bytes": "As for topics, for those that say nothing of it.",
-    "log.initial.task.delay.ms": "How long after the start they are first looked for.",
-    "log.message.timestamp.after.max.ms": "As for topics, for those that say nothing of it.",
-    "log.message.timestamp.before.max.ms": "As for topics, for those that say nothing of it.",
-    "log.message.timestamp.type": "As for topics, for those that say nothing of it.",
-    "log.retention.bytes": "As for topics, for those that say nothing of it.",
-    "log.retention.check.interval.ms": "How often records that have had their time are looked for.",
-    "log.retention.hours": "As for topics, for those that say nothing of it.",
-    "log.retention.minutes": "As for topics, for those that say nothing of it.",
-    "log.retention.ms": "As for topics, for those that say nothing of it.",
-    "log.roll.hours": "As for topics, for those that say nothing of it.",
-    "log.roll.ms": "As for topics, for those that say nothing of it.",
-    "log.segment.bytes": "As for topics, for those that say nothing of it.",
-    "max.incremental.fetch.session.cache.slots": "How many readers may have a fetch session.",
-    "message.max.bytes": "As for topics, for those that say nothing of it.",
-    "metadata.log.dir": "Where the metadata log is kept: the directory of the logs.",
-    "metadata.log.max.record.bytes.between.snapshots": "Not given: after 10,000 records as well.",
-    "metadata.log.max.snapshot.interval.ms": "After how long a snapshot is taken.",
-    "min.insync.replicas": "As for topics, for those that say nothing of it.",
-    "node.id": "The number of this node, of which no other node of the cluster has the same.",
-    "num.partitions": "How many partitions a topic has when nothing is said.",
-    "offset.metadata.max.bytes": "How much a member may note beside a committed offset.",
-    "offsets.commit.timeout.ms": "How long a commit may wait to be written.",
-    "offsets.retention.check.interval.ms": "How often old offsets are looked for.",
-    "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
-    "offsets.topic.num.partitions": "How many partitions the topic of committed offsets has.",
-    "offsets.topic.replication.factor": "How many replicas the topic of committed offsets has.",
-    "offsets.topic.segment.bytes": "How large a segment of the topic of committed offsets grows.",
-    "process.roles": "What this node is: broker, controller or both.",
-    "producer.id.expiration.check.interval.ms": "How often silent producers are looked for.",
-    "producer.id.expiration.ms": "How long a partition remembers a producer that is silent.",
-    "socket.request.max.bytes": "How large a request may be.",
-    "unclean.leader.election.enable": "As for topics, for those that say nothing of it.",
+    "compression.type": "Default for topics that do not set their own.",
+    "compression.zstd.level": "Default for topics that do not set their own.",
+    "controller.listener.names": "Names of the controllers' listeners.",
+    "controller.quorum.bootstrap.servers": (
+        "Controllers to contact first, as host:port; voters come from the log."
+    ),
+    "controller.quorum.election.backoff.max.ms": (
+        "Longest backoff before a new election after a failed one."
+    ),
+    "controller.quorum.election.timeout.ms": "Time to win an election before a new one starts.",
+    "controller.quorum.fetch.max.bytes": "Largest response to a fetch of the metadata log.",
+    "controller.quorum.fetch.timeout.ms": (
+        "Time without a successful fetch before a voter starts an election."
+    ),
+    "controller.quorum.request.timeout.ms": "Time to wait for a response from another controller.",
+    "controller.quorum.retry.backoff.ms": (
+        "Backoff before a request to another controller is retried."
+    ),
+    "controller.quorum.voters": "Voters of a static quorum, as id@host:port.",
+    "default.replication.factor": "Replication factor of topics created without one.",
+    "delete.topic.enable": "Allow topics to be deleted.",
+    "fetch.max.bytes": "Largest amount of records in one fetch response.",
+    "group.initial.rebalance.delay.ms": "Wait for further members of a new group; 0 unless set.",
+    "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
+    "group.max.size": "Largest number of members in a group.",
+    "group.min.session.timeout.ms": "Shortest session timeout a group member may request.",
+    "listener.security.protocol.map": (
+        "Security protocol of each listener; only PLAINTEXT is supported."
+    ),
+    "listeners": "Addresses to listen on, as NAME://host:port.",
+    "log.cleaner.backoff.ms": "Pause between checks for logs to compact.",
+    "log.cleaner.dedupe.buffer.size": "Memory for the keys of a compaction, 200 bytes per key.",
+    "log.cleaner.delete.retention.ms": "Default for topics that do not set their own.",
+    "log.cleaner.enable": "Compact logs whose cleanup.policy includes compact.",
+    "log.cleaner.max.compaction.lag.ms": "Default for topics that do not set their own.",
+    "log.cleaner.min.cleanable.ratio": "Default for topics that do not set their own.",
+    "log.cleaner.min.compaction.lag.ms": "Default for topics that do not set their own.",
+    "log.cleaner.threads": "0 turns compaction off; otherwise one log is compacted at a time.",
+    "log.cleanup.policy": "Default for topics that do not set their own.",
+    "log.dir": "Data directory, if log.dirs is not set.",
+    "log.dirs": "Data directory; only one is supported.",
+    "log.flush.interval.messages": "Default for topics that do not set their own.",
+    "log.index.interval.bytes": "Default for topics that do not set their own.",
+    "log.index.size.max.bytes": "Default for topics that do not set their own.",
+    "log.initial.task.delay.ms": "Delay after start before retention and checkpoints first run.",
+    "log.message.timestamp.after.max.ms": "Default for topics that do not set their own.",
+    "log.message.timestamp.before.max.ms": "Default for topics that do not set their own.",
+    "log.message.timestamp.type": "Default for topics that do not set their own.",
+    "log.retention.bytes": "Default for topics that do not set their own.",
+    "log.retention.check.interval.ms": (
+        "Interval between checks for records to delete by retention."
+    ),
+    "log.retention.hours": "Default for topics that do not set their own.",
+    "log.retention.minutes": "Default for topics that do not set their own.",
+    "log.retention.ms": "Default for topics that do not set their own.",
+    "log.roll.hours": "Default for topics that do not set their own.",
+    "log.roll.ms": "Default for topics that do not set their own.",
+    "log.segment.bytes": "Default for topics that do not set their own.",
+    "max.incremental.fetch.session.cache.slots": "Largest number of fetch sessions.",
+    "message.max.bytes": "Default for topics that do not set their own.",
+    "metadata.log.dir": "Directory of the metadata log; must be the data directory.",
+    "metadata.log.max.record.bytes.between.snapshots": (
+        "Size of the log after which a snapshot is taken; unless set, also after 10,000 records."
+    ),
+    "metadata.log.max.snapshot.interval.ms": "Longest time between snapshots of the metadata log.",
+    "min.insync.replicas": "Default for topics that do not set their own.",
+    "node.id": "Id of this node, unique in the cluster.",
+    "num.partitions": "Number of partitions of topics created without one.",
+    "offset.metadata.max.bytes": "Largest metadata string of a committed offset.",
+    "offsets.commit.timeout.ms": "Time for an offset commit to be written before it fails.",
+    "offsets.retention.check.interval.ms": "Interval between checks for expired offsets.",
+    "offsets.retention.minutes": "Time that the offsets of a group without members are kept.",
+    "offsets.topic.num.partitions": "Number of partitions of __consumer_offsets.",
+    "offsets.topic.replication.factor": "Replication factor of __consumer_offsets.",
+    "offsets.topic.segment.bytes": "Segment size of __consumer_offsets.",
+    "process.roles": "Roles of this node: broker, controller or both.",
+    "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
+    "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
+    "socket.request.max.bytes": "Largest request.",
+    "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }
-#: Keys of ours, of which Kafka knows nothing.
+#: Keys of our own, unknown to Kafka.
 OWN = {
     "kraftlog.http.port": (
-        "The port of metrics and health, on the host of the first listener; 0: any, -1: none."
+        "Port of metrics and health, on the host of the first listener; 0: any free port, -1: off."
     ),
 }
 _TOPIC = {
-    "cleanup.policy": "delete: old records go; compact: the latest record of each key stays.",
-    "compression.gzip.level": "How hard gzip tries, where the topic packs batches.",
+    "cleanup.policy": (
+        "delete: delete records by retention; compact: keep the latest record per key."
+    ),
+    "compression.gzip.level": "gzip level, if compression.type is gzip.",
     "compression.lz4.level": "How hard lz4 tries, where the topic packs batches.",
-    "compression.type": "How batches are packed; producer: as they come.",
-    "compression.zstd.level": "How hard zstd tries, where the topic packs batches.",
-    "delete.retention.ms": "How long tombstones stay, where the policy is to compact.",
-    "flush.messages": "How many records may be called written that are not on the disk yet.",
-    "index.interval.bytes": "So many bytes lie between two entries of an index.",
-    "max.compaction.lag.ms": "How long a record may wait for being compacted.",
-    "max.message.bytes": "How large a batch may be.",
-    "message.timestamp.after.max.ms": "How far in the future a record's time may lie.",
-    "message.timestamp.before.max.ms": "How old a record may be when it comes.",
-    "message.timestamp.type": "Whether records have their producer's time or the broker's.",
-    "min.cleanable.dirty.ratio": "Which part of a log must be dirty for it to be compacted.",
-    "min.compaction.lag.ms": "How long a record is safe from being compacted.",
-    "min.insync.replicas": "How many in sync are enough to elect by, and for acks of all.",
-    "retention.bytes": "How many bytes a log may have, where the policy is to delete.",
-    "retention.ms": "How long records are kept, where the policy is to delete.",
-    "segment.bytes": "How large a segment grows before the next one begins.",
-    "segment.index.bytes": "How large the indexes of a segment grow.",
-    "segment.ms": "How long a segment grows before the next one begins.",
-    "unclean.leader.election.enable": "Whether a replica that lacks records may lead.",
+    "compression.type": "Compression of stored batches; producer keeps the producer's.",
+    "compression.zstd.level": "zstd level, if compression.type is zstd.",
+    "delete.retention.ms": "Time that tombstones are kept in a compacted topic.",
+    "flush.messages": "Number of unflushed records that forces a flush before a produce response.",
+    "index.interval.bytes": "Bytes of records between two index entries.",
+    "max.compaction.lag.ms": "Longest time a record may stay uncompacted.",
+    "max.message.bytes": "Largest record batch.",
+    "message.timestamp.after.max.ms": "Furthest a record's timestamp may lie in the future.",
+    "message.timestamp.before.max.ms": "Furthest a record's timestamp may lie in the past.",
+    "message.timestamp.type": (
+        "CreateTime: timestamps of the producer; LogAppendTime: of the broker."
+    ),
+    "min.cleanable.dirty.ratio": "Share of uncompacted bytes at which a log is compacted.",
+    "min.compaction.lag.ms": "Shortest time a record stays uncompacted.",
+    "min.insync.replicas": "Smallest ISR for which acks=all succeeds.",
+    "retention.bytes": (
+        "Size of a partition above which its oldest segments are deleted; -1: unlimited."
+    ),
+    "retention.ms": "Age at which segments are deleted; -1: unlimited.",
+    "segment.bytes": "Size at which a segment is rolled.",
+    "segment.index.bytes": "Largest size of a segment's index files.",
+    "segment.ms": "Age at which a segment is rolled.",
+    "unclean.leader.election.enable": (
+        "Allow a replica outside the ISR to become leader, which can lose records."
+    ),
 }
 _GROUP: dict[str, str] = {}
 _CLIENT_METRICS: dict[str, str] = {}
 
-#: Resource type -> key -> what it does.
+#: Resource type -> key -> documentation.
 EFFECTIVE = {TOPIC: _TOPIC, BROKER: _BROKER, GROUP: _GROUP, CLIENT_METRICS: _CLIENT_METRICS}
 
-_IDLE = "Known to Kafka, without effect here."
+_IDLE = "Accepted for compatibility with Kafka; has no effect."
 
 
 def documentation(resource_type: int, name: str) -> str:
-    """What a key does, in a few words."""
+    """Return the documentation of a key."""
     return EFFECTIVE[resource_type].get(name, _IDLE)
