@@ -78,7 +78,7 @@ def test_what_it_comes_to() -> None:
     assert config.log_roll_jitter_ms == 3
     assert config.log_flush_interval_ms == 4
     idle = "log.flush.scheduler.interval.ms, log.roll.jitter.ms"
-    assert warnings == [f"no effect, accepted for compatibility: {idle}"]
+    assert warnings == [f"accepted, no effect: {idle}"]
 
 
 def test_the_smallest_unit_counts() -> None:
@@ -104,7 +104,7 @@ def test_keys_that_nobody_knows() -> None:
         "log.message.format.version: Kafka 4 dropped this key",
         "qwertz: no such key",
         "kraftlog.http.prot: no such key; did you mean kraftlog.http.port?",
-        "no effect, accepted for compatibility: listener.name.plaintext.max.connections, super.users",
+        "accepted, no effect: listener.name.plaintext.max.connections, super.users",
     ]
 
 

@@ -69,7 +69,7 @@ def warnings(texts: Mapping[str, str]) -> list[str]:
     working = {*EFFECTIVE[BROKER], *OWN}
     idle = [name for name in texts if name not in unknown and name not in working]
     if idle:
-        lines.append(f"no effect, accepted for compatibility: {', '.join(sorted(idle))}")
+        lines.append(f"accepted, no effect: {', '.join(sorted(idle))}")
     return lines
 
 
