@@ -74,59 +74,59 @@ def _each(
 
 
 PARTITIONS = (
-    _partitions("partitioncount", "Partitions that are kept here.", lambda _: True),
-    _partitions("leadercount", "Those of them that this broker leads.", lambda p: p.leads),
-    _partitions("offlinereplicacount", "Those whose log is not open.", lambda p: not p.is_open),
+    _partitions("partitioncount", "Replicas on this broker.", lambda _: True),
+    _partitions("leadercount", "Partitions led by this broker.", lambda p: p.leads),
+    _partitions("offlinereplicacount", "Replicas whose log is not open.", lambda p: not p.is_open),
     _partitions(
         "underreplicatedpartitions",
-        "Led here, with fewer replicas in sync than there are.",
+        "Partitions led here whose ISR lacks a replica.",
         _is_under_replicated,
     ),
     _partitions(
         "underminisrpartitioncount",
-        "Led here, with fewer replicas in sync than min.insync.replicas.",
+        "Partitions led here whose ISR is smaller than min.insync.replicas.",
         _is_under_min_isr,
     ),
     _partitions(
         "atminisrpartitioncount",
-        "Led here, with just as many replicas in sync as min.insync.replicas.",
+        "Partitions led here whose ISR has exactly min.insync.replicas.",
         _is_at_min_isr,
     ),
     _each(
         "kafka_cluster_partition_replicascount",
-        "Replicas of a partition that is led here.",
+        "Replicas of a partition led here.",
         lambda _, p: p.replica_count,
         if_leading=True,
     ),
     _each(
         "kafka_cluster_partition_insyncreplicascount",
-        "Those of them that are in sync.",
+        "Size of the ISR of a partition led here.",
         lambda _, p: p.in_sync,
         if_leading=True,
     ),
     _each(
         "kafka_cluster_partition_underreplicated",
-        "1: fewer are in sync than there are.",
+        "1 if the ISR lacks a replica.",
         lambda _, p: int(_is_under_replicated(p)),
         if_leading=True,
     ),
     _each(
         "kafka_cluster_partition_underminisr",
-        "1: fewer are in sync than min.insync.replicas.",
+        "1 if the ISR is smaller than min.insync.replicas.",
         lambda _, p: int(_is_under_min_isr(p)),
         if_leading=True,
     ),
     _each(
         "kafka_cluster_partition_atminisr",
-        "1: just as many are in sync as min.insync.replicas.",
+        "1 if the ISR has exactly min.insync.replicas.",
         lambda _, p: int(_is_at_min_isr(p)),
         if_leading=True,
     ),
-    _each("kafka_log_log_logstartoffset", "Where a log begins.", lambda _, p: p.start),
-    _each("kafka_log_log_logendoffset", "Where it ends.", lambda _, p: p.written_end),
+    _each("kafka_log_log_logstartoffset", "Log start offset.", lambda _, p: p.start),
+    _each("kafka_log_log_logendoffset", "Log end offset.", lambda _, p: p.written_end),
     _each(
         "kafka_log_log_size",
-        "How many bytes of the disk it takes.",
+        "Size of the log on disk, in bytes.",
         lambda node, p: node.logs.size_bytes(p.log),
     ),
 )
@@ -138,13 +138,13 @@ LOGS = (
     single(
         "kafka_log_logmanager_offlinelogdirectorycount",
         GAUGE,
-        "1: the log directory has failed.",
+        "1 if the log directory is offline.",
         lambda node, _: int(node.logs.is_offline),
     ),
     Family(
         "kafka_log_logmanager_logdirectoryoffline",
         GAUGE,
-        "The same, for the directory by its name.",
+        "1 if this log directory is offline.",
         lambda node, _: [((("logDirectory", node.logs.folder),), int(node.logs.is_offline))],
     ),
 )
@@ -195,17 +195,25 @@ def _timed(node: Node, _: Now) -> Samples:
 
 
 TRAFFIC = (
-    _traffic("messagesin", "Records (offsets) that producers have added.", lambda c: c.messages_in),
-    _traffic("bytesin", "Bytes of the batches with them.", lambda c: c.bytes_in),
-    _traffic("bytesout", "Bytes of batches that were given out.", lambda c: c.bytes_out),
-    _traffic("totalproducerequests", "Partitions named by Produce.", lambda c: c.produces),
-    _traffic("failedproducerequests", "Those refused among them.", lambda c: c.failed_produces),
+    _traffic(
+        "messagesin", "Records appended by producers, counted as offsets.", lambda c: c.messages_in
+    ),
+    _traffic("bytesin", "Bytes appended by producers.", lambda c: c.bytes_in),
+    _traffic("bytesout", "Bytes of batches returned by fetches.", lambda c: c.bytes_out),
+    _traffic("totalproducerequests", "Partitions in Produce requests.", lambda c: c.produces),
+    _traffic(
+        "failedproducerequests",
+        "Partitions refused in Produce requests.",
+        lambda c: c.failed_produces,
+    ),
     _traffic(
         "totalfetchrequests",
-        "Partitions looked at for Fetch; again when one that waited is answered.",
+        "Partitions read for Fetch requests; a delayed fetch counts again on completion.",
         lambda c: c.fetches,
     ),
-    _traffic("failedfetchrequests", "Those refused among them.", lambda c: c.failed_fetches),
+    _traffic(
+        "failedfetchrequests", "Partitions refused in Fetch requests.", lambda c: c.failed_fetches
+    ),
 )
 
 #: What controllers have as well.
@@ -213,19 +221,19 @@ REQUESTS = (
     Family(
         "kafka_network_requestmetrics_requests_total",
         COUNTER,
-        "Requests by kind and version, good or bad.",
+        "Requests by API and version, including failed ones.",
         _requests,
     ),
     Family(
         "kafka_network_requestmetrics_totaltimems",
         GAUGE,
-        "Milliseconds from a request to its answer, lately: the most that this share of them took.",
+        "Total time of recent requests in milliseconds, by quantile.",
         _times,
     ),
     Family(
         "kafka_network_requestmetrics_totaltimems_count",
         UNTYPED,  # a counter, which some readers would want to end in _total
-        "Requests by kind, as for these times.",
+        "Requests counted in the total times, by API.",
         _timed,
     ),
 )
@@ -251,12 +259,14 @@ def _groups(name: str, what: str, state: str | None) -> Family:
 
 
 GROUPS = (
-    _groups("numgroups", "Groups that this broker coordinates.", None),
-    _groups("numgroupsempty", "Those without members.", State.EMPTY),
-    _groups("numgroupspreparingrebalance", "Those that gather members.", State.PREPARING),
-    _groups("numgroupscompletingrebalance", "Those that wait to be assigned.", State.COMPLETING),
-    _groups("numgroupsstable", "Those in which everybody has a share.", State.STABLE),
-    _groups("numgroupsdead", "Those whose end is being written.", State.DEAD),
+    _groups("numgroups", "Groups coordinated by this broker.", None),
+    _groups("numgroupsempty", "Groups in Empty state.", State.EMPTY),
+    _groups("numgroupspreparingrebalance", "Groups in PreparingRebalance state.", State.PREPARING),
+    _groups(
+        "numgroupscompletingrebalance", "Groups in CompletingRebalance state.", State.COMPLETING
+    ),
+    _groups("numgroupsstable", "Groups in Stable state.", State.STABLE),
+    _groups("numgroupsdead", "Groups in Dead state.", State.DEAD),
 )
 
 
@@ -264,13 +274,13 @@ MEMBERSHIP = (
     single(
         "kafka_server_kafkaserver_brokerstate",
         GAUGE,
-        "1 starts, 2 is fenced while it catches up, 3 runs, 6 leaves.",
+        "State of the broker: 1 starting, 2 recovery, 3 running, 6 controlled shutdown.",
         lambda node, _: broker_state(node),
     ),
     single(
         "kafka_server_brokermetadatametrics_last_applied_record_offset",
         GAUGE,
-        "The last metadata record that this broker has applied.",
+        "Offset of the last metadata record applied by this broker.",
         lambda node, _: node.quorum.applied - 1,
     ),
 )

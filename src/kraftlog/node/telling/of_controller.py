@@ -31,19 +31,26 @@ def _fenced(state: State) -> float:
 
 
 FAMILIES = (
-    single(PREFIX + "activecontrollercount", GAUGE, "1: this is the active one.", _is_active),
+    single(
+        PREFIX + "activecontrollercount",
+        GAUGE,
+        "1 if this node is the active controller.",
+        _is_active,
+    ),
     single(
         PREFIX + "newactivecontrollerscount",
         COUNTER,
-        "How often this node became the active controller since it started.",
+        "Times this node became the active controller since it started.",
         lambda node, _: node.counts.activations,
     ),
     _state(
         "activebrokercount", "Unfenced brokers.", lambda state: len(state.brokers) - _fenced(state)
     ),
-    _state("fencedbrokercount", "Registered brokers that are fenced.", _fenced),
-    _state("globaltopiccount", "Topics of the cluster.", lambda state: len(state.topics)),
-    _state("globalpartitioncount", "Their partitions.", lambda state: len(state.partitions)),
+    _state("fencedbrokercount", "Fenced brokers.", _fenced),
+    _state("globaltopiccount", "Topics in the cluster.", lambda state: len(state.topics)),
+    _state(
+        "globalpartitioncount", "Partitions in the cluster.", lambda state: len(state.partitions)
+    ),
     _state(
         "offlinepartitionscount",
         "Partitions without a leader.",
@@ -51,31 +58,31 @@ FAMILIES = (
     ),
     _state(
         "preferredreplicaimbalancecount",
-        "Partitions that another than their first replica leads.",
+        "Partitions whose leader is not the preferred replica.",
         lambda state: len(state.index.imbalanced),
     ),
     single(
         PREFIX + "metadataerrorcount",
         GAUGE,
-        "Always 0: a node that meets a record it can't apply ends.",
+        "Always 0: a node that cannot apply a record stops.",
         lambda _, __: 0,
     ),
     single(
         PREFIX + "lastappliedrecordoffset",
         GAUGE,
-        "The last metadata record that was applied here.",
+        "Offset of the last metadata record applied by this controller.",
         lambda node, _: node.quorum.applied - 1,
     ),
     single(
         PREFIX + "lastcommittedrecordoffset",
         GAUGE,
-        "The last metadata record that is known to be committed.",
+        "Offset of the last metadata record known to be committed.",
         lambda node, _: node.quorum.core.log.high_watermark - 1,
     ),
     single(
         "kafka_controller_controllerstats_uncleanleaderelections_total",
         COUNTER,
-        "Elections, by this controller, of replicas that were not in sync.",
+        "Unclean leader elections by this controller.",
         lambda node, _: node.counts.unclean_elections,
     ),
 )
