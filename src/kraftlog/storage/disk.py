@@ -28,7 +28,7 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class Handle:
     """A file by its name, open or not. Only its cache opens and closes it."""
 
-    __slots__ = ("_cache", "fd", "gone", "path", "pins", "used")
+    __slots__ = ("_cache", "fd", "gone", "is_queued", "path", "pins", "used")
 
     def __init__(self, cache: HandleCache, path: str) -> None:
         self._cache = cache
@@ -37,6 +37,8 @@ class Handle:
         self.pins = 0
         self.used = False
         self.gone = False
+        #: Whether it stands in the cache's queue.
+        self.is_queued = False
 
     def use(self) -> int:
         """The descriptor, good until the next handle is used unless pinned."""
@@ -57,8 +59,12 @@ class Handle:
     def unpin(self) -> None:
         assert self.pins > 0, f"{self.path} is not pinned"
         self.pins -= 1
-        if not self.pins and (self.gone or self._cache.is_over_limit):
+        if self.pins:
+            return
+        if self.gone or self._cache.is_over_limit:
             self._cache.close(self)
+        elif not self.is_queued:
+            self._cache.queue(self)
 
     def release(self) -> None:
         """No longer needed under this name: closed as soon as nobody has it pinned."""
@@ -68,7 +74,11 @@ class Handle:
 
 
 class HandleCache:
-    """Opens files and closes those unused for longest, roughly (second chance), beyond `limit`."""
+    """Opens files and closes those unused for longest, roughly (second chance), beyond `limit`.
+
+    The queue holds those that may be closed. A pinned handle leaves it when it is met there and
+    returns when it is unpinned, so thousands of pinned ones are not passed over again and again.
+    """
 
     def __init__(self, files: Files, limit: int) -> None:
         assert limit > 0
@@ -83,8 +93,14 @@ class HandleCache:
         handle.fd = self.files.open(handle.path, create=create)
         handle.gone = False
         self.open_count += 1
-        self._open.append(handle)
+        if not handle.is_queued:
+            self.queue(handle)
         return handle.fd
+
+    def queue(self, handle: Handle) -> None:
+        """The handle may be closed when its turn comes."""
+        handle.is_queued = True
+        self._open.append(handle)
 
     def close(self, handle: Handle) -> None:
         """Close a handle that is open; its place in the queue is tidied up later."""
@@ -93,8 +109,14 @@ class HandleCache:
         fd, handle.fd = handle.fd, NOT_OPEN
         self.open_count -= 1
         if len(self._open) > 2 * self.limit:
-            self._open = deque([h for h in self._open if h.fd != NOT_OPEN])
+            self._tidy()
         self.files.close(fd)
+
+    def _tidy(self) -> None:
+        closed = [handle for handle in self._open if handle.fd == NOT_OPEN]
+        for handle in closed:
+            handle.is_queued = False
+        self._open = deque([handle for handle in self._open if handle.is_queued])
 
     @property
     def is_over_limit(self) -> bool:
@@ -106,16 +128,17 @@ class HandleCache:
 
         When all are pinned the limit is exceeded: better one descriptor more than a wrong one.
         """
-        for _ in range(2 * len(self._open)):
+        while self._open:
             handle = self._open.popleft()
-            if handle.fd == NOT_OPEN:
-                continue
-            if handle.used or handle.pins:
+            if handle.fd == NOT_OPEN or handle.pins:
+                handle.is_queued = False
+            elif handle.used:
                 handle.used = False
                 self._open.append(handle)
-                continue
-            self.close(handle)
-            return
+            else:
+                handle.is_queued = False
+                self.close(handle)
+                return
 
 
 class Disk:
