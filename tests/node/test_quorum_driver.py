@@ -547,3 +547,17 @@ def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None
             host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)
         assert talker.take()
     assert not host.node.errands._patient
+
+
+def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> None:
+    """Once its own quorum was heard: here the node leads it."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    driver.handle(effects.ElectionWritten(1), NOW)
+    wanted.clear()
+    begin = raft.Begin("another", ReplicaKey(1), 7, 9)
+    driver.told_of_leader(Slot(None), begin, ("127.0.0.1", 1), NOW)
+    said = [it.line for it in wanted if isinstance(it, effects.Say)]
+    assert ["node 7 of another cluster" in line for line in said] == [True]
+    assert not any(isinstance(it, effects.Stop) for it in wanted)

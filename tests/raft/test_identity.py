@@ -17,6 +17,7 @@ from kraftlog.raft.messages import (
     Send,
     Stop,
     Vote,
+    WrongCluster,
 )
 from tests.raft.solo import (
     EVERY_ROLE,
@@ -26,6 +27,7 @@ from tests.raft.solo import (
     follower,
     key,
     leader,
+    loyal,
     of,
     prospective,
     replies,
@@ -84,15 +86,61 @@ def test_q30_null_skips_the_check_and_nothing_else_does(
     assert (MISMATCH in errors) is differs
 
 
-@pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
-def test_q31_a_leader_of_another_cluster_that_begins_an_epoch_here_stops_the_node(
-    make: Any,
-) -> None:
+#: Roles whose own quorum was heard in this life; `loyal` has fetched from its leader.
+CONFIRMED = {"leader": leader, "resigned": resigned, "loyal": loyal}
+UNCONFIRMED = {name: make for name, make in EVERY_ROLE.items() if name not in CONFIRMED}
+
+
+@pytest.mark.parametrize("make", UNCONFIRMED.values(), ids=UNCONFIRMED)
+def test_q31_a_begin_of_another_cluster_stops_an_unconfirmed_node(make: Any) -> None:
     solo = make()
     before = solo.state
     effects = solo.ask(solo.begin(2, 6, cluster_id="other"))
     assert [answer.error for answer in replies(effects)] == [MISMATCH]
     assert len(of(Stop, effects)) == 1
+    assert solo.state == before
+
+
+@pytest.mark.parametrize("make", CONFIRMED.values(), ids=CONFIRMED)
+def test_q31_a_begin_of_another_cluster_is_refused_and_logged_once(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    for leader_id, logged in ((3, 1), (3, 0), (2, 1)):
+        effects = solo.ask(solo.begin(leader_id, 6, cluster_id="other"))
+        assert [answer.error for answer in replies(effects)] == [MISMATCH]
+        assert of(WrongCluster, effects) == [WrongCluster(leader_id)] * logged
+        assert of(Stop, effects) == []
+    assert solo.state == before
+
+
+def test_q31_a_refused_fetch_confirms_nothing() -> None:
+    solo = follower()
+    solo.answer(2, solo.fetched(error=ErrorCode.FENCED_LEADER_EPOCH))
+    assert len(of(Stop, solo.ask(solo.begin(2, 6, cluster_id="other")))) == 1
+
+
+def test_q31_a_confirmed_follower_survives_a_mismatch_of_its_leader() -> None:
+    """Its address may belong to a node of another cluster by now."""
+    solo = loyal()
+    effects = solo.answer(2, solo.fetched(error=MISMATCH))
+    assert of(WrongCluster, effects) == [WrongCluster(2)]
+    assert of(Stop, effects) == []
+    assert solo.state == ("follower", 5, 2, -1)
+    solo.wait_for("fetch timeout")
+    assert solo.role == "prospective"
+
+
+@pytest.mark.parametrize("make", [unattached, follower, prospective, candidate])
+def test_q31_no_epoch_of_another_cluster_is_adopted(make: Any) -> None:
+    solo = make()
+    before = solo.state
+    if make is unattached:
+        (send,) = of(Send, solo.wait_for("discover"))
+        solo.answer(send.peer, solo.fetched(error=MISMATCH, epoch=9, leader_id=7))
+    elif make is follower:
+        solo.answer(2, solo.fetched(error=MISMATCH, epoch=9, leader_id=2))
+    else:
+        solo.answer(2, solo.voted(granted=True, error=MISMATCH, epoch=9))
     assert solo.state == before
 
 
@@ -125,7 +173,6 @@ def test_q31_so_may_a_node_that_names_itself_leader() -> None:
     solo = unattached()
     (send,) = of(Send, solo.wait_for("discover"))
     effects = solo.answer(send.peer, solo.fetched(error=MISMATCH, leader_id=send.peer))
-    effects += solo.answer(send.peer, solo.fetched(error=MISMATCH)) if not of(Stop, effects) else []
     assert len(of(Stop, effects)) == 1
 
 

@@ -81,6 +81,11 @@ class RaftCore:
         self.config = config
         self.now = now
         self.cluster_id = cluster_id
+        #: Whether the quorum of this cluster id has been heard in this life: this replica leads or
+        #: led, or a leader answered its fetch (Q31).
+        self.is_confirmed = False
+        #: The peer of another cluster that was reported last.
+        self._foreign_peer = -1
         self.peers: dict[int, Peer] = {}
         self.timers: dict[str, int] = {}
         self.attempt = 0
@@ -276,6 +281,14 @@ class RaftCore:
         """Null skips the check (Q30)."""
         return theirs is not None and self.cluster_id is not None and theirs != self.cluster_id
 
+    def refuse_cluster(self, peer: int) -> None:
+        """Q31: a peer of another cluster; fatal until this replica's own quorum was heard."""
+        if not self.is_confirmed:
+            self.effect(Stop(f"the leader {peer} belongs to another cluster"))
+        elif peer != self._foreign_peer:
+            self._foreign_peer = peer
+            self.effect(messages.WrongCluster(peer))
+
     def settle_voters(self) -> None:
         """The voter set in force may have changed: become, or cease to be, an observer."""
         if self.may_stand and self.role.name == quorum.OBSERVER:
@@ -328,7 +341,10 @@ class RaftCore:
         if body.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             self.effect(Stop(f"node {message.peer} says that this node is not authorized"))
             return
-        if body.epoch < self.election.epoch:
+        if body.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            # Epochs and leaders of another cluster mean nothing here.
+            elections.on_wrong_cluster(self, message.peer, asked, body)
+        elif body.epoch < self.election.epoch:
             self.role.on_old_answer(self, message.peer, asked)
         elif elections.adopt(self, body.epoch, self._leader_named_by(message.peer, body)):
             return  # what was asked, was asked in another epoch or role

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import BeginAnswer, ElectionState, EndAnswer, Stop, VoteAnswer
+from kraftlog.raft.messages import (
+    BeginAnswer,
+    ElectionState,
+    EndAnswer,
+    Fetch,
+    SnapshotFetch,
+    VoteAnswer,
+)
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,6 +66,16 @@ def become_in(core: RaftCore, election: ElectionState) -> None:
         core.become(quorum.FOLLOWER, election)
     else:
         core.become(quorum.UNATTACHED if election.voted is None else quorum.VOTED, election)
+
+
+def on_wrong_cluster(core: RaftCore, peer: int, asked: Any, body: Any) -> None:
+    """Q31: only the leader of a fetcher may end it by this; from any other peer it is a refusal."""
+    if isinstance(asked, (Fetch, SnapshotFetch)) and peer in {
+        core.election.leader_id,
+        body.leader_id,
+    }:
+        core.refuse_cluster(peer)
+    core.role.on_answer(core, peer, asked, body)
 
 
 # Requests ----------------------------------------------------------------------------------------
@@ -116,8 +133,7 @@ def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
     """Q16: who leads now."""
     error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        # Q31: an elected leader says so, and it counts this replica among its voters.
-        core.effect(Stop(f"the leader {begin.leader_id} belongs to another cluster"))
+        core.refuse_cluster(begin.leader_id)
     if not error and begin.leader_id < 0:
         error = ErrorCode.INVALID_REQUEST
     if not error and begin.receiver.id >= 0 and not _is_me(core, begin.receiver):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import (
     Append,
     ClusterIdKnown,
     Committed,
     Fetch,
     LogDurable,
-    Stop,
     Truncate,
 )
 from kraftlog.value import TYPE_CHECKING
@@ -43,10 +41,6 @@ def fetch_from(core: RaftCore, peer: int) -> None:
 
 def take(core: RaftCore, answer: FetchAnswer) -> bool:
     """What a leader's answer does to the log; False: it was a refusal."""
-    if answer.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
-        # Q31: only the leader may say so, and then there is nothing to be done here.
-        core.effect(Stop(f"the leader {answer.leader_id} belongs to another cluster"))
-        return False
     if answer.error:
         return False
     if answer.diverging is not None:

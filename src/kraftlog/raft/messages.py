@@ -328,6 +328,12 @@ class ClusterIdKnown(Value):
     cluster_id: str
 
 
+class WrongCluster(Value):
+    """A peer of another cluster takes this replica for one of its own: refused, to be logged."""
+
+    peer: int
+
+
 class Stop(Value):
     """This replica can't go on: `why` is for people."""
 

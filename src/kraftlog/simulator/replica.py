@@ -32,6 +32,7 @@ from kraftlog.raft.messages import (
     Truncate,
     Unanswered,
     WriteSnapshot,
+    WrongCluster,
 )
 from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.oracle import NO_CHAIN
@@ -466,6 +467,9 @@ class Replica:
         self.world.note(self, "sees leader", effect)
         self.serves, self.to_serve = -1, effect.epoch if effect.leader_id == self.id else -1
 
+    def _wrong_cluster(self, effect: WrongCluster) -> None:  # noqa: ARG002 - effects are carried alike
+        self.world.saw("leader of another cluster refused")
+
     def _stop(self, effect: Stop) -> None:
         raise Violation("stop", f"replica {self.id} gave up: {effect.why}")
 
@@ -540,4 +544,5 @@ _CARRY: dict[type, Any] = {
     Proposed: Replica._proposed,
     LeaderChanged: Replica._leader_changed,
     Stop: Replica._stop,
+    WrongCluster: Replica._wrong_cluster,
 }

@@ -41,16 +41,17 @@ def strange_request(replica: Replica, chance: Chance) -> Any:
     assert replica.core is not None
     epoch = replica.core.election.epoch + chance.below(3)
     me, other = ReplicaKey(0, b"s" * 16), ReplicaKey(replica.id, b"t" * 16)
-    return chance.pick(
-        [
-            Vote(OTHER_CLUSTER, replica.key, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
-            Vote("cluster", other, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
-            Begin("cluster", other, 0, epoch),
-            End(OTHER_CLUSTER, 0, epoch, (replica.key,)),
-            Fetch(OTHER_CLUSTER, me, epoch, 0, 0, 0, 0, 1000),
-            ReadOffset(OTHER_CLUSTER),
-        ]
-    )
+    strange = [
+        Vote(OTHER_CLUSTER, replica.key, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
+        Vote("cluster", other, epoch, me, epoch, 1 << 40, chance.below(2) == 0),
+        Begin("cluster", other, 0, epoch),
+        End(OTHER_CLUSTER, 0, epoch, (replica.key,)),
+        Fetch(OTHER_CLUSTER, me, epoch, 0, 0, 0, 0, 1000),
+        ReadOffset(OTHER_CLUSTER),
+    ]
+    if replica.core.is_confirmed:  # before, a leader of another cluster ends the process (Q31)
+        strange.append(Begin(OTHER_CLUSTER, replica.key, 0, epoch))
+    return chance.pick(strange)
 
 
 def ask(world: World, replica: Replica, body: Any) -> None:

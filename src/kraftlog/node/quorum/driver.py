@@ -136,6 +136,7 @@ class QuorumDriver:
             raft.Proposed: self._proposed,
             raft.LeaderChanged: self._leader_changed,
             raft.ClusterIdKnown: _nothing,
+            raft.WrongCluster: self._refuse_cluster,
             raft.Stop: self._stop,
         }
         self._reports: dict[type, Callable[[Any, Now], None]] = {
@@ -326,6 +327,11 @@ class QuorumDriver:
 
     def _install_snapshot(self, effect: raft.InstallSnapshot, _: Now) -> None:
         self._emit(effects.InstallSnapshot(effect.id, METADATA_LOG))
+
+    def _refuse_cluster(self, effect: raft.WrongCluster, _: Now) -> None:
+        what = f"node {effect.peer} of another cluster takes this node for one of its controllers"
+        why = "refused; check the addresses that it is configured with"
+        self._emit(effects.Say(f"{what}: {why}"))
 
     def _stop(self, effect: raft.Stop, _: Now) -> None:
         self._emit(effects.Stop(effect.why))

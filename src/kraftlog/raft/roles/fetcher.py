@@ -54,6 +54,7 @@ class Fetcher(Role):
         if not good:
             core.arm("fetch", core.backoff(0))
             return
+        core.is_confirmed = True
         self.heard_at = core.now.monotonic_ms
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
         if isinstance(asked, Fetch):

@@ -89,6 +89,7 @@ class Leader(Role):
 
     def enter(self, core: RaftCore) -> None:
         core.attempt = 0
+        core.is_confirmed = True
         self.since = core.now.monotonic_ms
         self.epoch_start = core.log.end
         self.append_leader_change(core)

@@ -56,7 +56,8 @@ class Polling(Role):
             return
         # P4: a peer that does not know the question yet is asked again in the real election.
         unaware = self.pre_vote and body.error == ErrorCode.UNSUPPORTED_VERSION
-        self.count(core, peer, granted=body.granted or unaware)
+        granted = body.granted and not body.error
+        self.count(core, peer, granted=granted or unaware)
 
     def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
         """Note one voter's word, the first it gives; only voters of our own log count."""
