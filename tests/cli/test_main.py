@@ -12,14 +12,14 @@ from kraftlog.cli import main
     ("words", "code", "said"),
     [
         ([], 2, "usage: kraftlog COMMAND"),
-        (["--help"], 0, "start           run a node"),
+        (["--help"], 0, "start           start a node"),
         (["--version"], 0, f"kraftlog {__version__}"),
         (["stop"], 2, "no command 'stop'"),
         (["start", "--data", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
         (["start", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
     ],
 )
-def test_what_is_said_and_returned(
+def test_output_and_exit_code(
     capsys: pytest.CaptureFixture[str], words: list[str], code: int, said: str
 ) -> None:
     assert main(words) == code

@@ -1,4 +1,4 @@
-"""The command line: `kraftlog COMMAND …`. A command's module is imported when it is called."""
+"""The command line: `kraftlog COMMAND …`. Each command's module is imported on use."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-#: Commands and what they do; each is a module here with `run(arguments) -> exit code`.
+#: Command -> help; each is a module of this package with `run(arguments) -> exit code`.
 COMMANDS = {
-    "start": "run a node",
-    "format": "prepare the directories of a node: storage format in short",
-    "storage": "format directories, say what they hold, make ids",
+    "start": "start a node",
+    "format": "format the log directories of a node (short for storage format)",
+    "storage": "format and inspect log directories, create ids",
     "topics": "list, describe, create, alter and delete topics",
     "produce": "write lines of standard input to a topic",
-    "consume": "read topics",
-    "groups": "list and describe consumer groups, set their offsets, delete them",
-    "configs": "describe and alter settings",
-    "offsets": "the offsets of partitions",
-    "delete-records": "delete the first records of partitions",
-    "log-dirs": "what lies in the directories of brokers",
-    "cluster": "the cluster's id and endpoints; forget a broker",
-    "features": "the cluster's features and their levels",
-    "api-versions": "what brokers serve",
-    "quorum": "look after the metadata quorum: describe, its controllers, repair",
-    "dump-log": "show what files of logs hold",
-    "simulate": "play a quorum in virtual time, with faults",
+    "consume": "print the records of topics",
+    "groups": "list, describe and delete consumer groups, reset their offsets",
+    "configs": "describe and alter configs",
+    "offsets": "print the offsets of partitions",
+    "delete-records": "delete the oldest records of partitions",
+    "log-dirs": "describe the log directories of brokers",
+    "cluster": "print the cluster id and endpoints, unregister a broker",
+    "features": "describe and change feature levels",
+    "api-versions": "print the API versions that brokers support",
+    "quorum": "describe the metadata quorum, change its voters, repair it",
+    "dump-log": "print the contents of log segments, indexes and snapshots",
+    "simulate": "simulate a quorum in virtual time, with faults",
 }
 
 
-#: What a shell expects of a program that Ctrl-C has ended.
+#: The exit code that a shell expects after Ctrl-C.
 INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point of the `kraftlog` script. Ctrl-C, or a reader that has gone, end it quietly."""
+    """Entry point of the `kraftlog` script. Ctrl-C and a closed pipe end it quietly."""
     try:
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _forget_output() -> None:
-    """Who read our output has gone (`| head`): say no more, not even at the end."""
+    """Discard further output: its reader is gone (`| head`)."""
     import os
 
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

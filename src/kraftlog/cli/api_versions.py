@@ -22,7 +22,7 @@ def _parser() -> argparse.ArgumentParser:
         "--bootstrap-server 127.0.0.1:9092",
         controllers=True,
     )
-    parser.add_argument("--broker", type=int, metavar="N", help="this one alone")
+    parser.add_argument("--broker", type=int, metavar="N", help="only this broker")
     return parser
 
 

@@ -24,11 +24,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("cluster-id", help="print the cluster's id")
-    endpoints = commands.add_parser("list-endpoints", help="who there is")
-    endpoints.add_argument(
-        "--include-fenced-brokers", action="store_true", help="also those that may not serve"
+    endpoints = commands.add_parser(
+        "list-endpoints", help="list brokers or controllers with their endpoints"
     )
-    unregister = commands.add_parser("unregister", help="forget a broker that is gone")
+    endpoints.add_argument(
+        "--include-fenced-brokers", action="store_true", help="include fenced brokers"
+    )
+    unregister = commands.add_parser("unregister", help="unregister a broker")
     unregister.add_argument("-i", "--id", type=int, required=True, metavar="N")
     for each in commands.choices.values():
         add_connection(each, again=True, controllers=True)

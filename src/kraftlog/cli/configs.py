@@ -40,14 +40,18 @@ def _parser() -> argparse.ArgumentParser:
         "--entity-type", choices=(*_TYPES, *_LATER), metavar="TYPE", help=", ".join(_TYPES)
     )
     parser.add_argument("--entity-name", metavar="NAME")
-    parser.add_argument("--entity-default", action="store_true", help="what holds for all brokers")
+    parser.add_argument("--entity-default", action="store_true", help="the default for all brokers")
     for flag, kind in _SHORT.items():
-        parser.add_argument(f"--{flag}", metavar="NAME", help=f"one of {kind}")
-    parser.add_argument("--broker-defaults", action="store_true", help="what holds for all brokers")
-    parser.add_argument("--all", action="store_true", help="with --describe: also defaults")
-    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help="set these")
-    parser.add_argument("--add-config-file", metavar="FILE", help="set what stands there")
-    parser.add_argument("--delete-config", metavar="K,K", help="take these back")
+        parser.add_argument(f"--{flag}", metavar="NAME", help=f"a resource of {kind}")
+    parser.add_argument(
+        "--broker-defaults", action="store_true", help="the default for all brokers"
+    )
+    parser.add_argument("--all", action="store_true", help="with --describe: include defaults")
+    parser.add_argument("--add-config", metavar="K=V,K=[V,V]", help="configs to set")
+    parser.add_argument(
+        "--add-config-file", metavar="FILE", help="properties file of configs to set"
+    )
+    parser.add_argument("--delete-config", metavar="K,K", help="configs to delete")
     return parser
 
 

@@ -60,14 +60,14 @@ def _parser() -> argparse.ArgumentParser:
         "--topic demo --from-beginning --formatter-property print.key=true",
     )
     parser.add_argument("--topic", metavar="NAME")
-    parser.add_argument("--include", metavar="REGEX", help="all topics of such names")
-    parser.add_argument("--partition", type=int, metavar="N", help="one partition alone")
-    parser.add_argument("--offset", metavar="OFFSET", help="where to begin: N, earliest, latest")
+    parser.add_argument("--include", metavar="REGEX", help="topics that match")
+    parser.add_argument("--partition", type=int, metavar="N", help="only this partition")
+    parser.add_argument("--offset", metavar="OFFSET", help="start offset: N, earliest, latest")
     parser.add_argument("--from-beginning", action="store_true")
-    parser.add_argument("--group", metavar="ID", help="as a member of this group")
-    parser.add_argument("--max-messages", type=int, metavar="N", help="end after so many")
+    parser.add_argument("--group", metavar="ID", help="consumer group id")
+    parser.add_argument("--max-messages", type=int, metavar="N", help="exit after N messages")
     parser.add_argument(
-        "--timeout-ms", type=int, metavar="MS", help="end when nothing has come for so long"
+        "--timeout-ms", type=int, metavar="MS", help="exit after MS without a message"
     )
     parser.add_argument(
         "--isolation-level",
@@ -80,16 +80,16 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"how to print: {', '.join(FORMATTER)}",
+        help=f"formatter property: {', '.join(FORMATTER)}",
     )
-    parser.add_argument("--formatter-config", metavar="FILE", help="the same, from a file")
+    parser.add_argument("--formatter-config", metavar="FILE", help="formatter properties file")
     parser.add_argument(
         "--formatter",
         type=lambda name: name.rpartition(".")[2],
         choices=FORMATTERS,
         default=DEFAULT,
         metavar="CLASS",
-        help=f"how to show records: {', '.join(FORMATTERS)}",
+        help=f"formatter: {', '.join(FORMATTERS)}",
     )
     parser.add_argument("--key-deserializer", metavar="CLASS", help="String, Long, Integer, …")
     parser.add_argument("--value-deserializer", metavar="CLASS")
@@ -99,11 +99,13 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of the consumer: group.id, auto.offset.reset, isolation.level",
+        help="consumer property: group.id, auto.offset.reset, isolation.level",
     )
     parser.add_argument("--consumer.config", dest="command_config", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--skip-message-on-error", action="store_true", help="pass over what can't be shown"
+        "--skip-message-on-error",
+        action="store_true",
+        help="skip messages that cannot be formatted",
     )
     return parser
 

@@ -18,24 +18,32 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kraftlog dump-log",
         usage="kraftlog dump-log --files FILE,... [options]",
-        description="Show what files of a log hold: segments, snapshots, indexes.",
+        description="Print the contents of log segments, indexes, snapshots and checkpoints.",
         epilog="example: kraftlog dump-log --files data/demo-0/00000000000000000000.log "
         "--print-data-log",
     )
     parser.add_argument("--files", required=True, metavar="FILE,...")
-    parser.add_argument("--deep-iteration", action="store_true", help="records, not batches alone")
-    parser.add_argument("--print-data-log", action="store_true", help="with keys and values")
+    parser.add_argument(
+        "--deep-iteration", action="store_true", help="print records, not only batches"
+    )
+    parser.add_argument("--print-data-log", action="store_true", help="print keys and values")
     for name, what in _DECODERS.items():
         parser.add_argument(
-            f"--{name}", dest="decoder", action="store_const", const=name, help=f"read {what}"
+            f"--{name}", dest="decoder", action="store_const", const=name, help=f"decode {what}"
         )
-    parser.add_argument("--skip-record-metadata", action="store_true", help="keys and values alone")
     parser.add_argument(
-        "--max-bytes", type=int, default=2**31 - 1, metavar="N", help="read no more of a file"
+        "--skip-record-metadata", action="store_true", help="print only keys and values"
     )
-    parser.add_argument("--index-sanity-check", action="store_true", help="only check indexes")
-    parser.add_argument("--verify-index-only", action="store_true", help="print no entries")
-    parser.add_argument("--json", action="store_true", help="one line of JSON a batch or entry")
+    parser.add_argument(
+        "--max-bytes", type=int, default=2**31 - 1, metavar="N", help="bytes to read of each file"
+    )
+    parser.add_argument("--index-sanity-check", action="store_true", help="check indexes only")
+    parser.add_argument(
+        "--verify-index-only", action="store_true", help="verify indexes without printing entries"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per batch or entry"
+    )
     add_version(parser)
     parser.add_argument("--max-message-size", type=int, help=argparse.SUPPRESS)
     return parser

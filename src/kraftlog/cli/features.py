@@ -26,21 +26,25 @@ def _parser() -> argparse.ArgumentParser:
         controllers=True,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    describe = commands.add_parser("describe", help="which there are, at which levels")
-    describe.add_argument("--node-id", type=int, metavar="N", help="ask this node")
-    for name, what in (("upgrade", "raise levels"), ("downgrade", "lower levels")):
+    describe = commands.add_parser("describe", help="list features and their levels")
+    describe.add_argument("--node-id", type=int, metavar="N", help="describe this node")
+    for name, what in (("upgrade", "raise feature levels"), ("downgrade", "lower feature levels")):
         each = commands.add_parser(name, help=what)
         each.add_argument("--feature", action="append", default=[], metavar="NAME=LEVEL")
         each.add_argument("--metadata", metavar="RELEASE", help="the level of metadata.version")
-        each.add_argument("--release-version", metavar="RELEASE", help="all features as there")
-    disable = commands.add_parser("disable", help="bring features to level 0")
+        each.add_argument(
+            "--release-version",
+            metavar="RELEASE",
+            help="set all features to their levels in this release",
+        )
+    disable = commands.add_parser("disable", help="set features to level 0")
     disable.add_argument("--feature", action="append", required=True, metavar="NAME")
     for name in ("downgrade", "disable"):
         commands.choices[name].add_argument(
-            "--unsafe", action="store_true", help="even where metadata may be lost"
+            "--unsafe", action="store_true", help="downgrade even if metadata is lost"
         )
     for name in ("upgrade", "downgrade", "disable"):
-        commands.choices[name].add_argument("--dry-run", action="store_true", help="try alone")
+        commands.choices[name].add_argument("--dry-run", action="store_true", help="validate only")
     for name in _OFFLINE:
         commands.add_parser(name, help="see kraftlog storage", add_help=False)
     for name in ("describe", "upgrade", "downgrade", "disable"):

@@ -33,17 +33,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--group", action="append", default=[], metavar="ID")
     parser.add_argument("--all-groups", action="store_true")
     parser.add_argument("--topic", action="append", default=[], metavar="NAME[:0,1]")
-    parser.add_argument("--all-topics", action="store_true", help="all it has committed in")
-    parser.add_argument("--members", action="store_true", help="with --describe: who is in it")
-    parser.add_argument("--offsets", action="store_true", help="with --describe: how far it is")
     parser.add_argument(
-        "--state", nargs="?", const="", metavar="STATES", help="its state, or those of such states"
+        "--all-topics", action="store_true", help="all topics with committed offsets"
+    )
+    parser.add_argument("--members", action="store_true", help="with --describe: members")
+    parser.add_argument("--offsets", action="store_true", help="with --describe: offsets and lag")
+    parser.add_argument(
+        "--state",
+        nargs="?",
+        const="",
+        metavar="STATES",
+        help="with --describe: state; with --list: filter by state",
     )
     parser.add_argument(
-        "--type", nargs="?", const="", metavar="TYPES", help="its type, or those of such types"
+        "--type", nargs="?", const="", metavar="TYPES", help="with --list: show or filter by type"
     )
-    parser.add_argument("--verbose", action="store_true", help="assignments, epochs")
-    parser.add_argument("--timeout", type=int, metavar="MS", help="give up after so long")
+    parser.add_argument("--verbose", action="store_true", help="more detail: assignments, epochs")
+    parser.add_argument("--timeout", type=int, metavar="MS", help="request timeout")
     _add_reset(parser)
     return parser
 
@@ -55,16 +61,18 @@ def _add_reset(parser: argparse.ArgumentParser) -> None:
     for name in ("to-earliest", "to-latest", "to-current"):
         where.add_argument(f"--{name}", dest="spec", action="store_const", const=name)
     where.add_argument("--to-offset", type=int, metavar="N")
-    where.add_argument("--shift-by", type=int, metavar="N", help="forward, or back below 0")
+    where.add_argument(
+        "--shift-by", type=int, metavar="N", help="shift offsets by N; negative: back"
+    )
     where.add_argument(
         "--to-datetime", metavar="YYYY-MM-DDTHH:MM:SS.sss", help="UTC or with +HH:MM"
     )
-    where.add_argument("--by-duration", metavar="PnDTnHnMnS", help="so long before now")
-    where.add_argument("--from-file", metavar="CSV", help="as --export writes it")
+    where.add_argument("--by-duration", metavar="PnDTnHnMnS", help="this long before now")
+    where.add_argument("--from-file", metavar="CSV", help="offsets in the format of --export")
     doing = parser.add_mutually_exclusive_group()
-    doing.add_argument("--execute", action="store_true", help="do it")
-    doing.add_argument("--dry-run", action="store_true", help="show it alone; the default")
-    parser.add_argument("--export", action="store_true", help="print it as CSV")
+    doing.add_argument("--execute", action="store_true", help="apply the reset")
+    doing.add_argument("--dry-run", action="store_true", help="print the reset only (default)")
+    parser.add_argument("--export", action="store_true", help="print offsets as CSV")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -22,9 +22,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "log-dirs", "Show what lies in the directories of brokers.", "--topic-list demo"
     )
-    parser.add_argument("--describe", action="store_true", help="the only thing to do")
-    parser.add_argument("--broker-list", metavar="1,2", help="these alone")
-    parser.add_argument("--topic-list", metavar="a,b", help="these alone")
+    parser.add_argument(
+        "--describe", action="store_true", help="describe log directories (required)"
+    )
+    parser.add_argument("--broker-list", metavar="1,2", help="only these brokers")
+    parser.add_argument("--topic-list", metavar="a,b", help="only these topics")
     return parser
 
 

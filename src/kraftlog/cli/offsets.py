@@ -24,8 +24,8 @@ def _parser() -> argparse.ArgumentParser:
         "--topic demo --time earliest",
     )
     parser.add_argument("--topic", metavar="NAME", help="a name or a regular expression")
-    parser.add_argument("--partitions", metavar="0,1", help="these alone")
-    parser.add_argument("--topic-partitions", metavar="a:0,b:0-3", help="both at once")
+    parser.add_argument("--partitions", metavar="0,1", help="only these partitions")
+    parser.add_argument("--topic-partitions", metavar="a:0,b:0-3", help="topics with partitions")
     parser.add_argument(
         "--time",
         default="latest",

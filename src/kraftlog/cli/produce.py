@@ -72,36 +72,40 @@ def _parser() -> argparse.ArgumentParser:
         nargs="?",
         const="gzip",
         metavar="CODEC",
-        help="none, gzip (without a word), snappy, lz4, zstd",
+        help="none, gzip (if no codec is given), snappy, lz4, zstd",
     )
     parser.add_argument("--request-required-acks", metavar="ACKS", help="0, 1, all; default: all")
-    parser.add_argument("--sync", action="store_true", help="wait for each record")
+    parser.add_argument(
+        "--sync", action="store_true", help="wait for each record's acknowledgement"
+    )
     parser.add_argument(
         *("--batch-size", "--max-partition-memory-bytes"),
         type=int,
         metavar="BYTES",
-        help="of a batch; default: 131072",
+        help="batch size; default: 131072",
     )
     parser.add_argument(
-        "--timeout", type=int, metavar="MS", help="how long a record waits for others: 1000"
+        "--timeout", type=int, metavar="MS", help="linger of a batch; default: 1000"
     )
-    parser.add_argument("--max-block-ms", type=int, metavar="MS", help="give up after so long")
+    parser.add_argument(
+        "--max-block-ms", type=int, metavar="MS", help="longest time to block on send"
+    )
     parser.add_argument(
         *("--reader-property", "--property"),
         dest="reader_property",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help=f"how to read lines: {', '.join(READER)}",
+        help=f"reader property: {', '.join(READER)}",
     )
-    parser.add_argument("--reader-config", metavar="FILE", help="the same, from a file")
+    parser.add_argument("--reader-config", metavar="FILE", help="reader properties file")
     parser.add_argument(
         *("--command-property", "--producer-property"),
         dest="command_property",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of the producer: acks, compression.type, …",
+        help="producer property: acks, compression.type, …",
     )
     parser.add_argument("--producer.config", dest="command_config", help=argparse.SUPPRESS)
     parser.add_argument("--line-reader", choices=(LINE_READER,), help=argparse.SUPPRESS)

@@ -22,22 +22,22 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     repair = commands.add_parser(
         "repair",
-        help="give new voters to what is left after a majority is lost for good",
-        description="Offline: write new voters at the end of the log of a node that is left, when "
-        "a majority of the voters is lost for good. Says what may be lost, and does nothing "
-        "unless that is accepted.",
+        help="restore a quorum that lost a majority for good",
+        description="Offline: append a new voter set to the metadata log of a surviving node after "
+        "a majority of the voters is lost for good. Prints what may be lost, and changes "
+        "nothing until that is accepted.",
     )
     repair.add_argument("--data", default="data", metavar="DIR", help="default: ./data")
     repair.add_argument(
         "--voters",
         required=True,
         metavar="ID@HOST:PORT[:DIRECTORY],...",
-        help="the new voters, this node among them",
+        help="the new voters, including this node",
     )
     repair.add_argument(
         "--accept-loss",
         metavar="OFFSET@EPOCH",
-        help="what was printed without this: where the log ends that is kept",
+        help="log end offset printed by a run without this flag",
     )
     _add_online(commands)
     return parser
@@ -47,22 +47,24 @@ def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     """What is asked of a quorum that works; its work is in `quorum_online`."""
     from kraftlog.cli.talking import add_connection
 
-    describe = commands.add_parser("describe", help="who votes, and how far everybody is")
+    describe = commands.add_parser("describe", help="describe the voters, observers and their lag")
     what = describe.add_mutually_exclusive_group(required=True)
-    what.add_argument("--status", action="store_true", help="the quorum as a whole")
-    what.add_argument("--replication", action="store_true", help="each of its replicas")
-    describe.add_argument("-r", "--human-readable", action="store_true", help="times as ages")
+    what.add_argument("--status", action="store_true", help="status of the quorum")
+    what.add_argument("--replication", action="store_true", help="status of each replica")
+    describe.add_argument(
+        "-r", "--human-readable", action="store_true", help="print timestamps as ages"
+    )
     add = commands.add_parser(
         "add-controller",
-        help="let a controller vote, on whose machine this is called",
-        description="Let a controller vote. --command-config names its server.properties, and its "
-        "directory must be here.",
+        help="add this machine's controller to the voters",
+        description="Add a controller to the voters. --command-config names its server.properties; "
+        "its log directory must be on this machine.",
     )
-    remove = commands.add_parser("remove-controller", help="let a controller vote no longer")
+    remove = commands.add_parser("remove-controller", help="remove a controller from the voters")
     remove.add_argument("-i", "--controller-id", type=int, required=True, metavar="N")
     remove.add_argument("-d", "--controller-directory-id", required=True, metavar="ID")
     for each in (add, remove):
-        each.add_argument("--dry-run", action="store_true", help="say what would be done")
+        each.add_argument("--dry-run", action="store_true", help="print what would be done")
     for each in (describe, add, remove):
         add_connection(each, again=True, controllers=True)
 

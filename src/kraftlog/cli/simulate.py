@@ -19,27 +19,31 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="kraftlog simulate",
-        description="Play a quorum in virtual time, with faults, and check it after every step.",
+        description="Run a quorum in virtual time with faults; check invariants after every step.",
     )
     parser.add_argument(
         "--scenario",
         default="mixture",
         metavar="NAME",
-        help="default: mixture; any: each seed has one of its own",
+        help="default: mixture; any: each seed picks one",
     )
-    parser.add_argument("--list", action="store_true", help="name all scenarios and faults")
+    parser.add_argument("--list", action="store_true", help="list scenarios and faults")
     parser.add_argument("--seed", type=int, metavar="N", help="default: 1")
-    parser.add_argument("--runs", type=int, default=1, metavar="N", help="so many seeds from N on")
-    parser.add_argument("--faults", metavar="KINDS", help="only these, as in loss,pause")
-    parser.add_argument("--keep", metavar="NUMBERS", help="only these entries of the fault plan")
-    parser.add_argument("--trace", metavar="FILE", help="write every step; - for the terminal")
-    parser.add_argument("--html", metavar="FILE", help="write a page that plays the run")
-    parser.add_argument("--shrink", action="store_true", help="leave out faults that don't matter")
     parser.add_argument(
-        "--sights", action="store_true", help="say how often rare situations were seen; miss none"
+        "--runs", type=int, default=1, metavar="N", help="number of consecutive seeds"
+    )
+    parser.add_argument("--faults", metavar="KINDS", help="only these faults, such as loss,pause")
+    parser.add_argument("--keep", metavar="NUMBERS", help="only these entries of the fault plan")
+    parser.add_argument("--trace", metavar="FILE", help="write a trace; -: to the terminal")
+    parser.add_argument("--html", metavar="FILE", help="write a page that replays the run")
+    parser.add_argument(
+        "--shrink", action="store_true", help="remove faults that the failure does not need"
     )
     parser.add_argument(
-        "--soak", metavar="DIR", help="all scenarios, until stopped; DIR keeps where to go on"
+        "--sights", action="store_true", help="count rare situations; fail if one never occurs"
+    )
+    parser.add_argument(
+        "--soak", metavar="DIR", help="run all scenarios until stopped; DIR keeps the progress"
     )
     return parser
 

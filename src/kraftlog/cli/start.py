@@ -28,24 +28,24 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="kraftlog start",
-        description="Run a node: with a server.properties, or else a cluster of its own.",
+        description="Start a node from server.properties, or a single-node cluster without it.",
     )
     parser.add_argument("file", nargs="?", metavar="server.properties")
-    parser.add_argument("--data", metavar="DIR", help="where it keeps its data; default: ./data")
-    parser.add_argument("--host", help="where to listen; default: 127.0.0.1, or as in the file")
+    parser.add_argument("--data", metavar="DIR", help="data directory; default: ./data")
+    parser.add_argument("--host", help="listen address; default: 127.0.0.1, or the file's")
     parser.add_argument(
-        "--port", type=int, help="default: 9092, or as in the file; 0: any free one"
+        "--port", type=int, help="listen port; default: 9092, or the file's; 0: any free port"
     )
     parser.add_argument(
-        "--http-port", type=int, metavar="N", help="of /metrics and /health; default: none"
+        "--http-port", type=int, metavar="N", help="port of /metrics and /health; default: off"
     )
-    parser.add_argument("--node-id", type=int, metavar="N", help="default: 1")
+    parser.add_argument("--node-id", type=int, metavar="N", help="node id; default: 1")
     parser.add_argument(
         "--override",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting, before those of the file; may be given several times",
+        help="a property that takes precedence over the file; repeatable",
     )
     return parser
 

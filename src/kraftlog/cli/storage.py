@@ -30,23 +30,27 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
 
     parser = argparse.ArgumentParser(
-        prog="kraftlog storage", description="Prepare and look at the directories of a node."
+        prog="kraftlog storage", description="Format and inspect the log directories of a node."
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    info = commands.add_parser("info", help="say what the directories of a node hold")
+    info = commands.add_parser("info", help="describe the log directories of a node")
     _add_config(info)
-    _add_format(commands.add_parser("format", help="prepare the directories of a node"))
+    _add_format(commands.add_parser("format", help="format the log directories of a node"))
     mapping = commands.add_parser(
-        "version-mapping", help="with which levels of features a release of Kafka begins"
+        "version-mapping", help="print the feature levels of a Kafka release"
     )
-    mapping.add_argument("-r", "--release-version", metavar="RELEASE", help="default: the latest")
-    needs = commands.add_parser("feature-dependencies", help="what a level of a feature needs")
+    mapping.add_argument(
+        "-r", "--release-version", metavar="RELEASE", help="Kafka release; default: the latest"
+    )
+    needs = commands.add_parser(
+        "feature-dependencies", help="print the dependencies of a feature level"
+    )
     needs.add_argument(
         "-f", "--feature", action="append", required=True, metavar="FEATURE=LEVEL", dest="features"
     )
-    commands.add_parser("random-uuid", help="make an id")
+    commands.add_parser("random-uuid", help="print a random UUID")
     for each in commands.choices.values():
-        each.add_argument("--json", action="store_true", help="print JSON, for programs")
+        each.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -56,21 +60,28 @@ def _add_config(parser: argparse.ArgumentParser) -> None:
 
 def _add_format(parser: argparse.ArgumentParser) -> None:
     _add_config(parser)
-    parser.add_argument("-t", "--cluster-id", metavar="ID", help="default: a new one")
     parser.add_argument(
-        "-g", "--ignore-formatted", action="store_true", help="leave out what is formatted already"
+        "-t", "--cluster-id", metavar="ID", help="cluster id; default: a random one"
     )
-    parser.add_argument("-r", "--release-version", metavar="RELEASE", help="default: the latest")
+    parser.add_argument(
+        "-g", "--ignore-formatted", action="store_true", help="skip formatted directories"
+    )
+    parser.add_argument(
+        "-r", "--release-version", metavar="RELEASE", help="Kafka release; default: the latest"
+    )
     parser.add_argument(
         "-f", "--feature", action="append", default=[], metavar="FEATURE=LEVEL", dest="features"
     )
     parser.add_argument("-S", "--add-scram", action="append", metavar="CREDENTIAL")
     voters = parser.add_mutually_exclusive_group()
     voters.add_argument(
-        "-s", "--standalone", action="store_true", help="this controller is the only voter"
+        "-s", "--standalone", action="store_true", help="make this controller the only voter"
     )
     voters.add_argument(
-        "-N", "--no-initial-controllers", action="store_true", help="it will join a quorum"
+        "-N",
+        "--no-initial-controllers",
+        action="store_true",
+        help="format without voters; the controller joins a quorum later",
     )
     voters.add_argument(
         "-I", "--initial-controllers", metavar="VOTERS", help="id@host:port:directory-id, …"

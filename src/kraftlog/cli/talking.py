@@ -60,24 +60,22 @@ def add_connection(
         *("-b", "--bootstrap-server"),
         default=default(None),
         metavar="HOST:PORT,...",
-        help=f"brokers to begin with; default: {DEFAULT_SERVER}",
+        help=f"brokers to bootstrap from; default: {DEFAULT_SERVER}",
     )
     if controllers:
         group.add_argument(
             *("-C", "--bootstrap-controller"),
             default=default(None),
             metavar="HOST:PORT,...",
-            help="controllers to ask, in place of brokers",
+            help="controllers to bootstrap from, instead of brokers",
         )
     group.add_argument(
         *("-c", "--command-config"),
         default=default(None),
         metavar="FILE",
-        help="properties of the client",
+        help="client properties file",
     )
-    group.add_argument(
-        "--json", action="store_true", default=default(False), help="print JSON, for programs"
-    )
+    group.add_argument("--json", action="store_true", default=default(False), help="print JSON")
 
 
 def run_with_client(

@@ -42,17 +42,19 @@ def _parser() -> argparse.ArgumentParser:
         "--topic", metavar="NAME", help="a name; a regular expression except with --create"
     )
     parser.add_argument("--topic-id", metavar="ID", help="the id of a topic to describe")
-    parser.add_argument("--partitions", type=int, metavar="N", help="how many there are to be")
-    parser.add_argument("--replication-factor", type=int, metavar="N", help="copies of each")
+    parser.add_argument("--partitions", type=int, metavar="N", help="number of partitions")
+    parser.add_argument("--replication-factor", type=int, metavar="N", help="replication factor")
     parser.add_argument(
         "--replica-assignment",
         metavar="1:2,2:3",
-        help="the brokers of each partition (with --alter: of each that there is to be)",
+        help="brokers of each partition (with --alter: including existing ones)",
     )
     parser.add_argument("--config", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--if-exists", action="store_true", help="no failure without the topic")
-    parser.add_argument("--if-not-exists", action="store_true", help="no failure with the topic")
-    parser.add_argument("--exclude-internal", action="store_true", help="without Kafka's own")
+    parser.add_argument(
+        "--if-exists", action="store_true", help="succeed if the topic does not exist"
+    )
+    parser.add_argument("--if-not-exists", action="store_true", help="succeed if the topic exists")
+    parser.add_argument("--exclude-internal", action="store_true", help="exclude internal topics")
     for name, what in _FILTERS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"only {what}")
     parser.add_argument("--partition-size-limit-per-response", type=int, default=2000, metavar="N")
