@@ -173,7 +173,11 @@ def test_all_that_a_registration_change_can_name() -> None:
     broker = image.brokers[1]
     assert (broker.in_controlled_shutdown, broker.fenced) == (True, True)
     assert (broker.directories, broker.cordoned) == ((uuid(5),), (uuid(5),))
-    assert (broker.host, broker.port, broker.rack) == ("h", 9092, "r")
+    assert broker.rack == "r"
+    at = broker.endpoint("PLAINTEXT")
+    assert at is not None
+    assert (at.host, at.port) == ("h", 9092)
+    assert broker.endpoint("OTHER") is None
 
 
 def test_which_directories_are_believed_to_be_online() -> None:

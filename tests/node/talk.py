@@ -79,9 +79,9 @@ def ask_settled(host: VirtualHost, api_key: int, version: int, request: Message)
 class Talker:
     """One connection. `ask` waits for nothing: what is not answered in this turn is None."""
 
-    def __init__(self, host: VirtualHost, listener: int = BROKER) -> None:
+    def __init__(self, host: VirtualHost, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.host = host
-        self.connection = host.connect(listener)
+        self.connection = host.connect(listener, name)
         self.asked: list[tuple[int, int]] = []
 
     def frame(self, api_key: int, version: int, request: Message) -> bytes:

@@ -37,6 +37,7 @@ def led_elsewhere(leader: int = OTHER) -> VirtualHost:
         ],
         features=(),
         rack="r2",
+        fenced=False,
         log_dirs=(),
     )
     topic_id = host.node.image.topic_ids["demo"]

@@ -64,6 +64,26 @@ def consume(address: str, count: int) -> list[bytes]:
     return found
 
 
+def consume_in_group(address: str, count: int) -> list[bytes]:
+    """The first `count` values, by a group that its coordinator looks after."""
+    consumer = Consumer(
+        {"bootstrap.servers": address, "group.id": "readers", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([TOPIC])
+    found: list[bytes] = []
+    try:
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), LIMIT_S)
+            assert messages, f"{len(found)} of {count} came"
+            for message in messages:
+                assert message.error() is None, message.error()
+                found.append(message.value() or b"")
+        consumer.commit(asynchronous=False)
+    finally:
+        consumer.close()
+    return found
+
+
 def end_offset(address: str) -> int:
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none"})
     try:
@@ -182,6 +202,15 @@ def java_consume(jvm: Driver, address: str, count: int, start: str = "earliest")
         JAVA + "consumer.ConsoleConsumer",
         *("--bootstrap-server", address, "--topic", TOPIC, "--partition", "0"),
         *("--offset", start, "--max-messages", str(count), "--timeout-ms", str(LIMIT_S * 1000)),
+    ).ok()
+    return done.stdout_bytes.splitlines()
+
+
+def java_consume_in_group(jvm: Driver, address: str, count: int) -> list[bytes]:
+    done = jvm.tool(
+        JAVA + "consumer.ConsoleConsumer",
+        *("--bootstrap-server", address, "--topic", TOPIC, "--group", "java-readers"),
+        *("--from-beginning", "--max-messages", str(count), "--timeout-ms", str(LIMIT_S * 1000)),
     ).ok()
     return done.stdout_bytes.splitlines()
 

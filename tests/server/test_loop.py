@@ -12,7 +12,14 @@ import pytest
 from kraftlog.errors import ConfigError
 from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
-from kraftlog.server.loop import EPOLLIN, FULL_FOR_MS, GROWN_BY, Server, read_clock
+from kraftlog.server.loop import (
+    EPOLLIN,
+    FULL_FOR_MS,
+    GROWN_BY,
+    ListeningSocket,
+    Server,
+    read_clock,
+)
 from kraftlog.server.pages import Pages
 from kraftlog.server.saying import say
 from kraftlog.types import Now
@@ -37,13 +44,13 @@ def server() -> Iterator[Server]:
 def test_a_listener_that_the_system_refuses_rests_for_a_while(
     server: Server, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    port = server.listen("127.0.0.1", 0, BROKER)
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     server.let_clients_in()
     [fd] = server.listeners
     deaf = socket.socket()  # nobody listens here: accepting fails, as without descriptors
     deaf.setblocking(False)
     now = read_clock()
-    server._accept(deaf, BROKER, now)
+    server._accept(ListeningSocket(deaf, "PLAINTEXT", BROKER), now)
     deaf.close()
     assert "no connection can be taken: " in capfd.readouterr().err
     with socket.create_connection(("127.0.0.1", port)):
@@ -59,7 +66,10 @@ def test_v5_clients_are_refused_until_they_are_let_in_and_controllers_are_not(
     server: Server,
 ) -> None:
     """Who is refused asks another broker; a port that is open is one that serves."""
-    ports = {serves: server.listen("127.0.0.1", 0, serves) for serves in (BROKER, CONTROLLER)}
+    ports = {
+        serves: server.listen("PLAINTEXT", "127.0.0.1", 0, serves)
+        for serves in (BROKER, CONTROLLER)
+    }
     socket.create_connection(("127.0.0.1", ports[CONTROLLER])).close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", ports[BROKER]))
@@ -71,7 +81,7 @@ def test_v5_clients_are_refused_until_they_are_let_in_and_controllers_are_not(
 
 
 def test_a_port_that_was_taken_while_the_node_got_ready_is_said(server: Server) -> None:
-    port = server.listen("127.0.0.1", 0, BROKER)
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     with (
         socket.create_server(("127.0.0.1", port)),
         pytest.raises(ConfigError, match=f"^listeners: 127.0.0.1:{port}: Address already in use$"),
@@ -81,7 +91,7 @@ def test_a_port_that_was_taken_while_the_node_got_ready_is_said(server: Server) 
 
 def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> None:
     """What the system says of a dead connection is not always a ConnectionError in Python."""
-    port = server.listen("127.0.0.1", 0, BROKER)
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
     server.let_clients_in()
     with socket.create_connection(("127.0.0.1", port)):
         server.turn()

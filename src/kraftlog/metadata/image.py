@@ -113,6 +113,10 @@ class Image:
         allocated = self.producer_ids.get(ONLY)
         return 0 if allocated is None else allocated.next_producer_id
 
+    def brokers_without(self, listener: str) -> tuple[int, ...]:
+        """Brokers that do not listen under this name: clients of that listener can't reach them."""
+        return tuple([b.id for b in self.brokers.values() if b.endpoint(listener) is None])
+
     def records(self) -> Iterator[Message]:
         """The image as records, in Kafka's order, as it is now: take as many at a time as suits.
 

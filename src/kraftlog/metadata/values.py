@@ -48,13 +48,12 @@ class BrokerImage(Value):
     #: Directories that take no new replicas; None: the broker knows nothing of such.
     cordoned: tuple[Uuid, ...] | None = None
 
-    @property
-    def host(self) -> str:
-        return self.endpoints[0].host
-
-    @property
-    def port(self) -> int:
-        return self.endpoints[0].port
+    def endpoint(self, listener: str) -> BrokerEndpoint | None:
+        """Where it listens under this name; None where it has no such listener."""
+        for each in self.endpoints:
+            if each.name == listener:
+                return each
+        return None
 
     @property
     def active(self) -> bool:

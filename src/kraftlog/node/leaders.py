@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
 
@@ -37,12 +38,18 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
     return NONE_KNOWN if partition is None else (partition.leader, partition.leader_epoch)
 
 
-def name_endpoint(image: Image, leader: int, response: Any, endpoint: Any) -> None:
-    """Say, once in an answer, where this leader listens; `endpoint` is how the answer says it."""
-    broker = image.brokers.get(leader)
-    if broker is None or leader in [named.node_id for named in response.node_endpoints]:
+def name_endpoint(node: Node, slot: Slot, leader: int, response: Any, endpoint: Any) -> None:
+    """Add a leader's endpoint to a response once; `endpoint` is the response's own struct.
+
+    A leader that is fenced, or lacks the listener that the client uses, has none.
+    """
+    if leader in [named.node_id for named in response.node_endpoints]:
+        return
+    broker = node.image.brokers.get(leader)
+    at = None if broker is None or broker.fenced else broker.endpoint(slot.connection.listener_name)
+    if broker is None or at is None:
         return
     response.node_endpoints = [
         *response.node_endpoints,
-        endpoint(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack),
+        endpoint(node_id=broker.id, host=at.host, port=at.port, rack=broker.rack),
     ]

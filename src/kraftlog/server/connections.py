@@ -103,8 +103,10 @@ class Connection:
         self.host = peer.rpartition(":")[0]
         self.max_frame = max_frame
         self.times = times
-        #: Which APIs may be asked for here: those of brokers, of controllers, or both.
+        #: Which APIs are served here: those of brokers, of controllers, or both.
         self.listener = BROKER
+        #: The name of the listener that accepted the connection.
+        self.listener_name = ""
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
         self.failure: OSError | MistakeError | None = None

@@ -60,6 +60,16 @@ def read_clock() -> Now:
     return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
+class ListeningSocket:
+    """The socket of a listener, by its name in `listeners`, and whose APIs it serves."""
+
+    def __init__(self, sock: socket.socket, name: str, serves: int) -> None:
+        self.sock = sock
+        self.name = name
+        #: BROKER, CONTROLLER or both.
+        self.serves = serves
+
+
 class Server:
     """Carries one node: its sockets, its clock, its turns."""
 
@@ -73,10 +83,10 @@ class Server:
         self.arena = Arena()
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
-        #: Listening sockets, and whom each is for (BROKER, CONTROLLER or both).
-        self.listeners: dict[int, tuple[socket.socket, int]] = {}
+        #: Listening sockets by their descriptors.
+        self.listeners: dict[int, ListeningSocket] = {}
         #: Those for clients, as long as none may come.
-        self._closed_doors: list[socket.socket] = []
+        self._closed_doors: list[ListeningSocket] = []
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._tell)
@@ -114,7 +124,7 @@ class Server:
     def _tell(self, report: Any, now: Now) -> None:
         self.node.handle(report, now)
 
-    def listen(self, host: str, port: int, serves: int) -> int:
+    def listen(self, name: str, host: str, port: int, serves: int) -> int:
         """Take a port for brokers' or controllers' APIs, and say which.
 
         Who comes for controllers' is let in at once. Clients are refused until the node is ready:
@@ -126,26 +136,28 @@ class Server:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setblocking(False)
         sock.bind((host, port))
+        listener = ListeningSocket(sock, name, serves)
         if serves == BROKER:
-            self._closed_doors.append(sock)
+            self._closed_doors.append(listener)
         else:
-            self._open_door(sock, serves)
+            self._open_door(listener)
         bound: int = sock.getsockname()[1]
         return bound
 
-    def _open_door(self, sock: socket.socket, serves: int) -> None:
-        sock.listen(1024)
-        self.listeners[sock.fileno()] = sock, serves
-        self.epoll.register(sock.fileno(), EPOLLIN if self.full_until_ms is None else 0)
+    def _open_door(self, listener: ListeningSocket) -> None:
+        listener.sock.listen(1024)
+        fd = listener.sock.fileno()
+        self.listeners[fd] = listener
+        self.epoll.register(fd, EPOLLIN if self.full_until_ms is None else 0)
 
     def let_clients_in(self) -> None:
         """Only now can it show that somebody else has listened there meanwhile."""
         while self._closed_doors:
-            sock = self._closed_doors[0]
+            listener = self._closed_doors[0]
             try:
-                self._open_door(sock, BROKER)
+                self._open_door(listener)
             except OSError as error:
-                host, port = sock.getsockname()[:2]
+                host, port = listener.sock.getsockname()[:2]
                 raise ConfigError(f"listeners: {host}:{port}: {in_words(error)}") from error
             del self._closed_doors[0]
 
@@ -156,7 +168,7 @@ class Server:
 
     def addresses(self) -> list[tuple[str, int, int]]:
         """Host, port and kind of every listener."""
-        return [(*sock.getsockname()[:2], serves) for sock, serves in self.listeners.values()]
+        return [(*it.sock.getsockname()[:2], it.serves) for it in self.listeners.values()]
 
     def stop_on_signals(self) -> None:
         """SIGTERM and Ctrl-C end the loop after the turn they come in."""
@@ -294,7 +306,7 @@ class Server:
             return
         self.node.is_stirred = True
         if fd in self.listeners:
-            self._accept(*self.listeners[fd], now)
+            self._accept(self.listeners[fd], now)
         elif self.peers.owns(fd):
             self.peers.event(fd, event, now)
         elif fd == self.lane.ready_fd:
@@ -304,13 +316,13 @@ class Server:
         elif self.http is not None:
             self.http.event(fd, event, now)
 
-    def _accept(self, listener: socket.socket, serves: int, now: Now) -> None:
+    def _accept(self, listener: ListeningSocket, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             if len(self.connections) >= self.max_connections:
                 self._turn_away(f"there are {self.max_connections} connections already", now)
                 return
             try:
-                sock, address = listener.accept()
+                sock, address = listener.sock.accept()
             except (BlockingIOError, ConnectionError):
                 return
             except OSError as error:
@@ -321,7 +333,8 @@ class Server:
             times = self.node.counts.times
             connection = Connection(sock, f"{address[0]}:{address[1]}", self.max_frame, times)
             connection.stirred = self.stirred
-            connection.listener = serves
+            connection.listener = listener.serves
+            connection.listener_name = listener.name
             connection.events = EPOLLIN
             self.connections[connection.fd] = connection
             self.accepted += 1
@@ -399,8 +412,8 @@ class Server:
 
     def _hang_up(self) -> None:
         self.full_until_ms = None
-        for listener in [*self._closed_doors, *[sock for sock, _ in self.listeners.values()]]:
-            listener.close()
+        for listener in (*self._closed_doors, *self.listeners.values()):
+            listener.sock.close()
         self.peers.close()
         if self.http is not None:
             self.http.close()

@@ -96,12 +96,11 @@ PROCESS = (
 
 
 def _connections(server: Server, _: Now) -> Samples:
-    names = {server.ports[name]: name for name in server.ports}
-    counts = dict.fromkeys(names, 0)
+    counts = dict.fromkeys(server.ports, 0)
     for connection in server.connections.values():
-        counts[connection.sock.getsockname()[1]] += 1
-    for port, count in counts.items():
-        yield (("listener", names[port]), ("networkProcessor", "0")), count
+        counts[connection.listener_name] += 1
+    for name, count in counts.items():
+        yield (("listener", name), ("networkProcessor", "0")), count
 
 
 SOCKETS = (

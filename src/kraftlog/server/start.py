@@ -131,7 +131,9 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
         is_controllers = listener in settings.controller_listeners
         serves = CONTROLLER if is_controllers else BROKER
         try:
-            server.ports[listener.name] = server.listen(listener.host, listener.port, serves)
+            server.ports[listener.name] = server.listen(
+                listener.name, listener.host, listener.port, serves
+            )
         except OSError as error:
             where = f"{listener.name}://{listener.host}:{listener.port}"
             raise ConfigError(f"listeners: {where}: {in_words(error)}") from error

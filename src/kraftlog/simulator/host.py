@@ -38,9 +38,10 @@ if TYPE_CHECKING:
 class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
-    def __init__(self, listener: int = BROKER) -> None:
+    def __init__(self, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.slots: deque[Slot | Answers | Found] = deque()
         self.listener = listener
+        self.listener_name = name
         self.host = "127.0.0.1"
         self.repeats: Repeats | None = None
 
@@ -186,8 +187,8 @@ class VirtualHost:
                 return
         raise AssertionError("the node does not come to rest")
 
-    def connect(self, listener: int = BROKER) -> VirtualConnection:
-        return VirtualConnection(listener)
+    def connect(self, listener: int = BROKER, name: str = "PLAINTEXT") -> VirtualConnection:
+        return VirtualConnection(listener, name)
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""

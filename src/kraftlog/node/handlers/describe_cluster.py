@@ -29,13 +29,18 @@ def handle(node: Node, slot: Slot, request: DescribeClusterRequest, now: Now) ->
     if request.endpoint_type != here:
         slot.answer(_refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE))
         return
+    listener = slot.connection.listener_name
     slot.answer(
         DescribeClusterResponse(
             error_code=ErrorCode.NONE,
             endpoint_type=here,
             cluster_id=node.config.cluster_id,
             controller_id=node.quorum.leader_id if here == CONTROLLERS else node.config.node_id,
-            brokers=_controllers(node) if here == CONTROLLERS else _brokers(node, request),
+            brokers=(
+                _controllers(node, listener)
+                if here == CONTROLLERS
+                else _brokers(node, request, listener)
+            ),
             cluster_authorized_operations=(
                 ALL_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED_FOR
             ),
@@ -43,25 +48,29 @@ def handle(node: Node, slot: Slot, request: DescribeClusterRequest, now: Now) ->
     )
 
 
-def _brokers(node: Node, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
+def _brokers(
+    node: Node, request: DescribeClusterRequest, listener: str
+) -> list[DescribeClusterBroker]:
+    """Brokers with the listener that the client uses, and where they have it."""
     return [
         DescribeClusterBroker(
             broker_id=broker.id,
-            host=broker.host,
-            port=broker.port,
+            host=at.host,
+            port=at.port,
             rack=broker.rack,
             is_fenced=broker.fenced,
         )
         for broker in node.image.brokers.values()
-        if request.include_fenced_brokers or not broker.fenced
+        if (request.include_fenced_brokers or not broker.fenced)
+        and (at := broker.endpoint(listener))
     ]
 
 
-def _controllers(node: Node) -> list[DescribeClusterBroker]:
+def _controllers(node: Node, listener: str) -> list[DescribeClusterBroker]:
     return [
         DescribeClusterBroker(broker_id=voter.key.id, host=at.host, port=at.port)
         for voter in node.quorum.core.log.voter_set.voters
-        if (at := endpoint_of(node.endpoints_of(voter), node.quorum.listener))
+        if (at := endpoint_of(node.endpoints_of(voter), listener))
     ]
 
 

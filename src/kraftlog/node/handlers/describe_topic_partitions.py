@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_topic_partitions as api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.node.node import Node
@@ -26,13 +26,14 @@ def handle(node: Node, slot: Slot, request: api.DescribeTopicPartitionsRequest, 
     names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     limit = min(max(request.response_partition_limit, 1), MOST_PARTITIONS)
+    unreachable = node.image.brokers_without(slot.connection.listener_name)
     topics, following = [], None
     for name in wanted:
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if limit <= 0:
             following = api.Cursor(topic_name=name, partition_index=first)
             break
-        told, is_whole = _topic(node, name, first, limit)
+        told, is_whole = _topic(node, name, first, limit, unreachable)
         limit -= len(told.partitions)
         topics.append(told)
         if not is_whole:
@@ -42,7 +43,7 @@ def handle(node: Node, slot: Slot, request: api.DescribeTopicPartitionsRequest, 
 
 
 def _topic(
-    node: Node, name: str, first: int, limit: int
+    node: Node, name: str, first: int, limit: int, unreachable: Collection[int]
 ) -> tuple[api.DescribeTopicPartitionsResponseTopic, bool]:
     """The topic from one partition on, and whether that is all of it."""
     topic = node.image.topic_named(name)
@@ -60,24 +61,24 @@ def _topic(
         name=name,
         topic_id=topic.id,
         is_internal=is_internal(name),
-        partitions=list(_partitions(node, partitions[:limit])),
+        partitions=list(_partitions(node, partitions[:limit], unreachable)),
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
     return told, len(partitions) <= limit
 
 
 def _partitions(
-    node: Node, partitions: Iterable[PartitionImage]
+    node: Node, partitions: Iterable[PartitionImage], unreachable: Collection[int]
 ) -> Iterable[api.DescribeTopicPartitionsResponsePartition]:
     for image in partitions:
         yield api.DescribeTopicPartitionsResponsePartition(
             error_code=ErrorCode.LEADER_NOT_AVAILABLE if image.leader == NO_LEADER else 0,
             partition_index=image.index,
-            leader_id=image.leader,
+            leader_id=NO_LEADER if image.leader in unreachable else image.leader,
             leader_epoch=image.leader_epoch,
             replica_nodes=image.replicas,
             isr_nodes=image.isr,
             eligible_leader_replicas=image.elr,
             last_known_elr=image.last_known_elr,
-            offline_replicas=offline_replicas(node.image, image),
+            offline_replicas=offline_replicas(node.image, image, unreachable),
         )

@@ -145,7 +145,7 @@ class Fetch:
                         node.image, topic.topic, topic.topic_id, data.partition_index
                     )
                     data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-                    name_endpoint(node.image, leader, self.response, NodeEndpoint)
+                    name_endpoint(node, self.slot, leader, self.response, NodeEndpoint)
 
     def _look_at(
         self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition

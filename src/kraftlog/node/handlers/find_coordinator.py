@@ -40,7 +40,7 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
     if request.key_type == TRANSACTION:
         found = [_without_transactions(key, several=several) for key in keys]
     else:
-        found = [_find(node, request.key_type, key) for key in keys]
+        found = [_find(node, slot, request.key_type, key) for key in keys]
     if several:
         slot.answer(FindCoordinatorResponse(coordinators=found))
         return
@@ -56,7 +56,7 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
     )
 
 
-def _find(node: Node, key_type: int, key: str) -> Coordinator:
+def _find(node: Node, slot: Slot, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     assert node.coordinating is not None
@@ -66,9 +66,10 @@ def _find(node: Node, key_type: int, key: str) -> Coordinator:
     index = partition_of(key, topic.partition_count)
     partition = node.image.partitions.get((topic.id, index))
     broker = node.image.brokers.get(partition.leader) if partition is not None else None
-    if broker is None:
+    at = None if broker is None or broker.fenced else broker.endpoint(slot.connection.listener_name)
+    if broker is None or at is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return Coordinator(key=key, node_id=broker.id, host=broker.host, port=broker.port)
+    return Coordinator(key=key, node_id=broker.id, host=at.host, port=at.port)
 
 
 def _without_transactions(key: str, *, several: bool) -> Coordinator:

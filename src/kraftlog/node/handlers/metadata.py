@@ -19,6 +19,8 @@ from kraftlog.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage, TopicImage
     from kraftlog.node.node import Node
@@ -26,10 +28,15 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
+    #: How a topic is reported: version, authorized operations, brokers that the client can't reach.
+    Form = tuple[int, int, tuple[int, ...]]
+
 #: The first version in which a topic may be asked for by its id alone.
 BY_ID_SINCE = 12
 #: Versions in which making topics can't be declined.
 ALWAYS_CREATES_UNTIL = 3
+#: The first version whose clients know that a leader may lack their listener.
+LISTENER_NOT_FOUND_SINCE = 6
 #: What may be done with a topic where nobody is kept from anything, as bits: read, write, create,
 #: delete, alter, describe, describe configs, alter configs.
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
@@ -41,13 +48,15 @@ def is_internal(topic: str) -> bool:
     return topic in INTERNAL
 
 
-def offline_replicas(image: Image, partition: PartitionImage) -> list[int]:
-    """Those on brokers that are not there."""
+def offline_replicas(
+    image: Image, partition: PartitionImage, unreachable: Collection[int]
+) -> list[int]:
+    """Replicas on brokers that are gone, fenced, or lack the client's listener."""
     brokers = image.brokers
     return [
         replica
         for replica in partition.replicas
-        if replica not in brokers or brokers[replica].fenced
+        if replica not in brokers or brokers[replica].fenced or replica in unreachable
     ]
 
 
@@ -78,17 +87,19 @@ def _answer(
 ) -> MetadataResponse:
     image = node.image
     asked = request.topics
+    listener = slot.connection.listener_name
     operations = NOT_ASKED_FOR
     if request.include_topic_authorized_operations:
         operations = ALL_TOPIC_OPERATIONS
+    form = slot.version, operations, image.brokers_without(listener)
     if asked is None or (not asked and slot.version == 0):
-        topics = [_known(node, topic, slot.version, operations) for topic in image.topics.values()]
+        topics = [_known(node, topic, form) for topic in image.topics.values()]
     else:
-        topics = [_asked_for(node, it, slot.version, operations, codes or {}) for it in asked]
+        topics = [_asked_for(node, it, form, codes or {}) for it in asked]
     brokers = [
-        MetadataResponseBroker(node_id=b.id, host=b.host, port=b.port, rack=b.rack)
+        MetadataResponseBroker(node_id=b.id, host=at.host, port=at.port, rack=b.rack)
         for b in image.brokers.values()
-        if not b.fenced
+        if not b.fenced and (at := b.endpoint(listener))
     ]
     response = MetadataResponse(
         brokers=brokers,
@@ -107,10 +118,10 @@ def _answer(
 def _asked_for(
     node: Node,
     asked: MetadataRequestTopic,
-    version: int,
-    operations: int,
+    form: Form,
     codes: dict[str, int],
 ) -> MetadataResponseTopic:
+    version = form[0]
     if version < BY_ID_SINCE and asked.name is None:
         # These versions can leave a name out, yet can neither ask by id nor answer without a name.
         return MetadataResponseTopic(
@@ -126,7 +137,7 @@ def _asked_for(
         topic = image.topic_named(name)
         code = codes.get(name) or _why_not(name)
     if topic is not None:
-        return _known(node, topic, version, operations)
+        return _known(node, topic, form)
     return MetadataResponseTopic(
         error_code=code,
         name=asked.name if not by_id else None,
@@ -143,31 +154,42 @@ def _why_not(name: str) -> int:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _known(node: Node, topic: TopicImage, version: int, operations: int) -> MetadataResponseTopic:
+def _known(node: Node, topic: TopicImage, form: Form) -> MetadataResponseTopic:
     """A topic that is there, as the bytes that stand for it: most often they are known."""
-    form = version, operations
     piece = node.topic_pieces.get(topic.id, form)
     if piece is None:
-        told = _told(node.image, topic, operations)
-        piece = encode_piece(MetadataResponse, version, told)
+        told = _told(node.image, topic, form)
+        piece = encode_piece(MetadataResponse, form[0], told)
         node.topic_pieces.keep(topic.id, form, piece)
     return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
 
 
-def _told(image: Image, topic: TopicImage, operations: int) -> MetadataResponseTopic:
+def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple[int, int]:
+    """A leader as far as the client can reach it, and the error code of its partition."""
+    if leader == NO_LEADER:
+        return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+    if leader not in unreachable:
+        return leader, ErrorCode.NONE
+    if version < LISTENER_NOT_FOUND_SINCE:
+        return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+    return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
+
+
+def _told(image: Image, topic: TopicImage, form: Form) -> MetadataResponseTopic:
+    version, operations, unreachable = form
     #: By replicas: whole topics have few different ones.
     offline: dict[tuple[int, ...], list[int]] = {}
     partitions = []
     for partition in image.partitions_of(topic):
         replicas = partition.replicas
         if replicas not in offline:
-            offline[replicas] = offline_replicas(image, partition)
-        has_leader = partition.leader != NO_LEADER
+            offline[replicas] = offline_replicas(image, partition, unreachable)
+        leader, code = _reachable(partition.leader, unreachable, version)
         partitions.append(
             MetadataResponsePartition(
-                error_code=ErrorCode.NONE if has_leader else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=code,
                 partition_index=partition.index,
-                leader_id=partition.leader,
+                leader_id=leader,
                 leader_epoch=partition.leader_epoch,
                 replica_nodes=replicas,
                 isr_nodes=partition.isr,

@@ -193,7 +193,7 @@ def _refused_here(
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.version >= LEADERS_SINCE:
         leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
         told.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        name_endpoint(node.image, leader, slot.response, NodeEndpoint)
+        name_endpoint(node, slot, leader, slot.response, NodeEndpoint)
     return told
 
 

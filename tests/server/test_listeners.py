@@ -1,0 +1,67 @@
+"""Clients of one listener are never sent to another: the INSIDE and OUTSIDE of compose files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.ports import free_ports
+from tests.server import clients
+from tests.server.node_process import NodeProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+#: As in a compose file: what others in the network are told means nothing outside of it. Here the
+#: name can't be resolved at all, so a client that was sent there would get no further.
+FILE = """\
+process.roles=broker,controller
+node.id=1
+listeners=INSIDE://127.0.0.1:{inside},OUTSIDE://127.0.0.1:{outside},CONTROLLER://127.0.0.1:{quorum}
+advertised.listeners=INSIDE://inside.invalid:{inside},OUTSIDE://127.0.0.1:{outside}
+inter.broker.listener.name=INSIDE
+listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
+offsets.topic.replication.factor=1
+log.dirs={data}
+"""
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Iterator[str]:
+    """The address of the second listener of a node."""
+    from kraftlog.cli import main
+
+    inside, outside, quorum = free_ports(3)
+    file = tmp_path / "server.properties"
+    data = tmp_path / "data"
+    file.write_text(FILE.format(inside=inside, outside=outside, quorum=quorum, data=data))
+    assert main(["format", "-c", str(file), "--standalone"]) == 0
+    node = NodeProcess(None, str(file), errors=str(tmp_path / "errors.txt"))
+    try:
+        yield f"127.0.0.1:{outside}"
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def test_librdkafka_works_through_the_second_listener(outside: str) -> None:
+    clients.produce_all(outside, [b"a", b"b"])
+    assert clients.consume(outside, 2) == [b"a", b"b"]
+    assert clients.consume_in_group(outside, 2) == [b"a", b"b"]
+
+
+def test_java_works_through_the_second_listener(outside: str, jvm: Driver) -> None:
+    clients.java_produce(jvm, outside, [b"a", b"b"])
+    assert clients.java_consume(jvm, outside, 2) == [b"a", b"b"]
+    assert clients.java_consume_in_group(jvm, outside, 2) == [b"a", b"b"]
+    shown = jvm.tool(
+        clients.JAVA + "ClusterTool", "list-endpoints", "--bootstrap-server", outside
+    ).ok()
+    assert [line.split()[:3] for line in shown.stdout.splitlines()[1:]] == [
+        ["1", "127.0.0.1", outside.rpartition(":")[2]]
+    ]
