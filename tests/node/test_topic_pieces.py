@@ -32,10 +32,10 @@ def test_thousands_of_partitions_are_written_down_once_for_all_who_ask() -> None
     host = make_host(many=MANY)
     topic_id = host.node.image.topic_ids["many"]
     first = told(host)["many"]
-    piece = host.node.topic_pieces.get(topic_id, (12, NOT_ASKED_FOR))
+    piece = host.node.topic_pieces.get(topic_id, (12, NOT_ASKED_FOR, ()))
     assert len(piece) > 20 * MANY
     assert told(host)["many"] == first
-    assert host.node.topic_pieces.get(topic_id, (12, NOT_ASKED_FOR)) is piece
+    assert host.node.topic_pieces.get(topic_id, (12, NOT_ASKED_FOR, ())) is piece
     assert [part.partition_index for part in first.partitions] == list(range(MANY))
 
 
