@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from kraftlog.logstate.voters import ReplicaKey
-from kraftlog.node.quorum.batches import METADATA_LOG
+import pytest
+
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet, voters_by_id
+from kraftlog.node.quorum.batches import METADATA_LOG, snapshot_voters
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapping import RECORDS, occasion_of
+from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.messages import Fetch
-from kraftlog.simulator.host import SETTINGS, VirtualHost
-from kraftlog.types import OffsetAndEpoch
+from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
+from kraftlog.storage.metadata_snapshots import name_of
+from kraftlog.types import NULL_UUID, OffsetAndEpoch, uuid_text
 from kraftlog.wire.apis import CONTROLLER
 from kraftlog.wire.messages.metadata_records import ConfigRecord
 from tests.node.talk import Talker, create_topics
@@ -75,6 +80,63 @@ def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
     assert set(again.node.partitions) == set(first.node.partitions)
     create_topics(again, {"later": 1})
     assert "later" in again.node.image.topic_ids
+
+
+def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> None:
+    """The voters are known by id alone, and the log no longer holds their record."""
+    first = VirtualHost(settings=OFTEN)
+    quorum = first.node.quorum
+    assert not quorum.change(quorum.core.reassign, (1, 4), lambda *_: None, first.now)
+    for number in range(40):
+        create_topics(first, {f"topic-{number}": 2})
+        first.pass_time(10)
+    voters = quorum.core.log.voter_set
+    assert (voters.ids, voters.targets, voters.cluster_id) == ((1,), (1, 4), CLUSTER_ID)
+    assert quorum.core.log.start > quorum.core.log.voters.latest_offset
+    first.files.kill()
+    again = VirtualHost(first.files, OFTEN, settled=False)
+    assert again.node.quorum.core.log.voter_set == voters
+
+
+def test_r1_voters_of_the_settings_are_in_no_snapshot() -> None:
+    """No record names them, so the settings of the reader count, as with Kafka's static voters."""
+    data = b"".join(snapshot_pieces([], voters_by_id(1, 2, 3), 1, 0))
+    assert snapshot_voters(data) is None
+
+
+A, B = b"a" * 16, b"b" * 16
+#: The directories of voters 0 and 1 as far as they are known, and kraft.version.
+KNOWN = [((NULL_UUID, NULL_UUID), 0), ((A, NULL_UUID), 0), ((A, B), 1)]
+
+
+def voters_in(*directories: bytes) -> VoterSet:
+    voters = [
+        Voter(ReplicaKey(i, d), (Endpoint("CONTROLLER", "h", i),))
+        for i, d in enumerate(directories)
+    ]
+    return VoterSet(tuple(voters), (0, 7), CLUSTER_ID)
+
+
+@pytest.mark.parametrize("directories", [directories for directories, _ in KNOWN])
+def test_r1_a_snapshot_carries_voters_whatever_is_known_of_them(
+    directories: tuple[bytes, ...],
+) -> None:
+    voters = voters_in(*directories)
+    assert snapshot_voters(b"".join(snapshot_pieces([], voters, 1, 0))) == voters
+
+
+@pytest.mark.parametrize(("directories", "level"), KNOWN)
+def test_r1_kafka_finds_the_voters_in_our_snapshots(
+    directories: tuple[bytes, ...], level: int, tmp_path: Path, jvm: Driver
+) -> None:
+    """Also at kraft.version 0, where Kafka itself writes no voters."""
+    content = b"".join(snapshot_pieces([], voters_in(*directories), 3, 0))
+    (tmp_path / name_of(OffsetAndEpoch(9, 3))).write_bytes(content)
+    told = json.loads(jvm.tool("SnapshotOracle", str(tmp_path), "9", "3").ok().stdout)
+    assert told["kraft.version"] == level
+    assert sorted(told["voters"]) == [
+        f"{i} {uuid_text(d) if any(d) else '-'}" for i, d in enumerate(directories)
+    ]
 
 
 def test_q38_the_log_is_bounded_also_where_each_life_stores_one_snapshot() -> None:

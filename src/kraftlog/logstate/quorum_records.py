@@ -1,7 +1,6 @@
-"""The quorum's own records as bytes: voter sets, and what stands around a snapshot of the metadata.
+"""The quorum's own records as bytes: voter sets, and the first and last batch of a snapshot.
 
-A snapshot begins with one batch (a header and, where voters have directories, the version of the
-quorum's protocol and the voters) and ends with another.
+The first batch holds the header, `kraft.version` if it is not 0, and the voters.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ KRAFT_LEVEL = 1
 def snapshot_beginning(
     voters: VoterSet, epoch: int, written_ms: int, *, contained_ms: int
 ) -> tuple[bytes, int]:
-    """The first batch, and the offset behind it; `contained_ms`: of the last record that the
-    snapshot holds."""
+    """The first batch, and the offset after it; `contained_ms`: of the last record that the
+    snapshot holds. Voters that no record names are not written: they are settings (R1)."""
     header = control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=contained_ms)
     records = [_record(ControlType.SNAPSHOT_HEADER, header)]
-    if voters.voters and all(any(voter.key.directory_id) for voter in voters.voters):
-        level = control.KRaftVersionRecord(version=0, k_raft_version=KRAFT_LEVEL)
-        records.append(_record(ControlType.KRAFT_VERSION, level))
+    if voters.is_recorded:
+        if voters.kraft_version:
+            records.append((ControlType.KRAFT_VERSION, kraft_version_record(voters.kraft_version)))
         records.append((ControlType.KRAFT_VOTERS, voters_record(voters)))
     return _batch(records, 0, epoch, written_ms), len(records)
 
@@ -49,6 +48,11 @@ def _batch(records: list[tuple[int, bytes]], offset: int, epoch: int, written_ms
     return build_control_batch(
         records, base_offset=offset, leader_epoch=epoch, timestamp_ms=written_ms
     )
+
+
+def kraft_version_record(level: int) -> bytes:
+    record = control.KRaftVersionRecord(version=0, k_raft_version=level)
+    return _record(ControlType.KRAFT_VERSION, record)[1]
 
 
 def voters_record(voters: VoterSet) -> bytes:

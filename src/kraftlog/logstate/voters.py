@@ -62,6 +62,16 @@ class VoterSet(Value):
     def majority(self) -> int:
         return len(self.voters) // 2 + 1
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether a record names these voters: settings know no cluster id and no directories."""
+        return self.cluster_id is not None or any(any(v.key.directory_id) for v in self.voters)
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of Kafka's feature: 1 once the directory of every voter is recorded."""
+        return int(bool(self.voters) and all(any(v.key.directory_id) for v in self.voters))
+
     def voter(self, replica_id: int) -> Voter | None:
         for voter in self.voters:
             if voter.key.id == replica_id:
