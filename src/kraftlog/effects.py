@@ -192,12 +192,15 @@ class Stop(Value):
 
 
 # What came of them -------------------------------------------------------------------------------
+# A report about a topic's log carries the topic's id: by the time that it comes, the log may have
+# been deleted, and another topic may have its name.
 
 
 class LogOpened(Value):
     """A log is there. It holds the offsets from `start` to before `end`."""
 
     log: LogName
+    topic_id: Uuid
     start: int
     end: int
     producers: Any = None  # a ProducerState of the receiver's own; None: of no producer is known
@@ -207,6 +210,7 @@ class LogStartMoved(Value):
     """A log begins at `start`: after any crash too, if that is stored."""
 
     log: LogName
+    topic_id: Uuid
     start: int
     is_stored: bool
 
@@ -215,12 +219,14 @@ class LogStartNotStored(Value):
     """There is no room on the disk to write down where a log begins; the log itself is well."""
 
     log: LogName
+    topic_id: Uuid
 
 
 class LogFailed(Value):
     """A log could not be opened, read or written; `why` is for people."""
 
     log: LogName
+    topic_id: Uuid
     why: str
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kraftlog.config.keys import BROKER, TOPIC
+from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.runner import care, compaction
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage.checkpoints import PARTITION_METADATA
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from tests.node.talk import Talker, configured_host, create_topics, make_host, set_config
@@ -19,7 +22,11 @@ from tests.node.test_producers import Writer
 from tests.node.test_requests import produce, told_of
 from tests.storage.compacting import latest, records_of
 
+if TYPE_CHECKING:
+    from kraftlog.simulator.files import MemoryFiles
+
 NAME = ("demo", 0)
+ANOTHER_ID = b"\x07" * 16
 BACKOFF_MS = 15_000
 FOLDER = "data/demo-0"
 COMPACT = {"cleanup_policy": "compact", "internal_segment_bytes": 300}
@@ -150,6 +157,26 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
     host.pass_time(compaction.REST_MS)
     host.settle()
     assert records(host) <= 4
+
+
+def test_what_a_killed_helper_leaves_is_removed_from_the_next_log_of_that_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It knows the folder by its path, and a topic can be created again while it works."""
+    host = written(configured_host(**COMPACT))
+    host.pass_time(care.INTERVAL_MS)
+
+    def ends_late(files: MemoryFiles, task: dict[str, Any]) -> None:
+        host.node.emit(DeleteLog(NAME, host.node.by_log[NAME].topic_id))
+        host.node.emit(OpenLog(NAME, ANOTHER_ID, host.node.topic_configs.of("demo").config))
+        host.one_turn()
+        files.make_file(f"{task['folder']}/{task['groups'][0][0][0]:020d}.log.cleaned", b"old")
+        raise ChildProcessError("a helper ended with -9")
+
+    monkeypatch.setattr("kraftlog.simulator.host.clean", ends_late)
+    host.pass_time(BACKOFF_MS)
+    assert host.runner.directory.logs[NAME].topic_id == ANOTHER_ID
+    assert host.files.list(FOLDER) == [PARTITION_METADATA]
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ class Node:
         self.now = now
         self.is_stirred = True
         if isinstance(message, LogOpened | LogStartMoved | LogStartNotStored | LogFailed):
-            partition = self.by_log.get(message.log)
+            partition = self.partitions.get((message.topic_id, message.log[1]))
             if partition is not None:
                 self._handle_log(partition, message, now)
         elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (

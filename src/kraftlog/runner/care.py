@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.ports.lane import Lane
     from kraftlog.runner.flushes import Flushes
-    from kraftlog.storage.directory import CheckpointJob, LogDirectory
+    from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
+    from kraftlog.storage.offset_checkpoints import CheckpointJob
     from kraftlog.types import LogName, Now
 
     Starts = list[tuple[LogName, Log, int]]
@@ -138,10 +139,10 @@ class Care:
             self._say(str(error))
         except StorageError as error:
             self._say(str(error))
-            self._tell(LogFailed(name, str(error)), now)
+            self._tell(LogFailed(name, log.topic_id, str(error)), now)
             return 0
         if log.start_offset > start:
-            self._tell(LogStartMoved(name, log.start_offset, is_stored=False), now)
+            self._tell(LogStartMoved(name, log.topic_id, log.start_offset, is_stored=False), now)
         if removed == at_most:
             self._to_look_at.append(name)
         return removed
@@ -186,25 +187,29 @@ class Care:
     def _checkpointed(
         self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
     ) -> None:
-        self._is_writing = False
         if error is not None:
             raise error  # a job keeps the disk's errors to itself: this one is a bug
         try:
             in_place = self._directory.checkpointed(job)
         except StorageError as failure:
+            self._is_writing = False
             self._say(str(failure))
             self._not_stored(starts, failure, now)
             return
-        if not in_place:
-            self._moved.update([name for name, _, __ in starts])
-        elif starts:
+        if in_place:
             folder = self._directory.path
             self._lane.submit(
                 lambda: self._files.sync_directory(folder),
-                lambda _, error, now: self._starts_stored(starts, error, now),
+                lambda _, error, now: self._checkpoints_synced(job, starts, error, now),
             )
+        else:
+            self._is_writing = False
+            self._moved.update([name for name, _, __ in starts])
 
-    def _starts_stored(self, starts: Starts, error: BaseException | None, now: Now) -> None:
+    def _checkpoints_synced(
+        self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
+    ) -> None:
+        self._is_writing = False
         if isinstance(error, OSError):
             failure = self._directory.disk.failed(f"{self._directory.path}: syncing", error)
             self._say(str(failure))
@@ -212,9 +217,10 @@ class Care:
             return
         if error is not None:
             raise error
+        self._directory.checkpoints_durable(job)
         for name, log, start in starts:
             if self._directory.logs.get(name) is log:  # and not another of that name
-                self._tell(LogStartMoved(name, start, is_stored=True), now)
+                self._tell(LogStartMoved(name, log.topic_id, start, is_stored=True), now)
 
     def _not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
         """Who waits hears of it now; on a full disk the next checkpoint tries it again anyway."""
@@ -222,9 +228,9 @@ class Care:
             if self._directory.logs.get(name) is not log:
                 continue
             if isinstance(why, DiskFullError):
-                self._tell(LogStartNotStored(name), now)
+                self._tell(LogStartNotStored(name, log.topic_id), now)
             else:
-                self._tell(LogFailed(name, str(why)), now)
+                self._tell(LogFailed(name, log.topic_id, str(why)), now)
 
     def _unlink(self) -> None:
         """A piece at a time: flushes go through the same lane, and a stop waits for it."""

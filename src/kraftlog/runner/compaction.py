@@ -109,13 +109,18 @@ class Compactions:
 
     def close(self) -> None:
         """The node stops in order: a pass that is under way has not been, the helper is gone."""
-        this = self._under_way
-        if this is not None and self._is_there(this):
-            try:
-                for base in this.segments:
-                    discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
-            except OSError as error:  # they are in nobody's way, and made anew by the next pass
-                self._say(f"{this.log.folder}: removing what was half compacted: {error}")
+        if self._under_way is not None:
+            self._discard(self._under_way)
+
+    def _discard(self, this: _Pass) -> None:
+        """Remove what a pass has made and will not put in place: no other is under way."""
+        if self._directory.disk.failure is not None:
+            return
+        try:
+            for base in this.segments:
+                discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
+        except OSError as error:  # the next opening removes them
+            self._say(f"{this.log.folder}: removing what was half compacted: {error}")
 
     def _begin(self, node: Node, max_keys: int, now: Now) -> None:
         best: tuple[tuple[bool, float], LogName, Log, Candidate] | None = None
@@ -157,6 +162,8 @@ class Compactions:
             self._under_way = None
             if not isinstance(error, (OSError, StorageError)):
                 raise error
+            # One that was killed has left files, maybe in the folder of another log by now.
+            self._discard(this)
             if self._is_there(this):
                 self._resting_until_ms[this.name] = now.monotonic_ms + REST_MS
                 self._say(f"{this.log.folder}: could not be compacted: {error}")
@@ -187,7 +194,7 @@ class Compactions:
             self._say(str(self._directory.disk.failed(f"{log.folder}: compacting", error)))
         except StorageError as error:
             self._say(str(error))
-            self._tell(LogFailed(this.name, str(error)), now)
+            self._tell(LogFailed(this.name, this.log.topic_id, str(error)), now)
         if not this.groups:
             self._end(this, now)
 
@@ -214,7 +221,7 @@ class Compactions:
         if isinstance(error, OSError):
             failure = self._directory.disk.fail(f"{this.log.folder}: syncing", error)
             self._say(str(failure))
-            self._tell(LogFailed(this.name, str(failure)), now)
+            self._tell(LogFailed(this.name, this.log.topic_id, str(failure)), now)
         elif error is not None:
             raise error
         else:

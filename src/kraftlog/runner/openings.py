@@ -2,7 +2,8 @@
 
 One topic may have thousands of partitions, and every log costs a few system calls: all at once
 they would keep everybody waiting. What is deleted or set aside is forgotten at once, and only its
-folder waits for its turn; so a log of the same name, which is another one, is made behind that.
+folder waits for its turn, and until no job works in it any more; a log of the same name, which is
+another one, is made after that.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ class Openings:
     @property
     def has_work(self) -> bool:
         """Whether the next turn goes on with something."""
-        return bool(self._steps) and not self._is_held_up
+        if not self._steps or self._is_held_up:
+            return False
+        step = self._steps[0]
+        return isinstance(step, OpenLog) or not self._directory.is_in_use(step.log)
 
     def go_on(self, now: Now) -> None:
         """A slice of the work."""
@@ -175,7 +179,7 @@ class Openings:
                 self._forget_another(effect)
                 if name not in self._directory.unopened:
                     log = self._directory.create(name, effect.topic_id, self._configs[name])
-                    self._opened(name, log, now)
+                    self._opened(effect, log, now)
                     return A_FOLDER_COSTS
                 self._under_way = self._directory.open_log(name, self._configs[name])
             # Also a log that opens at once, having been closed cleanly, has its share of the turn.
@@ -184,13 +188,13 @@ class Openings:
             log, report = end.value
             if report.is_noteworthy:
                 self._say(report.line())
-            self._opened(name, log, now)
+            self._opened(effect, log, now)
         except DiskFullError as error:
             self._put_off(effect, error, now)
         except StorageError as error:
             del self._wanted[name]
             self._say(str(error))
-            self._tell(LogFailed(name, str(error)), now)
+            self._tell(LogFailed(name, effect.topic_id, str(error)), now)
         self._under_way = None
         return A_STEP_COSTS
 
@@ -215,11 +219,13 @@ class Openings:
         aside = self._directory.set_aside(name)
         self._say(f"{self._directory.folder(name)}: of another topic of this name, now {aside}")
 
-    def _opened(self, name: LogName, log: Log, now: Now) -> None:
+    def _opened(self, effect: OpenLog, log: Log, now: Now) -> None:
+        name, topic_id = effect.log, effect.topic_id
         del self._wanted[name]
+        log.topic_id = topic_id
         log.config = self._configs[name]
         producers = None if log.tracker.is_empty else log.producers.copy()
-        self._tell(LogOpened(name, log.start_offset, log.end_offset, producers), now)
+        self._tell(LogOpened(name, topic_id, log.start_offset, log.end_offset, producers), now)
 
     def _go_on_putting_away(self, step: DeleteLog | _SetAside, now: Now) -> None:
         """Where there is no room for another name the folder would be in the way of a new log, so

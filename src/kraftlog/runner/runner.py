@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.peers import Peers
     from kraftlog.replication.partition import Append, Partition
     from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
 #: How much is replayed in a turn, some ten milliseconds' work: peers are answered in between. A
@@ -75,7 +76,7 @@ class Runner:
         #: Logs for which there was no room at the last try, which was said once.
         self._said_full: set[LogName] = set()
         #: Reads of what has to be replayed, whichever log's: a chunk a turn.
-        self._reads: deque[ReadLog] = deque()
+        self._reads: deque[tuple[ReadLog, Log | None]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             **self._openings.carry_out,
             ReadLog: self._read_later,
@@ -183,7 +184,7 @@ class Runner:
             self._say(str(error))  # what is not wanted lies about for longer
         except StorageError as error:
             self._say(str(error))
-            self.node.handle(LogFailed(effect.log, str(error)), now)
+            self.node.handle(LogFailed(effect.log, log.topic_id, str(error)), now)
             return
         if effect.log == METADATA_LOG:
             self._quorum.start_moved()
@@ -191,12 +192,13 @@ class Runner:
             self._care.store_start(effect.log)
 
     def _read_later(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        self._reads.append(effect)
+        self._reads.append((effect, self.directory.logs.get(effect.log)))
 
     def _go_on_reading(self, now: Now) -> None:
         if self._reads:
-            wanted = self._reads.popleft()
-            log = self.directory.logs.get(wanted.log)
+            wanted, log = self._reads.popleft()
+            if self.directory.logs.get(wanted.log) is not log:
+                return  # deleted meanwhile; another log may have its name by now
             data = b""
             if log is not None:
                 data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
@@ -218,4 +220,4 @@ class Runner:
         if log == METADATA_LOG:
             raise NodeStoppedError(str(error)) from error
         self._say(str(error))
-        self.node.handle(LogFailed(log, str(error)), now)
+        self.node.handle(LogFailed(log, self.logs[log].topic_id, str(error)), now)

@@ -4,8 +4,6 @@ Opened once per process (the lock says so). Logs are opened one by one, by whoev
 in slices: `open_log` is a generator. What blocks for long is a job for a lane: flushes, checkpoint
 files (`checkpoint_job`), unlinking (`take_garbage`, `unlink_garbage`).
 
-The recovery points on disk are never above what is durable. They may lag behind; so before a log
-is cut below its stored point, that is lowered first, durably.
 """
 
 from __future__ import annotations
@@ -14,14 +12,8 @@ import contextlib
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.storage.checkpoints import (
-    CLEANED_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
     PARTITION_METADATA,
-    RECOVERY_POINTS,
-    decode_offsets,
     decode_partition_metadata,
-    encode_offsets,
     encode_partition_metadata,
 )
 from kraftlog.storage.config import DEFAULT_CONFIG
@@ -43,6 +35,7 @@ from kraftlog.storage.manifest import (
     encode_row,
     open_row,
 )
+from kraftlog.storage.offset_checkpoints import OffsetCheckpoints
 from kraftlog.storage.recovery import RecoveryReport, open_log
 
 TYPE_CHECKING = False
@@ -53,6 +46,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.checkpoints import Name
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.disk import HandleCache
+    from kraftlog.storage.offset_checkpoints import CheckpointJob
     from kraftlog.types import Uuid
 
 LOCK = ".lock"
@@ -75,23 +69,6 @@ def parse_folder(name: str) -> Name | None:
     return None
 
 
-class CheckpointJob:
-    """Writes checkpoint files beside the old ones, in a lane; `checkpointed` puts them in place."""
-
-    def __init__(self, generation: int, points: dict[Name, int]) -> None:
-        self.generation = generation
-        self.points = points
-        self.contents: list[tuple[str, bytes]] = []
-        self.error: OSError | None = None
-
-    def run(self, files: Files) -> None:
-        try:
-            for path, data in self.contents:
-                write_whole(files, path + ".new", data)
-        except OSError as error:
-            self.error = error
-
-
 class LogDirectory:
     """One of `log.dirs`. `logs` are those open; `names` all that are there."""
 
@@ -101,19 +78,13 @@ class LogDirectory:
         self.logs: dict[Name, Log] = {}
         #: logs that are there and not open
         self.unopened: set[Name] = set()
-        #: the high watermarks to store; whoever knows better ones writes them here
-        self.high_watermarks: dict[Name, int] = {}
+        #: logs that were forgotten while a job worked in their folder
+        self._in_use: dict[Name, Log] = {}
         self.was_clean = False
         #: of the broker that closed the directory cleanly, else -1
         self.broker_epoch = -1
         self._rows: dict[Name, bytes] = {}
-        self._points: dict[Name, int] = {}
-        self._starts: dict[Name, int] = {}
-        #: where the clean part of each log ends that is compacted, or was
-        self._cleaned: dict[Name, int] = {}
-        self._stored_points: dict[Name, int] = {}
         self._garbage: list[str] = []
-        self._generation = 0
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
         try:
@@ -127,11 +98,7 @@ class LogDirectory:
         """Take in what is there, and take away what says that nothing has changed since."""
         files, path = self.disk.files, self.path
         names = files.list(path)
-        self._points = self._read_offsets(RECOVERY_POINTS, names)
-        self._stored_points = dict(self._points)
-        self._starts = self._read_offsets(LOG_STARTS, names)
-        self.high_watermarks = self._read_offsets(HIGH_WATERMARKS, names)
-        self._cleaned = self._read_offsets(CLEANED_OFFSETS, names)
+        self._checkpoints = OffsetCheckpoints(files, path, names)
         for name in names:
             log_name = parse_folder(name)
             if log_name is not None:
@@ -156,11 +123,6 @@ class LogDirectory:
         if crc32c(data) == checksum:
             self._rows = decode_manifest(data, self._file(MANIFEST))
 
-    def _read_offsets(self, name: str, names: list[str]) -> dict[Name, int]:
-        if name not in names:
-            return {}
-        return decode_offsets(read_whole(self.disk.files, self._file(name)), self._file(name))
-
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
@@ -170,6 +132,11 @@ class LogDirectory:
             write_whole(self.disk.files, self._file(SUSPECT), b"")
         except OSError:
             self._suspect = True
+
+    @property
+    def high_watermarks(self) -> dict[Name, int]:
+        """Those to store; whoever knows better ones writes them here."""
+        return self._checkpoints.high_watermarks
 
     # -- logs ----------------------------------------------------------------------------------
 
@@ -197,7 +164,7 @@ class LogDirectory:
         self, name: Name, config: LogConfig = DEFAULT_CONFIG
     ) -> Generator[int, None, tuple[Log, RecoveryReport]]:
         """Open a log that is there; `kraftlog.storage.recovery.run` does it in one go."""
-        if name in self._cleaned and config.contiguous:
+        if name in self._checkpoints.cleaned and config.contiguous:
             config = config.replace(contiguous=False)  # compaction leaves holes
         row = self._rows.get(name)
         log = open_row(self.disk, self.folder(name), config, row) if row is not None else None
@@ -209,8 +176,8 @@ class LogDirectory:
                 self.folder(name),
                 config,
                 clean=self.was_clean and row is None,
-                recovery_point=self._points.get(name, 0),
-                start_offset=self._starts.get(name, 0),
+                recovery_point=self._checkpoints.recovery_points.get(name, 0),
+                start_offset=self._checkpoints.log_starts.get(name, 0),
                 distrust_cache=self._suspect,
                 before_truncation=self._lowering(name),
             )
@@ -221,7 +188,7 @@ class LogDirectory:
         self._rows.pop(name, None)
         self.unopened.discard(name)
         self.logs[name] = log
-        log.clean_offset = min(self._cleaned.get(name, 0), log.recovery_point)
+        log.clean_offset = min(self._checkpoints.cleaned.get(name, 0), log.recovery_point)
         log.before_truncation = self._lowering(name)
 
     def create(self, name: Name, topic_id: Uuid, config: LogConfig = DEFAULT_CONFIG) -> Log:
@@ -231,7 +198,7 @@ class LogDirectory:
         assert name not in self.unopened
         folder = self.folder(name)
         try:
-            self._lower(name, 0)
+            self._checkpoints.clear(name)
             self.disk.files.make_directory(folder)
             data = encode_partition_metadata(topic_id)
             write_whole(self.disk.files, f"{folder}/{PARTITION_METADATA}", data, sync=False)
@@ -258,21 +225,28 @@ class LogDirectory:
 
     def forget(self, name: Name) -> bool:
         """A log is none any more, whatever its folder is called; whether there was one."""
-        for known in (
-            self._points,
-            self._starts,
-            self._cleaned,
-            self.high_watermarks,
-            self._rows,
-        ):
-            known.pop(name, None)
+        self._checkpoints.forget(name)
+        self._rows.pop(name, None)
         log = self.logs.pop(name, None)
         if log is not None:
             log.abandon()
+            if log.is_flushing:
+                self._in_use[name] = log
         elif name not in self.unopened:
             return False
         self.unopened.discard(name)
         return True
+
+    def is_in_use(self, name: Name) -> bool:
+        """Whether a job still works in a forgotten log's folder, which it knows by its path.
+
+        Until it ends the folder keeps its name, or the job would reach the next log of that name.
+        """
+        log = self._in_use.get(name)
+        if log is not None and not log.is_flushing:
+            del self._in_use[name]
+            log = None
+        return log is not None
 
     def remove_folder(self, name: Name) -> None:
         """A forgotten log's folder gets another name now, the files go in a lane."""
@@ -317,70 +291,41 @@ class LogDirectory:
     # -- checkpoints ---------------------------------------------------------------------------
 
     def checkpoint_job(self) -> CheckpointJob:
-        """The checkpoint files as of now. One job at a time."""
+        """The checkpoint files as of now. One job at a time, from here to `checkpoints_durable`."""
         self._collect()
-        job = CheckpointJob(self._generation, dict(self._points))
-        job.contents = self._contents()
-        return job
+        return self._checkpoints.job()
 
     def checkpointed(self, job: CheckpointJob) -> bool:
-        """Put the files of a job in place; False if a truncation has overtaken it."""
+        """Put the files of a job in place; False if a cut or a new log has overtaken it.
+
+        Next the directory is to be synced.
+        """
         if job.error is not None:
             raise self.disk.failed(f"{self.path}: writing checkpoints", job.error)
-        if job.generation != self._generation:
-            return False
         try:
-            for path, _ in job.contents:
-                self.disk.files.rename(path + ".new", path)
+            return self._checkpoints.install(job)
         except OSError as error:
             raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
-        self._stored_points = job.points
-        return True
+
+    def checkpoints_durable(self, job: CheckpointJob) -> None:
+        """The directory has been synced since the files of this job were put in place."""
+        self._checkpoints.installed(job)
 
     def _collect(self) -> None:
+        checkpoints = self._checkpoints
         for name, log in self.logs.items():
-            self._points[name] = log.recovery_point
+            checkpoints.recovery_points[name] = log.recovery_point
             first = log.segments[0].base_offset if log.segments else 0
             if log.start_offset > first:
-                self._starts[name] = log.start_offset
+                checkpoints.log_starts[name] = log.start_offset
             else:
-                self._starts.pop(name, None)
-            if log.config.compacted or name in self._cleaned:
-                self._cleaned[name] = log.clean_offset
-
-    def _contents(self) -> list[tuple[str, bytes]]:
-        contents = [
-            (self._file(RECOVERY_POINTS), encode_offsets(self._points)),
-            (self._file(LOG_STARTS), encode_offsets(self._starts)),
-            (self._file(HIGH_WATERMARKS), encode_offsets(self.high_watermarks)),
-        ]
-        if self._cleaned:
-            contents.append((self._file(CLEANED_OFFSETS), encode_offsets(self._cleaned)))
-        return contents
+                checkpoints.log_starts.pop(name, None)
+            if log.config.compacted or name in checkpoints.cleaned:
+                checkpoints.cleaned[name] = log.clean_offset
 
     def lower_recovery_points(self, offsets: dict[Name, int]) -> None:
         """Before logs are cut: store lower points of many at once, durably, by one write."""
-        self._lower_cleaned(offsets)
-        lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
-        if not lowered:
-            return
-        self._generation += 1
-        stored = {**self._stored_points, **lowered}
-        for name, offset in lowered.items():
-            self._points[name] = min(self._points.get(name, offset), offset)
-            if not offset:
-                del stored[name]
-        write_atomically(self.disk.files, self._file(RECOVERY_POINTS), encode_offsets(stored))
-        self._stored_points = stored
-
-    def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
-        """What comes where something was cut off has not been compacted."""
-        lowered = {n: o for n, o in offsets.items() if self._cleaned.get(n, 0) > o}
-        if lowered:
-            self._generation += 1
-            self._cleaned.update(lowered)
-            data = encode_offsets(self._cleaned)
-            write_atomically(self.disk.files, self._file(CLEANED_OFFSETS), data)
+        self._checkpoints.lower(offsets)
 
     def _lower(self, name: Name, offset: int) -> None:
         self.lower_recovery_points({name: offset})
@@ -398,8 +343,7 @@ class LogDirectory:
         try:
             self._close_logs()
             self._collect()
-            for path, data in self._contents():
-                write_atomically(self.disk.files, path, data)
+            self._checkpoints.write()
             if self.was_clean or not self.unopened:
                 self._leave_word(broker_epoch)
         except OSError as error:

@@ -27,6 +27,7 @@ from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import Segment, Slice, segment_is_full
 from kraftlog.storage.swaps import to_segment, to_swap
 from kraftlog.storage.tracker import ProducerTracker
+from kraftlog.types import NULL_UUID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.batches import Batches
     from kraftlog.storage.disk import Disk
     from kraftlog.storage.transactions import AbortedTransaction
-    from kraftlog.types import Buffer
+    from kraftlog.types import Buffer, Uuid
 
 _ALLOCATE_FROM = 1 << 20  # a log that has written this much into a segment will write more
 
@@ -61,12 +62,15 @@ class Log:
         "recovery_point",
         "segments",
         "start_offset",
+        "topic_id",
         "tracker",
     )
 
     def __init__(self, disk: Disk, folder: str, config: LogConfig = DEFAULT_CONFIG) -> None:
         self.disk = disk
         self.folder = folder
+        #: whose log it is: another topic may have its name, and its folder, later
+        self.topic_id: Uuid = NULL_UUID
         self.config = config
         self.segments: list[Segment] = []
         self.start_offset = 0
@@ -468,6 +472,11 @@ class Log:
             or self._names_changed
             or bool(self._unsynced)
         )
+
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a job is under way."""
+        return self._flushing is not None
 
     def is_new(self, path: str) -> None:
         """The log's folder has just been made, and the file `path` in it."""

@@ -1,0 +1,164 @@
+"""The offset checkpoints of a log directory: what the files are to say, and what they may say now.
+
+A line names its log by topic and partition, so it could outlive the log and count for the next
+topic of that name: a start offset that cuts its records off, a recovery point that it never had.
+So a name's lines are gone durably before a new log takes the name (`clear`), and no job that was
+made before can bring them back.
+
+Recovery points on disk are never above what is durable. They may lag; so before a log is cut below
+its stored point, that is lowered first, durably.
+"""
+
+from __future__ import annotations
+
+from kraftlog.storage.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    decode_offsets,
+    encode_offsets,
+)
+from kraftlog.storage.disk import read_whole, write_atomically, write_whole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.ports.files import Files
+    from kraftlog.storage.checkpoints import Name
+
+FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_OFFSETS)
+
+
+class CheckpointJob:
+    """Writes checkpoint files beside the old ones, in a lane; `install` puts them in place."""
+
+    def __init__(self, generation: int, offsets: dict[str, dict[Name, int]]) -> None:
+        self.generation = generation
+        self.offsets = offsets
+        self.contents: list[tuple[str, bytes]] = []
+        self.error: OSError | None = None
+
+    def run(self, files: Files) -> None:
+        try:
+            for path, data in self.contents:
+                write_whole(files, path + ".new", data)
+        except OSError as error:
+            self.error = error
+
+
+class OffsetCheckpoints:
+    """Kafka's four files. The log directory alone changes the offsets."""
+
+    def __init__(self, files: Files, path: str, names: Iterable[str]) -> None:
+        self._files = files
+        self._path = path
+        found = {file: self._read(file) if file in names else {} for file in FILES}
+        self.recovery_points = found[RECOVERY_POINTS]
+        self.log_starts = found[LOG_STARTS]
+        #: the high watermarks to store; whoever knows better ones writes them here
+        self.high_watermarks = found[HIGH_WATERMARKS]
+        #: where the clean part of each log ends that is compacted, or was
+        self.cleaned = found[CLEANED_OFFSETS]
+        self._offsets = found
+        #: the logs that each file may name after a crash
+        self._named = {file: set(offsets) for file, offsets in found.items()}
+        #: the recovery points that may be found after a crash
+        self._stored_points = dict(self.recovery_points)
+        self._generation = 0
+
+    def _read(self, file: str) -> dict[Name, int]:
+        path = self._file(file)
+        return decode_offsets(read_whole(self._files, path), path)
+
+    def _file(self, file: str) -> str:
+        return f"{self._path}/{file}"
+
+    # -- logs that go, and their successors ----------------------------------------------------
+
+    def forget(self, name: Name) -> None:
+        """The log is gone: from now on nothing is written of it."""
+        for offsets in self._offsets.values():
+            offsets.pop(name, None)
+
+    def clear(self, name: Name) -> None:
+        """A new log takes this name: durably, no file says anything of an earlier one."""
+        self.forget(name)
+        stale = [file for file in FILES if name in self._named[file]]
+        if stale:
+            self._generation += 1  # a job under way may have such lines
+        for file in stale:
+            self._write(file, self._offsets[file])
+
+    # -- all of them, in a lane ----------------------------------------------------------------
+
+    def job(self) -> CheckpointJob:
+        """The files as of now. One job at a time: `run` in a lane, `install`, then `installed`."""
+        job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
+        for file, offsets in job.offsets.items():
+            job.contents.append((self._file(file), encode_offsets(offsets)))
+            self._named[file].update(offsets)
+        return job
+
+    def _to_write(self) -> list[tuple[str, dict[Name, int]]]:
+        """A log directory in which nothing was ever compacted has no file for that."""
+        return [
+            (file, self._offsets[file])
+            for file in FILES
+            if file != CLEANED_OFFSETS or self.cleaned or self._named[file]
+        ]
+
+    def install(self, job: CheckpointJob) -> bool:
+        """Put the files of a job in place; False if a cut or a new log has overtaken it.
+
+        The directory is to be synced afterwards, and `installed` called.
+        """
+        if job.generation != self._generation:
+            return False
+        for path, _ in job.contents:
+            self._files.rename(path + ".new", path)
+        self._stored_points.update(job.offsets[RECOVERY_POINTS])
+        return True
+
+    def installed(self, job: CheckpointJob) -> None:
+        """Its files are in place durably: what they said before is not to be found any more."""
+        if job.generation == self._generation:
+            self._stored_points = job.offsets[RECOVERY_POINTS]
+            self._named.update({file: set(offsets) for file, offsets in job.offsets.items()})
+
+    # -- at once -------------------------------------------------------------------------------
+
+    def write(self) -> None:
+        """All files, durably."""
+        for file, offsets in self._to_write():
+            self._write(file, offsets)
+
+    def lower(self, offsets: dict[Name, int]) -> None:
+        """Before logs are cut: store lower points of many at once, durably, by one write."""
+        self._lower_cleaned(offsets)
+        lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
+        if not lowered:
+            return
+        self._generation += 1
+        stored = {**self._stored_points, **lowered}
+        for name, offset in lowered.items():
+            points = self.recovery_points
+            points[name] = min(points.get(name, offset), offset)
+            if not offset:
+                del stored[name]
+        self._write(RECOVERY_POINTS, stored)
+
+    def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
+        """What comes where something was cut off has not been compacted."""
+        lowered = {n: o for n, o in offsets.items() if self.cleaned.get(n, 0) > o}
+        if lowered:
+            self._generation += 1
+            self.cleaned.update(lowered)
+            self._write(CLEANED_OFFSETS, self.cleaned)
+
+    def _write(self, file: str, offsets: dict[Name, int]) -> None:
+        write_atomically(self._files, self._file(file), encode_offsets(offsets))
+        self._named[file] = set(offsets)
+        if file == RECOVERY_POINTS:
+            self._stored_points = dict(offsets)

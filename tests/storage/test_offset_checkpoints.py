@@ -1,0 +1,128 @@
+"""Lines of checkpoint files name a log by its name, and must not count for its successor."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.storage.checkpoints import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    RECOVERY_POINTS,
+    decode_offsets,
+)
+from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints
+
+OLD, OTHER = ("t", 0), ("t", 1)
+ONLY_THE_OTHER = {file: {OTHER: 5} for file in FILES}
+
+
+def opened(files: MemoryFiles) -> OffsetCheckpoints:
+    return OffsetCheckpoints(files, "d", files.list("d"))
+
+
+def with_lines() -> tuple[MemoryFiles, OffsetCheckpoints]:
+    """Two logs, of which all four files say something, durably."""
+    files = MemoryFiles()
+    files.make_directory("d")
+    checkpoints = opened(files)
+    for offsets in (
+        checkpoints.recovery_points,
+        checkpoints.log_starts,
+        checkpoints.high_watermarks,
+        checkpoints.cleaned,
+    ):
+        offsets.update({OLD: 7, OTHER: 5})
+    checkpoints.write()
+    files.write_back()
+    return files, checkpoints
+
+
+def found(files: MemoryFiles) -> dict[str, dict[tuple[str, int], int]]:
+    """What a power failure leaves."""
+    files.power_loss()
+    return {file: decode_offsets(files.bytes_of(f"d/{file}"), file) for file in FILES}
+
+
+def test_v15_no_file_names_a_log_once_its_name_is_taken_again() -> None:
+    files, checkpoints = with_lines()
+    checkpoints.forget(OLD)
+    checkpoints.clear(OLD)
+    assert found(files) == ONLY_THE_OTHER
+
+
+def test_v15_a_name_is_cleared_though_its_log_went_in_an_earlier_life() -> None:
+    files, _ = with_lines()
+    checkpoints = opened(files)
+    checkpoints.clear(OLD)
+    assert found(files) == ONLY_THE_OTHER
+    assert OLD not in checkpoints.recovery_points
+
+
+def test_v15_a_job_under_way_does_not_bring_back_what_was_cleared() -> None:
+    files, checkpoints = with_lines()
+    job = checkpoints.job()
+    job.run(files)
+    checkpoints.forget(OLD)
+    checkpoints.clear(OLD)
+    assert not checkpoints.install(job)
+    assert found(files) == ONLY_THE_OTHER
+
+
+def test_v15_a_new_log_is_cleared_of_what_only_a_job_under_way_says() -> None:
+    files = MemoryFiles()
+    files.make_directory("d")
+    checkpoints = opened(files)
+    checkpoints.log_starts[OLD] = 7
+    job = checkpoints.job()
+    job.run(files)
+    checkpoints.forget(OLD)
+    checkpoints.clear(OLD)
+    assert not checkpoints.install(job)
+
+
+@pytest.mark.parametrize("is_synced", [False, True])
+def test_v15_a_name_in_files_that_a_power_failure_may_bring_back_counts(is_synced: bool) -> None:
+    """Files that were replaced count as gone once the directory has been synced."""
+    files, checkpoints = with_lines()
+    checkpoints.forget(OLD)
+    job = checkpoints.job()
+    job.run(files)
+    assert checkpoints.install(job)
+    if is_synced:
+        files.sync_directory("d")
+        checkpoints.installed(job)
+    files.journal = []
+    checkpoints.clear(OLD)
+    assert bool(files.journal) is not is_synced
+    assert found(files) == ONLY_THE_OTHER
+
+
+def test_names_that_no_file_has_cost_no_write() -> None:
+    files, checkpoints = with_lines()
+    files.journal = []
+    checkpoints.clear(("another", 0))
+    assert files.journal == []
+
+
+def test_many_names_are_cleared_by_one_write_of_each_file() -> None:
+    files, checkpoints = with_lines()
+    for name in (OLD, OTHER):
+        checkpoints.forget(name)
+    files.journal = []
+    for name in (OLD, OTHER):
+        checkpoints.clear(name)
+    renamed = [line for line in files.journal if line.startswith("rename")]
+    assert renamed == [f"rename d/{file}.tmp" for file in FILES]
+
+
+def test_the_cleaners_file_is_made_with_the_first_compacted_log() -> None:
+    files = MemoryFiles()
+    files.make_directory("d")
+    opened(files).write()
+    assert sorted(files.list("d")) == sorted({RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS})
+    files, checkpoints = with_lines()
+    checkpoints.cleaned.clear()
+    checkpoints.write()
+    assert decode_offsets(files.bytes_of(f"d/{CLEANED_OFFSETS}"), "") == {}
