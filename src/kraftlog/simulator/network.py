@@ -6,6 +6,7 @@ from heapq import heappush
 
 from kraftlog.raft.messages import Answered, Asked, FetchAnswer, VoteAnswer
 from kraftlog.simulator.garble import damaged, garbled
+from kraftlog.simulator.replica import CoreReplica
 from kraftlog.simulator.wire import Wire
 from kraftlog.value import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 #: More requests than a process ever makes: numbers grow from one of its lives to the next.
 A_LIFE = 1 << 32
 #: A request's way back: who asked, in which life, and with which number.
-Slot = tuple["Replica", int, int]
+Slot = tuple[CoreReplica, int, int]
 
 
 class Network:
@@ -46,7 +47,7 @@ class Network:
 
     # Sending ---------------------------------------------------------------------------------
 
-    def request(self, source: Replica, send: Send) -> None:
+    def request(self, source: CoreReplica, send: Send) -> None:
         number, peer = send.number, send.peer
         channel = source.asked(peer, number, fresh=send.fresh)
         target = self.world.replicas[peer]
@@ -173,6 +174,7 @@ class Network:
 
     def reset(self, source: Replica, target: Replica) -> None:
         """A connection breaks with whatever is on its way; what arrives late finds nobody."""
+        assert isinstance(source, CoreReplica)
         if source.core is not None and target.id in source.asking:
             self.world.saw("connection reset")
             source.disconnected(source.incarnation, target.id, gone=False)

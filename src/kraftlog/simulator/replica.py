@@ -1,13 +1,9 @@
-"""One simulated replica: a process around a `RaftCore`, with a disk, a clock and connections.
-
-It is the host that the core asks for: it writes before it speaks, holds what waits for the disk,
-numbers its connections, and tells the core what became of its requests.
-"""
+"""One simulated replica: a process around a `RaftCore`, with a disk, a clock and connections."""
 
 from __future__ import annotations
 
 from kraftlog.logstate.epochs import EpochCache
-from kraftlog.logstate.voters import ReplicaKey, VoterHistory
+from kraftlog.logstate.voters import VoterHistory
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
@@ -36,92 +32,46 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.oracle import NO_CHAIN
-from kraftlog.simulator.raft_disk import RaftDisk
+from kraftlog.simulator.process import CLUSTER, Replica, directory_of
 from kraftlog.simulator.violation import Violation
-from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.simulator.snapshot import Snapshot
-    from kraftlog.simulator.world import World
+    from kraftlog.simulator.chance import Chance
 
-CLUSTER = "cluster"
+__all__ = ["CLUSTER", "NO_PROGRESS", "CoreReplica", "Crash", "Replica", "directory_of"]
+
 NO_PROGRESS = "no progress in time"
 #: A step has an end: what is done at once brings new effects only a few times over.
 MOST_ROUNDS = 1000
-
-
-def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
-    """A wiped disk has another directory id."""
-    return ReplicaKey(replica_id, bytes(14) + bytes([wipes, replica_id + 1]))
 
 
 class Crash(Exception):  # noqa: N818 - a process ends between two of its actions; nothing is wrong
     """Unwinds the stack of a process that is killed in the middle of what it does."""
 
 
-class Replica:
-    """`core` is None while the process is down. Its life is counted in `incarnation`."""
+class CoreReplica(Replica):
+    """A core, and a host that is played: the quickest way to many runs.
 
-    def __init__(self, world: World, replica_id: int) -> None:
-        self.world = world
-        self.id = replica_id
-        self.disk = RaftDisk()
-        if replica_id < world.setting.voters:
-            self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
-        self.core: RaftCore | None = None
-        self.incarnation = 0
-        #: Wiped disks; and with those that went back to an old copy.
-        self.wipes = 0
-        self.lives = 0
-        #: Who it is: its id, and the directory on its disk.
-        self.key = directory_of(replica_id, 0)
-        #: What each directory held that is gone for good.
-        self.lost: dict[ReplicaKey, list[int]] = {}
-        self.wiped_at = -1
-        #: Who votes, before the log says so: what an empty directory is formatted with, or told.
-        self.bootstrap = world.voters
-        self.machine_up = True
-        #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
-        self.clock_base = 0
-        self.clock_since = 0
-        self.clock_rate = 1000
-        self.wall_offset_ms = 0
-        self.now = Now(0, 0)
-        self.now_at = -1
-        self.paused = False
-        self.waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
-        self._forget_process()
+    It is the host that the core asks for: it writes before it speaks, holds what waits for the
+    disk, numbers its connections, and tells the core what became of its requests.
+    """
 
     def _forget_process(self) -> None:
+        super()._forget_process()
         self.held: list[Any] = []
         self.asking: dict[int, tuple[int, int]] = {}
         self.watched: set[int] = set()
         self.channels: dict[int, tuple[int, int, int]] = {}
-        self.wake_at = -1
         self.flushing = False
         self.persisting: list[PersistElection] = []
         self.writing: PersistElection | None = None
-        #: What the invariants have seen of this life.
-        self.seen_role: Any = None
-        self.seen_election: Any = None
-        self.seen_high_watermark = 0
-        self.seen_voters: Any = None
-        self.seen_set: Any = None
-        self.seen_snapshot: Any = None
-        #: The toy state machine: all before `applied` in order makes its state; the epoch that it
-        #: was told to lead, and the one that it will be told to once it has applied enough.
-        self.applied = 0
-        self.state = NO_CHAIN
+        #: The epoch that the toy state machine was told to lead, and the one that it will be told
+        #: to once it has applied enough.
         self.serves = -1
         self.to_serve = -1
-        self.snapshots = snapshot_host.SnapshotWork()
-
-    def __repr__(self) -> str:
-        return f"replica {self.id}"
 
     # Life ------------------------------------------------------------------------------------
 
@@ -146,10 +96,7 @@ class Replica:
             history, end=disk.end, epochs=epochs, snapshot=None if kept is None else kept.id
         )
         self.seen_high_watermark = log.high_watermark  # nobody has committed anything by this
-        self.clock_base = 1 + (self.id * 7919 + self.incarnation * 104_729) % 1_000_000
-        self.clock_since = world.time
-        self.now_at = -1
-        self.read_clock()
+        self._start_clock()
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
         self.core = RaftCore(self.key, log, disk.election, config, self.now, disk.cluster_id)
@@ -157,62 +104,25 @@ class Replica:
         world.started(self)
         self.settle()
 
-    def kill(self) -> None:
-        self.world.note(self, "is killed", "")
-        self.core = None
-        self.paused = False
-        self.waiting.clear()
-        self._forget_process()
-        self.incarnation += 1
-
-    def resume(self) -> None:
-        """What came meanwhile is all there at once; timers are looked at first, or last."""
-        self.paused = False
-        waiting, self.waiting = self.waiting, []
-        if self.world.pause_chance.below(2):
-            waiting.sort(key=lambda event: event[0] == self.wake)
-        for act, arguments in waiting:
-            act(*arguments)
-
     def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:
-        """While it is down: nothing is left, or so many batches and this election state; without
-        one, all that is known is what the batches tell."""
-        assert self.core is None, "a process does not survive its disk"
-        self.lives += 1
+        super().lose_disk(kept, election)
         if kept == 0:
-            self.lost[self.key] = self.disk.chains[: self.disk.durable]
-            self.wipes += 1
-            self.key = directory_of(self.id, self.wipes)
             self.disk.cluster_id = None
-            self.wiped_at = self.world.time
-            self.bootstrap = self.world.newest_voters()
         self.disk.roll_back(kept)
         old = self.disk.batches[-1].epoch if self.disk.batches else 0
         self.disk.election = election or ElectionState(old)
 
-    def load(self, snapshot: Snapshot) -> None:
-        """The state machine begins anew where a snapshot ends."""
-        self.applied, self.state = snapshot.id.offset, snapshot.state
+    def end(self, chance: Chance) -> None:
+        if self.writing is not None and chance.below(2):
+            self._write_election(self.writing)
+        snapshot_host.crash(self, chance)
+        self.kill()
 
-    def read_clock(self) -> Now:
-        time = self.world.time
-        if self.now_at != time:
-            passed = time - self.clock_since
-            if self.clock_rate != 1000:
-                passed = passed * self.clock_rate // 1000
-            monotonic = self.clock_base + passed
-            self.now = Now(monotonic, 1_700_000_000_000 + time + self.wall_offset_ms)
-            self.now_at = time
-        return self.now
+    def lose_unsynced(self, chance: Chance) -> int:
+        return self.disk.lose_power(chance)
 
-    def set_rate(self, rate: int) -> None:
-        """From now on the clock runs at `rate` ‰; it does not jump."""
-        self.clock_base = self.read_clock().monotonic_ms
-        self.clock_since = self.world.time
-        self.clock_rate = rate
-        if self.core is not None:
-            self.wake_at = -1
-            self._arm()
+    def take_snapshot(self) -> None:
+        snapshot_host.take(self)
 
     # Events ----------------------------------------------------------------------------------
 
@@ -224,23 +134,13 @@ class Replica:
         core.handle(message, self.read_clock())
         self.settle()
 
-    def wake(self, when: int) -> None:
-        """A timer's event; a timer that was moved meanwhile has another."""
-        core = self.core
-        if self.wake_at != when or core is None:
-            return
-        if self.paused:
-            self.waiting.append((self.wake, (when,)))
-            return
-        self.wake_at = -1
-        deadline = core.deadline()
-        now = self.read_clock()
-        if deadline is None or deadline > now.monotonic_ms:
-            self._arm()
-            return
-        if self.world.tracing:
-            self.world.note(self, "polls", "")
-        core.poll(now)
+    def _deadline(self) -> int | None:
+        assert self.core is not None
+        return min(self.core.timers.values(), default=None)
+
+    def _poll(self) -> None:
+        assert self.core is not None
+        self.core.poll(self.now)
         self.settle()
 
     def propose(self, slot: Any, value: int) -> int:
@@ -263,21 +163,6 @@ class Replica:
         assert core is not None, "only a running process is asked"
         core.shut_down(self.read_clock())
         self.settle()
-
-    def _arm(self) -> None:
-        """Have one event for the earliest timer; one that comes too early looks again."""
-        assert self.core is not None
-        timers = self.core.timers
-        if not timers:
-            return
-        deadline = min(timers.values())
-        wait = deadline - self.clock_base
-        if self.clock_rate != 1000:
-            wait = -(-wait * 1000 // self.clock_rate)
-        when = max(self.clock_since + wait, self.world.time)
-        if self.wake_at < 0 or when < self.wake_at:
-            self.wake_at = when
-            self.world.at(when, self.wake, when)
 
     # Effects ---------------------------------------------------------------------------------
 
@@ -531,18 +416,18 @@ class Replica:
 
 
 _CARRY: dict[type, Any] = {
-    Append: Replica._append,
-    Truncate: Replica._truncate,
-    Send: Replica._send,
-    Reply: Replica._reply,
-    PersistElection: Replica._persist,
-    ClusterIdKnown: Replica._cluster_id_known,
-    Committed: Replica._committed,
+    Append: CoreReplica._append,
+    Truncate: CoreReplica._truncate,
+    Send: CoreReplica._send,
+    Reply: CoreReplica._reply,
+    PersistElection: CoreReplica._persist,
+    ClusterIdKnown: CoreReplica._cluster_id_known,
+    Committed: CoreReplica._committed,
     DropPrefix: snapshot_host.drop_prefix,
     WriteSnapshot: snapshot_host.write,
     InstallSnapshot: snapshot_host.install,
-    Proposed: Replica._proposed,
-    LeaderChanged: Replica._leader_changed,
-    Stop: Replica._stop,
-    WrongCluster: Replica._wrong_cluster,
+    Proposed: CoreReplica._proposed,
+    LeaderChanged: CoreReplica._leader_changed,
+    Stop: CoreReplica._stop,
+    WrongCluster: CoreReplica._wrong_cluster,
 }

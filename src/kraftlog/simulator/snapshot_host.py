@@ -53,7 +53,7 @@ def take_now_and_then(world: World) -> None:
     world.at(world.time + world.snapshot_chance.between(low, high), take_now_and_then, world)
     running = [replica for replica in world.running if not replica.paused]
     if running:
-        take(world.snapshot_chance.pick(running))
+        world.snapshot_chance.pick(running).take_snapshot()
 
 
 def take(replica: Replica) -> None:

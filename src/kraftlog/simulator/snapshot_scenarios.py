@@ -3,7 +3,6 @@ from a snapshot and what follows it."""
 
 from __future__ import annotations
 
-from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.goals import (
     a_majority_goes_on,
     all_reached,
@@ -55,7 +54,7 @@ def take_everywhere(world: World, but: Replica | None = None) -> Goal:
     takers = [replica for replica in world.running if replica is not but]
     wanted = {replica.id: replica.applied for replica in takers}
     for replica in takers:
-        snapshot_host.take(replica)
+        replica.take_snapshot()
 
     def met() -> bool:
         return all(

@@ -10,13 +10,12 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from kraftlog.logstate.voters import Voter, VoterSet, voters_by_id
-from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.administrator import Administrator
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
 from kraftlog.simulator.oracle import Oracle
-from kraftlog.simulator.replica import NO_PROGRESS, Crash, Replica, directory_of
+from kraftlog.simulator.replica import NO_PROGRESS, CoreReplica, Crash, Replica, directory_of
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
@@ -61,6 +60,11 @@ def first_voters(setting: Setting) -> VoterSet:
 class World:
     """`note` writes the trace, when there is one; `saw` counts the rare situations."""
 
+    replica_type: type[Replica] = CoreReplica
+    network_type: type[Network] = Network
+    workload_type: type[Workload] = Workload
+    administrator_type: type[Administrator] = Administrator
+
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
     ) -> None:
@@ -102,12 +106,12 @@ class World:
         #: Replicas that claim to lead, by what the newest step of each has shown.
         self.leaders: dict[int, int] = {}
         self.replicas = {
-            replica_id: Replica(self, replica_id)
+            replica_id: self.replica_type(self, replica_id)
             for replica_id in range(setting.voters + setting.observers)
         }
-        self.network = Network(self)
-        self.workload = Workload(self)
-        self.administrator = Administrator(self)
+        self.network = self.network_type(self)
+        self.workload = self.workload_type(self)
+        self.administrator = self.administrator_type(self)
         self.invariants = make_invariants(self)
         self._on = {
             hook: tuple([getattr(one, hook) for one in self.invariants if one.implements(hook)])
@@ -359,17 +363,13 @@ class World:
             return
         self._end(replica)
         replica.machine_up = False
-        if replica.disk.lose_power(self._disk_chance):
+        if replica.lose_unsynced(self._disk_chance):
             self.saw("unsynced batches lost")
 
     def _end(self, replica: Replica) -> None:
         self.progress += 1
         self.leaders.pop(replica.id, None)
-        if replica.writing is not None and self._disk_chance.below(2):
-            replica.disk.election = replica.writing.state
-            self.persisted(replica, replica.writing.state)
-        snapshot_host.crash(replica, self._disk_chance)
-        replica.kill()
+        replica.end(self._disk_chance)
 
     def start(self, replica: Replica) -> None:
         if replica.core is None:

@@ -1,0 +1,217 @@
+"""What the world sees of a replica, whichever host carries its core."""
+
+from __future__ import annotations
+
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.simulator import snapshot_host
+from kraftlog.simulator.oracle import NO_CHAIN
+from kraftlog.simulator.raft_disk import RaftDisk
+from kraftlog.types import Now
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.raft.messages import ElectionState
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.simulator.world import World
+
+CLUSTER = "cluster"
+
+
+def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
+    """A wiped disk has another directory id."""
+    return ReplicaKey(replica_id, bytes(14) + bytes([wipes, replica_id + 1]))
+
+
+class Replica:
+    """What the world sees of a process: who it is, its disk, its clock, and whether it runs.
+
+    `core` is None while the process is down. Its life is counted in `incarnation`.
+    """
+
+    def __init__(self, world: World, replica_id: int) -> None:
+        self.world = world
+        self.id = replica_id
+        self.disk = RaftDisk()
+        if replica_id < world.setting.voters:
+            self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
+        self.core: RaftCore | None = None
+        self.incarnation = 0
+        #: Wiped disks; and with those that went back to an old copy.
+        self.wipes = 0
+        self.lives = 0
+        #: Who it is: its id, and the directory on its disk.
+        self.key = directory_of(replica_id, 0)
+        #: What each directory held that is gone for good.
+        self.lost: dict[ReplicaKey, list[int]] = {}
+        self.wiped_at = -1
+        #: Who votes, before the log says so: what an empty directory is formatted with, or told.
+        self.bootstrap = world.voters
+        self.machine_up = True
+        #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
+        self.clock_base = 0
+        self.clock_since = 0
+        self.clock_rate = 1000
+        self.wall_offset_ms = 0
+        self.now = Now(0, 0)
+        self.now_at = -1
+        self.paused = False
+        self.waiting: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self._forget_process()
+
+    def _forget_process(self) -> None:
+        self.wake_at = -1
+        #: What the invariants have seen of this life.
+        self.seen_role: Any = None
+        self.seen_election: Any = None
+        self.seen_high_watermark = 0
+        self.seen_voters: Any = None
+        self.seen_set: Any = None
+        self.seen_snapshot: Any = None
+        #: The state machine: all before `applied` in order makes its state.
+        self.applied = 0
+        self.state = NO_CHAIN
+        self.snapshots = snapshot_host.SnapshotWork()
+
+    def __repr__(self) -> str:
+        return f"replica {self.id}"
+
+    # What each kind of replica does in its way ---------------------------------------------------
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def end(self, chance: Chance) -> None:
+        """The process ends: what its disk was just doing is done, or not, or in part."""
+        raise NotImplementedError
+
+    def lose_unsynced(self, chance: Chance) -> int:
+        """The machine ends: what was not synced may be gone; how many batches are."""
+        raise NotImplementedError
+
+    def handle(self, message: Any) -> None:
+        """The core is told something; a request of a client is `Asked`."""
+        raise NotImplementedError
+
+    def propose(self, slot: Any, value: int) -> int:
+        raise NotImplementedError
+
+    def change(self, kind: str, slot: Any, what: Any) -> int:
+        """One of the core's changes of the voters, by its name; the code of a refusal."""
+        raise NotImplementedError
+
+    def shut_down(self) -> None:
+        raise NotImplementedError
+
+    def take_snapshot(self) -> None:
+        raise NotImplementedError
+
+    def disconnected(self, incarnation: int, peer: int, *, gone: bool) -> None:
+        """The connection to a peer ended; `gone`: another was refused."""
+        raise NotImplementedError
+
+    def carry_out(self, effect: Any) -> None:
+        """One effect of the core, of those that a crash lets happen."""
+        raise NotImplementedError
+
+    def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:  # noqa: ARG002 - how, each kind of replica knows
+        """While it is down: nothing is left, or so many batches and this election state; without
+        one, all that is known is what the batches tell."""
+        assert self.core is None, "a process does not survive its disk"
+        self.lives += 1
+        if kept == 0:
+            self.lost[self.key] = self.disk.chains[: self.disk.durable]
+            self.wipes += 1
+            self.key = directory_of(self.id, self.wipes)
+            self.wiped_at = self.world.time
+            self.bootstrap = self.world.newest_voters()
+
+    def load(self, snapshot: Snapshot) -> None:
+        """The state machine begins anew where a snapshot ends."""
+        self.applied, self.state = snapshot.id.offset, snapshot.state
+
+    # Its process ---------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        self.world.note(self, "is killed", "")
+        self.core = None
+        self.paused = False
+        self.waiting.clear()
+        self._forget_process()
+        self.incarnation += 1
+
+    def resume(self) -> None:
+        """What came meanwhile is all there at once; timers are looked at first, or last."""
+        self.paused = False
+        waiting, self.waiting = self.waiting, []
+        if self.world.pause_chance.below(2):
+            waiting.sort(key=lambda event: event[0] == self.wake)
+        for act, arguments in waiting:
+            act(*arguments)
+
+    def _start_clock(self) -> None:
+        self.clock_base = 1 + (self.id * 7919 + self.incarnation * 104_729) % 1_000_000
+        self.clock_since = self.world.time
+        self.now_at = -1
+        self.read_clock()
+
+    def read_clock(self) -> Now:
+        time = self.world.time
+        if self.now_at != time:
+            passed = time - self.clock_since
+            if self.clock_rate != 1000:
+                passed = passed * self.clock_rate // 1000
+            monotonic = self.clock_base + passed
+            self.now = Now(monotonic, 1_700_000_000_000 + time + self.wall_offset_ms)
+            self.now_at = time
+        return self.now
+
+    def set_rate(self, rate: int) -> None:
+        """From now on the clock runs at `rate` ‰; it does not jump."""
+        self.clock_base = self.read_clock().monotonic_ms
+        self.clock_since = self.world.time
+        self.clock_rate = rate
+        if self.core is not None:
+            self.wake_at = -1
+            self._arm()
+
+    def wake(self, when: int) -> None:
+        """A timer's event; a timer that was moved meanwhile has another."""
+        if self.wake_at != when or self.core is None:
+            return
+        if self.paused:
+            self.waiting.append((self.wake, (when,)))
+            return
+        self.wake_at = -1
+        deadline = self._deadline()
+        if deadline is None or deadline > self.read_clock().monotonic_ms:
+            self._arm()
+            return
+        if self.world.tracing:
+            self.world.note(self, "polls", "")
+        self._poll()
+
+    def _arm(self) -> None:
+        """Have one event for the earliest timer; one that comes too early looks again."""
+        deadline = self._deadline()
+        if deadline is None:
+            return
+        wait = deadline - self.clock_base
+        if self.clock_rate != 1000:
+            wait = -(-wait * 1000 // self.clock_rate)
+        when = max(self.clock_since + wait, self.world.time)
+        if self.wake_at < 0 or when < self.wake_at:
+            self.wake_at = when
+            self.world.at(when, self.wake, when)
+
+    def _deadline(self) -> int | None:
+        """When the next timer is due, by the replica's own clock."""
+        raise NotImplementedError
+
+    def _poll(self) -> None:
+        """Some timer is due."""
+        raise NotImplementedError
