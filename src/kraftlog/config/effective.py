@@ -96,7 +96,7 @@ _BROKER = {
     "offsets.retention.check.interval.ms": "Interval between checks for expired offsets.",
     "offsets.retention.minutes": "Time that the offsets of a group without members are kept.",
     "offsets.topic.num.partitions": "Number of partitions of __consumer_offsets.",
-    "offsets.topic.replication.factor": "Replication factor of __consumer_offsets.",
+    "offsets.topic.replication.factor": "Checked; __consumer_offsets has one replica for now.",
     "offsets.topic.segment.bytes": "Segment size of __consumer_offsets.",
     "process.roles": "Roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def decide_alter_reassignments(
     state: State,
     request: AlterPartitionReassignmentsRequest,
-    context: Context,  # noqa: ARG001 - every decision is called alike
+    context: Context,
 ) -> Decision:
     may_change_factor = request.allow_replication_factor_change
     named = Counter(
@@ -59,7 +59,7 @@ def decide_alter_reassignments(
             outcome = (
                 Refusal(ErrorCode.INVALID_REQUEST, "The same partition is named twice.")
                 if named[topic.name, asked.partition_index] > 1
-                else _alter(state, topic.name, asked, may_change_factor=may_change_factor)
+                else _alter(state, topic.name, asked, context, may_change_factor=may_change_factor)
             )
             refused = outcome if isinstance(outcome, Refusal) else None
             if outcome is not None and not isinstance(outcome, Refusal):
@@ -92,7 +92,12 @@ def _response(
 
 
 def _alter(
-    state: State, name: str, asked: ReassignablePartition, *, may_change_factor: bool
+    state: State,
+    name: str,
+    asked: ReassignablePartition,
+    context: Context,
+    *,
+    may_change_factor: bool,
 ) -> PartitionChangeRecord | Refusal | None:
     topic = state.topic_named(name)
     if topic is None:
@@ -115,12 +120,12 @@ def _alter(
             "which the request does not allow."
         )
         return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
-    return _reassign(state, partition, target)
+    return _reassign(state, partition, target, context.config.most_replicas)
 
 
 def _reassign(
-    state: State, partition: PartitionImage, target: tuple[int, ...]
-) -> PartitionChangeRecord | None:
+    state: State, partition: PartitionImage, target: tuple[int, ...], most: int
+) -> PartitionChangeRecord | Refusal | None:
     """Also in the place of one that runs: what that one was adding in vain goes at once."""
     settled = without(partition.replicas, partition.adding)
     isr = tuple(broker for broker in partition.isr if broker in (*settled, *target))
@@ -129,6 +134,12 @@ def _reassign(
         settled, isr = partition.replicas, partition.isr
     removing = tuple(sorted(set(settled) - set(target)))
     adding = tuple(sorted(set(target) - set(settled)))
+    if adding and len(target + removing) > most:
+        why = (
+            f"Brokers of this version keep {most} replica of a partition: new replicas never get "
+            "in sync, so a partition stays where it is."
+        )
+        return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
     wanted = Wanted(isr=isr, replicas=target + removing, adding=adding, removing=removing)
     return partition_change(state, partition, wanted)
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
 
+#: Replicas of a partition that brokers can keep: they do not fetch from each other yet.
+MOST_REPLICAS = 1
+
 
 class NodeConfig(Value):
     """Who the node is, by its directory and its settings; `addresses` are what others are told.

@@ -5,7 +5,7 @@ A shard is loaded from its partition and writes to it.
 
 from __future__ import annotations
 
-from kraftlog.effects import ReadLog
+from kraftlog.effects import ReadLog, Say
 from kraftlog.errors import CorruptBatchError, ErrorCode, ProtocolError
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import Answer, WriteFailed, WriteRecords, Written
@@ -80,6 +80,8 @@ class Coordinating:
         #: No shard has anything to do before then. Turns are many and shards are fifty, so it is
         #: kept where a shard is touched, and found exactly only when it is reached.
         self._due_ms: int | None = None
+        #: Log lines that have been written since the topic was last there.
+        self._reported: set[str] = set()
 
     # Finding -------------------------------------------------------------------------------------
 
@@ -111,12 +113,19 @@ class Coordinating:
         for hosted in self._hosted.values():
             yield hosted.shard
 
+    def report(self, line: str) -> None:
+        """Log a line about the topic once, as clients ask for a coordinator again and again."""
+        if line not in self._reported:
+            self._reported.add(line)
+            self._node.emit(Say(line))
+
     # Partitions come and go ----------------------------------------------------------------------
 
     def leads(self, partition: Partition, now: Now) -> None:
         """This broker leads the partition, whose log is open."""
         if partition.topic != TOPIC or partition.index in self._hosted:
             return
+        self._reported.clear()
         hosted = Hosted(partition, GroupShard(self._config, self._new_member_id))
         self._hosted[partition.index] = hosted
         self._load_on(hosted, now)

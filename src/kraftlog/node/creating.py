@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, error_name
+from kraftlog.node.config import MOST_REPLICAS
+from kraftlog.node.coordinating import TOPIC as OFFSETS_TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import (
@@ -29,6 +31,7 @@ def create_topics(
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
 
     def told(response: Any, now: Now) -> None:
+        _report_offsets_topic(node, names, response)
         if response is None:
             made(dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE), now)
             return
@@ -37,6 +40,27 @@ def create_topics(
 
     request = CreateTopicsRequest(topics=topics)
     node.errands.ask(ApiKey.CREATE_TOPICS, VERSION, request, told, now)
+
+
+def _report_offsets_topic(node: Node, names: Sequence[str], response: Any) -> None:
+    """Log why there are no group coordinators, which clients are not told."""
+    if node.coordinating is None or OFFSETS_TOPIC not in names:
+        return
+    if response is None:
+        node.coordinating.report(f"{OFFSETS_TOPIC} is not created: there is no active controller")
+        return
+    found = [topic for topic in response.topics if topic.name == OFFSETS_TOPIC]
+    wanted = node.config.settings.offsets_topic_replication_factor
+    for topic in found:
+        code = topic.error_code
+        if code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+            why = f"{error_name(code)}: {topic.error_message}"
+            node.coordinating.report(f"{OFFSETS_TOPIC} is not created: {why}")
+        elif not code and min(wanted, len(node.image.brokers)) > MOST_REPLICAS:
+            node.coordinating.report(
+                f"{OFFSETS_TOPIC} has {MOST_REPLICAS} replica, though offsets.topic.replication."
+                f"factor={wanted}: brokers of this version do not replicate"
+            )
 
 
 def _told_as(code: int) -> int:
@@ -50,11 +74,11 @@ def _told_as(code: int) -> int:
 
 def topic_of(node: Node, name: str) -> CreatableTopic:
     settings = node.config.settings
-    if name == "__consumer_offsets":
+    if name == OFFSETS_TOPIC:
         return _topic(
             name,
             settings.offsets_topic_num_partitions,
-            settings.offsets_topic_replication_factor,
+            min(settings.offsets_topic_replication_factor, MOST_REPLICAS),
             {
                 "cleanup.policy": "compact",
                 "compression.type": "producer",

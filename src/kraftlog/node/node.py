@@ -31,6 +31,7 @@ from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
+from kraftlog.node.config import MOST_REPLICAS
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -68,8 +69,6 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer, LogName, Now, Uuid
     from kraftlog.wire.schema import Message
 
-#: Brokers do not fetch from each other yet: more replicas would be in sync by name alone.
-MOST_REPLICAS = 1
 #: So many waiting requests are not worth looking through for those that are done.
 WAITING_UNTIDIED = 1024
 #: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
