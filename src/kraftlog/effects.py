@@ -152,7 +152,10 @@ class WriteSnapshotPart(Value):
 
 
 class InstallSnapshot(Value):
-    """The fetched snapshot is whole: it takes the place of the log. Answered by SnapshotLoaded."""
+    """All pieces of a snapshot are there: it is checked and takes the place of the log.
+
+    Answered by SnapshotLoaded or SnapshotDamaged.
+    """
 
     id: OffsetAndEpoch
     log: LogName
@@ -262,6 +265,12 @@ class SnapshotLoaded(Value):
 
     id: OffsetAndEpoch
     data: Buffer
+
+
+class SnapshotDamaged(Value):
+    """A fetched snapshot is not whole: it is thrown away, and the log is as it was."""
+
+    id: OffsetAndEpoch
 
 
 class PeerAnswered(Value):

@@ -326,6 +326,30 @@ def test_a_state_machine_behind_the_start_of_the_log_is_told_to_load_the_snapsho
     assert machine.fed == [("reload", 3, 6), ("replay", 2, 8)]
 
 
+def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
+    """The log and the state machine are as before."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    driver, point = machine.driver, OffsetAndEpoch(7, 4)
+    assert driver is not None
+    now = NOW
+    for _ in range(2):
+        fetch = only(wanted, effects.Ask)
+        assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 0)
+        there = raft.FetchAnswer(0, 2, 5, 9, snapshot=point, offset=0)
+        driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, answer_to_wire(there)), now)
+        fetch = only(wanted, effects.Ask)
+        assert fetch.request.topics[0].partitions[0].position == 0
+        piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=3, length=3, data=b"bad")
+        answer = answer_to_wire(piece, b"bad")
+        driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, answer), now)
+        assert only(wanted, effects.InstallSnapshot).id == point
+        driver.handle(effects.SnapshotDamaged(point), now)
+        assert (machine.fed, driver.applied, driver.core.log.snapshot) == ([], 0, None)
+        now = Now(now.monotonic_ms + driver.core.config.retry_backoff_max_ms, 0)
+        assert not wanted
+        driver.poll(now)
+
+
 class Letters:
     """Peers that keep what is asked of them, and never answer."""
 

@@ -236,16 +236,24 @@ def test_q38_what_was_replayed_at_the_start_counts_for_the_next_snapshot() -> No
     assert ends(again)[-1] >= end
 
 
+LARGE = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
+
+
+def host_without_its_first_segment() -> VirtualHost:
+    host = VirtualHost(settings=OFTEN)
+    create_topics(host, {"demo": 1})
+    for _ in range(80):
+        assert not host.node.quorum.propose([(LARGE, 0)] * 3, lambda _, __: None, host.now)
+        host.turn()
+    return host
+
+
 def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
     """So that a start after a crash does not have to look through it."""
-    host = VirtualHost(settings=OFTEN)
-    large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
-    for _ in range(80):
-        assert not host.node.quorum.propose([(large, 0)] * 3, lambda _, __: None, host.now)
-        host.turn()
+    host = host_without_its_first_segment()
     names = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
     assert int(min(names).partition(".")[0]) > 0
     assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB
     host.files.kill()
     again = VirtualHost(host.files, OFTEN)
-    assert again.node.image.config(2, "t") == {"x": large.value}
+    assert again.node.image.config(2, "t") == {"x": LARGE.value}

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import copy
+from itertools import pairwise
+from typing import Any
+
 import pytest
 
+from kraftlog import effects
+from kraftlog.errors import CorruptBatchError, CorruptLogError
 from kraftlog.logstate.voters import VoterSet, voters_by_id
 from kraftlog.node.quorum.batches import METADATA_LOG, control_batch
+from kraftlog.node.quorum.snapshots import check_snapshot, snapshot_pieces
 from kraftlog.raft.messages import Batch
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.runner.quorum import open_quorum
+from kraftlog.records.walk import walk
+from kraftlog.runner.flushes import Flushes
+from kraftlog.runner.logs import Logs
+from kraftlog.runner.quorum import QuorumHands, open_quorum
 from kraftlog.runner.recovered import METADATA
 from kraftlog.runner.runner import REPLAYED_A_TURN
 from kraftlog.simulator.files import MemoryFiles, PowerLost
-from kraftlog.simulator.host import VirtualHost
+from kraftlog.simulator.host import InlineLane, NoPeers, VirtualHost
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots, name_of
-from kraftlog.types import METADATA_TOPIC_ID, OffsetAndEpoch
+from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
+from kraftlog.wire.messages.metadata_records import NoOpRecord
 from tests.node.talk import create_topics
+from tests.node.test_snapshots import FOLDER, host_without_its_first_segment, snapped_host
 
 
 def store(snapshots: MetadataSnapshots, end: OffsetAndEpoch, *pieces: bytes) -> None:
@@ -55,11 +67,114 @@ def test_q38_a_snapshot_that_was_named_before_a_crash_counts(
     log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
     for offset, epoch in enumerate(epochs):
         log.append([batch(offset, epoch)], describe([batch(offset, epoch)]), 0)
-    store(MetadataSnapshots(files, log.folder), snapshot, b"")
+    store(MetadataSnapshots(files, log.folder), snapshot, *snapshot_pieces([], VoterSet(), 0, 0))
     files.kill()
     opened = open_quorum(LogDirectory(files, "data"), VoterSet(), lambda _: None)
     assert (opened.log.start, opened.log.end, opened.log.last_epoch) == expected
     assert (opened.log.snapshot, opened.applied) == (snapshot, snapshot.offset)
+
+
+def node_with_snapshots() -> MemoryFiles:
+    """Killed; its two newest snapshots are there, and the log goes on where the older one ends."""
+    host = snapped_host()
+    host.files.kill()
+    return host.files
+
+
+def flip(files: MemoryFiles, name: str) -> None:
+    fd = files.open(f"{FOLDER}/{name}")
+    [byte] = files.pread(fd, 1, 200)
+    files.pwritev(fd, [bytes([byte ^ 1])], 200)
+    files.close(fd)
+
+
+def checkpoints_of(files: MemoryFiles) -> list[str]:
+    return sorted(name for name in files.list(FOLDER) if name.endswith(".checkpoint"))
+
+
+def test_q38_a_damaged_checkpoint_is_passed_over_where_the_log_reaches_back() -> None:
+    files = node_with_snapshots()
+    older, newest = checkpoints_of(files)
+    before = VirtualHost(copy.deepcopy(files)).node.image.topics
+    flip(files, newest)
+    again = VirtualHost(files)
+    assert again.node.image.topics == before
+    assert any(newest in line and "damaged" in line for line in again.said)
+    assert older in checkpoints_of(files)
+
+
+@pytest.mark.parametrize("harm", ["removed", "damaged"])
+def test_q38_no_start_without_what_was_before_the_log(harm: str) -> None:
+    """The node would take every partition for a stray: it says what to do, and changes nothing."""
+    host = host_without_its_first_segment()
+    host.files.kill()
+    files = host.files
+    for name in checkpoints_of(files):
+        if harm == "removed":
+            files.unlink(f"{FOLDER}/{name}")
+        else:
+            flip(files, name)
+    there = set(files.list("data"))
+    with pytest.raises(CorruptLogError, match=r"begins at offset \d+.*kraftlog quorum repair"):
+        VirtualHost(files)
+    assert set(files.list("data")) == there
+
+
+SOME = voters_by_id(1, 2).replace(cluster_id="c")
+WHOLE = b"".join(snapshot_pieces([NoOpRecord()] * 3, SOME, 4, 0))
+#: Where its three batches begin, and where it ends.
+EDGES = [*(position for position, _ in walk(WHOLE)), len(WHOLE)]
+
+
+def test_q38_no_flipped_bit_of_a_snapshot_goes_unnoticed() -> None:
+    check_snapshot(WHOLE)
+    unchecked = {edge + 12 + i for edge in EDGES for i in range(4)}  # the epoch, which nobody reads
+    for position in set(range(len(WHOLE))) - unchecked:
+        for bit in range(8):
+            harmed = bytearray(WHOLE)
+            harmed[position] ^= 1 << bit
+            with pytest.raises(CorruptBatchError):
+                check_snapshot(harmed)
+
+
+@pytest.mark.parametrize(
+    "batches", ["", "H", "HR", "RF", "HF", "HRFF", "HRFR", "HHRF", "FRH", "RHF"]
+)
+def test_q38_a_snapshot_is_header_records_and_footer_without_a_gap(batches: str) -> None:
+    pieces = dict(zip("HRF", (WHOLE[a:b] for a, b in pairwise(EDGES)), strict=True))
+    with pytest.raises(CorruptBatchError):
+        check_snapshot(b"".join(pieces[it] for it in batches))
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) -> None:
+    """A damaged one is thrown away, and the log and the older snapshot stay."""
+    files = node_with_snapshots()
+    told: list[Any] = []
+    said: list[str] = []
+    lane = InlineLane()
+    directory = LogDirectory(files, "data")
+    end = open_quorum(directory, VoterSet(), said.append).log.end
+    flushes = Flushes(files, Logs(files, directory), lane, lambda *_: None, lambda *_: None)
+    hands = QuorumHands(
+        files, directory, lane, flushes, NoPeers(), said.append, lambda it, _: told.append(it)
+    )
+    before = checkpoints_of(files)
+    new = OffsetAndEpoch(end + 5, 9)
+    data = WHOLE if is_whole else WHOLE[: EDGES[-2]]
+    hands.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, data), Now(0, 0))
+    hands.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), Now(0, 0))
+    log = directory.logs[METADATA_LOG]
+    if is_whole:
+        assert told == [effects.SnapshotLoaded(new, WHOLE)]
+        assert (log.start_offset, log.end_offset) == (new.offset, new.offset)
+        assert (checkpoints_of(files), said) == ([name_of(new)], [])
+    else:
+        assert told == [effects.SnapshotDamaged(new)]
+        assert log.end_offset == end
+        assert checkpoints_of(files) == before
+        assert ["damaged" in line for line in said] == [True]
+        assert not [name for name in files.list(FOLDER) if name.endswith(".part")]
 
 
 def log_with_voters(*voter_ids: int) -> MemoryFiles:
@@ -126,11 +241,11 @@ def test_a_snapshot_becomes_visible_at_once_and_whole(
             break
         files.power_loss() if by_power else files.kill()
         again = MetadataSnapshots(files, "data")
-        again.look_around()
-        assert again.latest is not None
-        assert again.read(again.latest) == b"".join(PIECES)
+        again.remove_unfinished()
+        latest = again.newest_first()[0]
+        assert again.read(latest) == b"".join(PIECES)
         assert not [name for name in files.list("data") if name.endswith(".part")]
-        seen.add(again.latest)
+        seen.add(latest)
     assert seen == expected
 
 

@@ -9,6 +9,7 @@ import pytest
 from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory, VoterSet, voters_by_id
 from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
 from kraftlog.raft.repair import LEAP, RepairRefusedError, described, may_be_lost
@@ -55,7 +56,8 @@ def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], election.Stored
     """What a node would start from."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
-    found = recovered_log(log, newest_snapshot(log)), batches_in(log), election.load(files, LOG)
+    snapshot = newest_snapshot(log, print)
+    found = recovered_log(log, snapshot), batches_in(log), election.load(files, LOG)
     directory.close()
     assert found[2] is not None
     return found[0], found[1], found[2]
@@ -188,7 +190,8 @@ def test_q4_an_election_state_that_can_not_be_read_stops_it() -> None:
 
 def test_a_log_that_ends_before_its_snapshot_is_not_repaired() -> None:
     files = left()
-    write_whole(files, f"{LOG}/{9:020d}-{7:010d}.checkpoint", b"")
+    content = b"".join(snapshot_pieces([], VoterSet(), 7, T0))
+    write_whole(files, f"{LOG}/{9:020d}-{7:010d}.checkpoint", content)
     with pytest.raises(RepairRefusedError, match="before its snapshot at 9"):
         Survivor(files, "data")
 
@@ -236,10 +239,8 @@ def test_q8_a_torn_end_is_cut_off_and_said() -> None:
 
 def test_the_voters_of_a_snapshot_count_where_the_log_names_none() -> None:
     """Q38: the log may start behind the record that named them."""
-    from kraftlog.node.quorum.batches import control_batch
-
     files = left([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
-    snapshot = control_batch(Batch(0, 0, 0, 0, THREE, None), T0)
+    snapshot = b"".join(snapshot_pieces([], THREE, 7, T0))
     write_whole(files, f"{LOG}/{1:020d}-{7:010d}.checkpoint", snapshot)
     survivor = Survivor(files, "data")
     assert (survivor.remains.voters, survivor.remains.committed) == (THREE, 1)
@@ -302,7 +303,7 @@ def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FrailNet:
     assert stored is not None
     net = FrailNet()
     state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    host = FrailHost(net, me, state, recovered_log(log, newest_snapshot(log)))
+    host = FrailHost(net, me, state, recovered_log(log, newest_snapshot(log, print)))
     host.batches = batches_in(log)
     net.hosts[me] = host
     directory.close()

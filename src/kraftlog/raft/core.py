@@ -475,4 +475,5 @@ _HANDLERS: dict[type, Any] = {
     ElectionPersisted: RaftCore._persisted,
     messages.SnapshotTaken: snapshots.on_taken,
     messages.SnapshotInstalled: snapshots.on_installed,
+    messages.SnapshotDamaged: snapshots.on_damaged,
 }

@@ -222,6 +222,12 @@ class SnapshotInstalled(Value):
     voters: VoterSet
 
 
+class SnapshotDamaged(Value):
+    """The fetched snapshot is not whole, and is gone; the log is as it was."""
+
+    id: OffsetAndEpoch
+
+
 class ElectionPersisted(Value):
     """The election state with this version is durable."""
 
@@ -283,7 +289,10 @@ class WriteSnapshot(Value):
 
 
 class InstallSnapshot(Value):
-    """The snapshot is whole: put it in place of the log, durably, then say SnapshotInstalled."""
+    """All of the snapshot is there: check it and put it in place of the log, durably.
+
+    The host reports SnapshotInstalled or SnapshotDamaged.
+    """
 
     id: OffsetAndEpoch
 

@@ -20,7 +20,13 @@ from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, SnapshotInstalled, SnapshotTaken
+    from kraftlog.raft.messages import (
+        Asked,
+        Fetch,
+        SnapshotDamaged,
+        SnapshotInstalled,
+        SnapshotTaken,
+    )
     from kraftlog.raft.roles.fetcher import Fetcher
     from kraftlog.raft.roles.leader import Leader
     from kraftlog.types import OffsetAndEpoch
@@ -142,3 +148,10 @@ def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
     core.settle_voters()
     if core.role is role:
         role.on_snapshot_installed(core)
+
+
+def on_damaged(core: RaftCore, damaged: SnapshotDamaged) -> None:
+    """The host has thrown the snapshot away: fetch it again, after a while."""
+    if core.log.installing == damaged.id:
+        core.log.installing = None
+        core.role.on_snapshot_damaged(core)

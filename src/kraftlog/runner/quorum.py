@@ -6,10 +6,11 @@ A disk that fails here ends the node: nobody could say what it has promised (see
 from __future__ import annotations
 
 from kraftlog import effects
-from kraftlog.errors import DiskFullError, ErrorCode, StorageError
+from kraftlog.errors import CorruptBatchError, DiskFullError, ErrorCode, StorageError
 from kraftlog.node.config import RecoveredMetadata
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_in
+from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
 from kraftlog.storage import election, recovery
@@ -59,7 +60,7 @@ def open_quorum(
         if report.is_noteworthy:
             say(report.line())
     log = directory.logs[METADATA_LOG]
-    newest = newest_snapshot(log)
+    newest = newest_snapshot(log, say)
     if newest is not None and _was_to_be_replaced(log, newest.end):
         # It was fetched, and the log was not put aside for it before the end.
         log.truncate_fully_and_start_at(newest.end.offset)
@@ -143,9 +144,11 @@ class QuorumHands:
         lane: Lane,
         flushes: Flushes,
         peers: Peers,
+        say: Callable[[str], None],
         tell: Callable[[Any, Now], None],
     ) -> None:
         self._files = files
+        self._say = say
         self._directory = directory
         self._folder = directory.folder(METADATA_LOG)
         self._lane = lane
@@ -273,11 +276,21 @@ class QuorumHands:
         self._snapshots.write_part(effect.id, effect.position, effect.data)
 
     def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
+        data = self._snapshots.read_unfinished(effect.id)
+        try:
+            check_snapshot(data)
+        except CorruptBatchError as error:
+            self._say(
+                f"{self._snapshots.path(effect.id)}: the snapshot that was fetched from the leader "
+                f"is damaged, and is fetched again: {error}"
+            )
+            self._snapshots.discard(effect.id)
+            self._tell(effects.SnapshotDamaged(effect.id), now)
+            return
         self._snapshots.finish(effect.id)
         self._log.truncate_fully_and_start_at(effect.id.offset)
         self._read = NOTHING_READ
         self.start_moved()
-        data = self._snapshots.read(effect.id)
         self._tell(effects.SnapshotLoaded(effect.id, data), now)
 
     def start_moved(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptLogError
+from kraftlog.errors import CorruptBatchError, CorruptLogError
 from kraftlog.logstate.voters import VoterHistory, VoterSet
 from kraftlog.node.quorum.batches import snapshot_voters, summaries
+from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.raft.log import RaftLog
 from kraftlog.storage.config import LogConfig
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
@@ -12,6 +13,8 @@ from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kraftlog.storage.log import Log
 
 #: The metadata log is bounded by snapshots, not by age or size.
@@ -27,12 +30,38 @@ class StoredSnapshot(Value):
     content: bytes
 
 
-def newest_snapshot(log: Log) -> StoredSnapshot | None:
-    """The newest one beside a log; what was never finished is removed."""
+def newest_snapshot(log: Log, say: Callable[[str], None]) -> StoredSnapshot | None:
+    """The newest whole snapshot beside a log; the log goes on where it ends, or earlier.
+
+    A damaged one is passed over and reported. Unfinished ones are removed.
+    """
     snapshots = MetadataSnapshots(log.disk.files, log.folder)
-    snapshots.look_around()
-    end = snapshots.latest
-    return None if end is None else StoredSnapshot(end, snapshots.read(end))
+    snapshots.remove_unfinished()
+    found = None
+    for end in snapshots.newest_first():
+        content = snapshots.read(end)
+        try:
+            check_snapshot(content)
+        except CorruptBatchError as error:
+            say(f"{snapshots.path(end)} is damaged and not used: {error}")
+            continue
+        found = StoredSnapshot(end, content)
+        break
+    if log.start_offset > (0 if found is None else found.end.offset):
+        raise CorruptLogError(_missing(log))
+    return found
+
+
+def _missing(log: Log) -> str:
+    return (
+        f"{log.folder}: the log begins at offset {log.start_offset}, and no whole checkpoint here "
+        "holds what was before it. Without it the node would know none of the cluster's topics. "
+        "Restore the checkpoint from a copy. Or let the node fetch the metadata again: on a node "
+        f"that is only a broker, remove {log.folder}; on a controller, empty the directory, format "
+        "it, and replace the voter (kraftlog quorum remove-controller, add-controller). Where no "
+        "majority of the controllers is left: kraftlog quorum repair, on one whose checkpoint is "
+        "whole"
+    )
 
 
 def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:

@@ -56,7 +56,7 @@ class Survivor:
 
     def _look(self) -> Remains:
         stored = self.stored or election.StoredElection()
-        snapshot = newest_snapshot(self._log)
+        snapshot = newest_snapshot(self._log, self.recovery.append)
         if snapshot is not None and snapshot.end.offset > self._log.end_offset:
             raise RepairRefusedError(
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "

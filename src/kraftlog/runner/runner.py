@@ -66,7 +66,7 @@ class Runner:
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._openings = Openings(directory, self._flushes, say, self._tell)
-        self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, self._tell)
+        self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, say, self._tell)
         self._care = Care(files, directory, lane, self._flushes, say, self._tell)
         self._compactions = Compactions(
             files, directory, lane, helper, self._flushes, say, self._tell

@@ -31,28 +31,37 @@ def parse_name(name: str) -> OffsetAndEpoch | None:
 
 
 class MetadataSnapshots:
-    """Those of one folder. `latest` is the newest whole one."""
+    """The snapshots of one folder."""
 
     def __init__(self, files: Files, folder: str) -> None:
         self.files = files
         self.folder = folder
-        self.latest: OffsetAndEpoch | None = None
 
-    def look_around(self) -> None:
-        """Find the newest, and remove what was never finished."""
+    def remove_unfinished(self) -> None:
+        """Remove what an earlier life has not finished."""
         for name in self.files.list(self.folder):
             if name.endswith((ENDING + UNFINISHED, ENDING + DELETED)):
                 unlink_if_there(self.files, f"{self.folder}/{name}")
-                continue
-            found = parse_name(name)
-            if found is not None and (self.latest is None or found.offset >= self.latest.offset):
-                self.latest = found
+
+    def newest_first(self) -> list[OffsetAndEpoch]:
+        """The snapshots that have their name."""
+        found = [parse_name(name) for name in self.files.list(self.folder)]
+        there = [(it.offset, it.epoch) for it in found if it is not None]
+        return [OffsetAndEpoch(*it) for it in sorted(there, reverse=True)]
 
     def path(self, snapshot: OffsetAndEpoch) -> str:
         return f"{self.folder}/{name_of(snapshot)}"
 
     def read(self, snapshot: OffsetAndEpoch) -> bytes:
         return read_whole(self.files, self.path(snapshot))
+
+    def read_unfinished(self, snapshot: OffsetAndEpoch) -> bytes:
+        """What `write_part` has written so far."""
+        return read_whole(self.files, self.path(snapshot) + UNFINISHED)
+
+    def discard(self, snapshot: OffsetAndEpoch) -> None:
+        """Remove what `write_part` has written."""
+        unlink_if_there(self.files, self.path(snapshot) + UNFINISHED)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, size: int) -> tuple[int, bytes]:
         """The size of the whole, and what lies there."""

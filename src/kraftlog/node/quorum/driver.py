@@ -145,6 +145,7 @@ class QuorumDriver:
             effects.ElectionWritten: self._election_written,
             effects.SnapshotStored: self.snapping.stored,
             effects.SnapshotLoaded: self._snapshot_loaded,
+            effects.SnapshotDamaged: self._snapshot_damaged,
             effects.PeerAnswered: self._peer_answered,
             effects.PeerSilent: self._peer_silent,
             effects.PeerUnaware: self._peer_unaware,
@@ -549,6 +550,9 @@ class QuorumDriver:
         self.snapping.found(len(records), report.id)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
+
+    def _snapshot_damaged(self, report: effects.SnapshotDamaged, now: Now) -> None:
+        self.core.handle(raft.SnapshotDamaged(report.id), now)
 
 
 def records_of(response: Any) -> Any:

@@ -1,12 +1,20 @@
-"""A snapshot of the metadata as bytes: Kafka's header, the voters, the records, Kafka's footer."""
+"""A snapshot of the metadata as bytes: Kafka's header, the voters, the records, Kafka's footer.
+
+`snapshot_pieces` makes one, `check_snapshot` tells whether one is whole.
+"""
 
 from __future__ import annotations
 
 from itertools import islice
 
+from kraftlog.errors import CorruptBatchError
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.metadata.versions import record_version
 from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.control import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, decode_control_key
+from kraftlog.records.header import CONTROL_BIT, LENGTH_OVERHEAD, BatchHeader
+from kraftlog.records.reader import check_crc, read_records
+from kraftlog.records.walk import walk
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.record_frames import encode_metadata
 
@@ -14,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kraftlog.logstate.voters import VoterSet
+    from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
 #: So many are made in one go, beside which requests wait.
@@ -34,3 +43,32 @@ def snapshot_pieces(
         offset = builder.next_offset
         yield builder.build()
     yield snapshot_end(offset, epoch, written_ms)
+
+
+def check_snapshot(data: Buffer) -> None:
+    """Raise CorruptBatchError unless this is a whole snapshot (Q38).
+
+    It begins with the header, ends with the footer, and every batch between is sound and begins
+    where the one before ends.
+    """
+    view = memoryview(data)
+    end, last = 0, -1
+    for position, fields in walk(view):
+        batch = view[position : position + LENGTH_OVERHEAD + fields[1]]
+        check_crc(batch, BatchHeader(*fields))
+        if fields[0] != end:
+            raise CorruptBatchError(f"no batch at offset {end}", position=position)
+        if last == SNAPSHOT_FOOTER:
+            raise CorruptBatchError("a batch after the footer", position=position)
+        first, last = _control_types(batch) if fields[5] & CONTROL_BIT else (-1, -1)
+        if (first == SNAPSHOT_HEADER) != (not end):
+            raise CorruptBatchError("no header at the beginning, or another one", position=position)
+        end = fields[0] + fields[6] + 1
+    if last != SNAPSHOT_FOOTER:
+        raise CorruptBatchError("no footer at the end", position=len(view))
+
+
+def _control_types(batch: Buffer) -> tuple[int, int]:
+    """The types of the first and the last record of a control batch."""
+    types = [decode_control_key(record.key) for record in read_records(batch)]
+    return (types[0], types[-1]) if types else (-1, -1)

@@ -78,5 +78,10 @@ class Fetcher(Role):
         if core.election.leader_id >= 0:
             fetching.fetch_from(core, core.election.leader_id)
 
+    def on_snapshot_damaged(self, core: RaftCore) -> None:
+        self.download = None
+        if core.election.leader_id >= 0:
+            core.arm("fetch", core.config.retry_backoff_max_ms)
+
     def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
         core.arm("fetch", core.backoff(core.peer(peer).failures))

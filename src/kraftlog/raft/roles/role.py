@@ -72,6 +72,9 @@ class Role:
     def on_snapshot_installed(self, core: RaftCore) -> None:
         """The log begins anew, behind a snapshot that this role has fetched."""
 
+    def on_snapshot_damaged(self, core: RaftCore) -> None:
+        """A snapshot that this role has fetched is not whole."""
+
     def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:  # noqa: ARG002 - as above
         answer = ReadOffsetAnswer(
             error=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1, **core.leader_and_epoch
