@@ -139,7 +139,7 @@ def _fencing(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     held = len(decision.records) - 1
     yield f"decide to fence a broker with {held:,} replicas, {led:,} leaderships", 1e3 * took, "ms"
     start = perf_counter()
-    cluster.controller.proposed(decision.records, cluster.offset + held)
+    cluster.controller.proposed([decision.records], cluster.offset)
     yield "propose it (speculative image, index, log of undoings)", _ms(start), "ms"
     start = perf_counter()
     cluster.controller.resign()

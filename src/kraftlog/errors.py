@@ -221,6 +221,10 @@ class UnsupportedVersionError(KraftlogError):
     """A message was to be written in a version that can't carry what it says."""
 
 
+class UnwritableError(KraftlogError):
+    """A record can't be written: one of its values exceeds what its field can hold."""
+
+
 class CorruptBatchError(KraftlogError):
     """Bytes that should be a record batch are none. `code` is what a client is told."""
 

@@ -18,6 +18,8 @@ cost, but whoever hands one over no longer changes it.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,6 +62,10 @@ class ValueMeta(type):
         namespace.setdefault("__init__", _compile_at_first_call)
         namespace["_fields"] = fields + tuple(own)
         namespace["_defaults"] = defaults
+        #: Gives the fields of a value to be compared: a tuple, or the only one by itself.
+        namespace["_values_of"] = (
+            attrgetter(*namespace["_fields"]) if namespace["_fields"] else None
+        )
         return super().__new__(mcs, name, bases, namespace)
 
     @staticmethod
@@ -74,11 +80,13 @@ class Value(metaclass=ValueMeta):
 
     _fields: ClassVar[tuple[str, ...]]
     _defaults: ClassVar[dict[str, Any]]
+    _values_of: ClassVar[Callable[[Value], Any] | None]
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return all(getattr(self, field) == getattr(other, field) for field in self._fields)
+        values_of = type(self)._values_of
+        return values_of is None or bool(values_of(self) == values_of(other))
 
     def __hash__(self) -> int:
         return hash(tuple([getattr(self, field) for field in self._fields]))

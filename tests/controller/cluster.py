@@ -75,8 +75,8 @@ class Cluster:
 
     def append(self, decision: Decision, *, commit: bool = True) -> Decision:
         if decision.records:
+            self.controller.proposed([decision.records], len(self.log))
             self.log += decision.records
-            self.controller.proposed(decision.records, len(self.log) - 1)
         if commit:
             self.commit()
         return decision

@@ -190,7 +190,7 @@ def test_v14_the_next_controller_writes_nothing_twice_and_voids_what_is_half_sai
     cluster.commit()
     records = cluster.controller.activate(cluster.bootstrap, cluster.now).records
     assert records == [AbortTransactionRecord(reason="Controller failover")]
-    cluster.controller.proposed(records, len(cluster.log))
+    cluster.controller.proposed([records], len(cluster.log))
     assert cluster.state.topics == {}
     assert cluster.state.transaction == {}
 
@@ -224,15 +224,14 @@ def test_v2_half_a_transaction_is_taken_back_and_a_whole_one_stands() -> None:
     records = [TopicRecord(name=f"t{n}", topic_id=numbered_id(n)) for n in range(10_001)]
     first, second = batches(records, "name")
     before = len(cluster.log)
-    cluster.controller.proposed(first, before + len(first) - 1)
+    cluster.controller.proposed([first], before)
     assert cluster.state.topics == {}
     assert len(cluster.state.held_back) == RECORDS_IN_BATCH - 1
     cluster.controller.resign()
     assert cluster.state == cluster.committed
     cluster.controller.activate(cluster.bootstrap, cluster.now)
-    for part in (first, second):
-        cluster.log += part
-        cluster.controller.proposed(part, len(cluster.log) - 1)
+    cluster.controller.proposed([first, second], len(cluster.log))
+    cluster.log += [*first, *second]
     assert len(cluster.state.topics) == 10_001
     cluster.commit(before + len(first))
     assert cluster.committed.topics == {}

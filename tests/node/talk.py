@@ -83,10 +83,13 @@ class Talker:
         self.host = host
         self.connection = host.connect(listener, name)
         self.asked: list[tuple[int, int]] = []
+        self.client_id = "test"
 
     def frame(self, api_key: int, version: int, request: Message) -> bytes:
         self.asked.append((api_key, version))
-        return b"".join(request_frame(APIS[api_key], version, len(self.asked), "test", request))
+        return b"".join(
+            request_frame(APIS[api_key], version, len(self.asked), self.client_id, request)
+        )
 
     def send(self, api_key: int, version: int, request: Message) -> None:
         self.host.send(self.connection, self.frame(api_key, version, request))

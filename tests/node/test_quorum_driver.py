@@ -23,6 +23,7 @@ from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.gathering import GATHERED_BYTES
+from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.slots import Slot
@@ -81,7 +82,7 @@ class Machine:
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         if self.driver is not None and leader_id == 1:
             self.proposals += 1
-            assert self.driver.propose([(NoOpRecord(), 0)], lambda _, __: None, NOW) == 0
+            assert self.driver.propose(Proposal([NoOpRecord()]), lambda _, __: None, NOW) == 0
 
 
 def driven(
@@ -130,9 +131,9 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
     driver.append_gathered(NOW)
     wanted.clear()
     start, told = driver.end, list[int]()
-    large = [(TopicRecord(name="x" * (GATHERED_BYTES // 3), topic_id=b"x" * 16), 0)] * 3
-    for records in ([(NoOpRecord(), 0)], [(NoOpRecord(), 0)], large):
-        assert driver.propose(records, lambda code, _: told.append(code), NOW) == 0
+    large = [TopicRecord(name="x" * (GATHERED_BYTES // 3), topic_id=b"x" * 16)] * 3
+    for records in ([NoOpRecord()], [NoOpRecord()], large):
+        assert driver.propose(Proposal(records), lambda code, _: told.append(code), NOW) == 0
     assert driver.end == start + 5
     batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
     assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
@@ -143,7 +144,7 @@ def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
 def test_a_node_that_does_not_lead_refuses_what_is_proposed() -> None:
     machine, _ = driven(1, 2, election=ElectionState(5, 2))
     assert machine.driver is not None
-    refusal = machine.driver.propose([(NoOpRecord(), 0)], lambda _, __: None, NOW)
+    refusal = machine.driver.propose(Proposal([NoOpRecord()]), lambda _, __: None, NOW)
     assert refusal == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert not machine.driver.gathered
 
@@ -526,7 +527,7 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     core, end = host.node.quorum.core, host.node.quorum.end
     core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
     told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
-    assert {topic.error_code for topic in told.topics} == {ErrorCode.MESSAGE_TOO_LARGE}
+    assert {topic.error_code for topic in told.topics} == {ErrorCode.RECORD_LIST_TOO_LARGE}
     assert (len(told.topics), host.node.quorum.end) == (1000, end)
     told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
     assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]

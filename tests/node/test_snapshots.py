@@ -9,6 +9,7 @@ import pytest
 
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet, voters_by_id
 from kraftlog.node.quorum.batches import METADATA_LOG, snapshot_voters
+from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapping import RECORDS, occasion_of
 from kraftlog.node.quorum.snapshots import snapshot_pieces
@@ -251,6 +252,11 @@ def host_without_its_first_segment() -> VirtualHost:
 def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
     """So that a start after a crash does not have to look through it."""
     host = host_without_its_first_segment()
+    host = VirtualHost(settings=OFTEN)
+    large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
+    for _ in range(80):
+        assert not host.node.quorum.propose(Proposal([large] * 3), lambda _, __: None, host.now)
+        host.turn()
     names = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
     assert int(min(names).partition(".")[0]) > 0
     assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB

@@ -218,7 +218,8 @@ def check_configs(
         return None
     wrong = None
     for key, value in values.items():
-        if len(value) > LONGEST_VALUE:
+        # Kafka counts letters here, and can't write a record of more bytes than that.
+        if len(value) > LONGEST_VALUE or len(value.encode()) > LONGEST_VALUE:
             wrong = (
                 "The configuration value cannot be added because it exceeds the maximum value "
                 f"size of {LONGEST_VALUE} bytes."

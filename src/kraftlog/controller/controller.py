@@ -3,8 +3,8 @@
 The host of a leader does, for each request:
 
     decision = controller.decide(api_key, request, now, next_offset)
-    if decision.records: append them to the log, then controller.proposed(records, last_offset),
-                         and send the response once that offset is committed
+    if decision.records: encode them, then controller.proposed(batches, first_offset), append them
+                         to the log, and send the response once the last one is committed
     otherwise:           send the response
 
 and for each batch that is committed, on every node: `committed`. A node that leads no more calls
@@ -83,10 +83,10 @@ class Controller:
 
     # The log -------------------------------------------------------------------------------------
 
-    def proposed(self, records: Sequence[Message], last_offset: int) -> None:
-        """What was decided is in this node's log, not yet committed."""
-        self.state.proposed(records, last_offset)
-        self._proposed_to = last_offset
+    def proposed(self, parts: Sequence[Sequence[Message]], first_offset: int) -> None:
+        """What was decided goes into this node's log, each part as a batch: it is not committed
+        yet. What can't be replayed raises, and has changed nothing."""
+        self._proposed_to = self.state.proposed(parts, first_offset)
 
     def committed(self, records: Sequence[Message], last_offset: int) -> None:
         """These, up to this offset, are committed: known already if they were proposed here."""
@@ -153,6 +153,9 @@ class Controller:
         """What was decided last could not be proposed, and changes nothing: who was to be fenced
         by it, or to be forgotten, has a session again, and is looked at when that is over. What is
         done at intervals would be decided and refused again without end, were it due at once."""
+        self.sessions.forget_strangers(
+            {broker.id: broker.epoch for broker in self.state.brokers.values()}
+        )
         for broker in self.state.brokers.values():
             if not broker.fenced and self.sessions.get(broker.id) is None:
                 self.sessions.heard(broker.id, broker.epoch, now.monotonic_ms)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 class Session(Value):
@@ -53,6 +53,14 @@ class Sessions:
 
     def end(self, broker_id: int) -> None:
         self._by_broker.pop(broker_id, None)
+
+    def forget_strangers(self, epochs: Mapping[int, int]) -> None:
+        """Only brokers that are registered, in the epochs given here, have a session."""
+        self._by_broker = {
+            broker: session
+            for broker, session in self._by_broker.items()
+            if epochs.get(broker) == session.epoch
+        }
 
     def lost(self, broker_id: int) -> None:
         """There is proof that its process is gone: it is the first to be stale, and at once."""

@@ -16,7 +16,7 @@ from kraftlog.metadata.replay import BROKER, TOPIC
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from kraftlog.metadata.values import PartitionImage
@@ -46,13 +46,28 @@ class State(Image):
 
     # Proposing -----------------------------------------------------------------------------------
 
-    def proposed(self, records: Iterable[Message], last_offset: int) -> None:
-        """These were appended to the log: from here on they count in decisions."""
-        self._journal = []
-        for record in records:
-            self.replay(record)
-        self._undoings.append((last_offset, self._journal))
+    def proposed(self, parts: Iterable[Sequence[Message]], first_offset: int) -> int:
+        """These go into the log from this offset on, and count in decisions; gives the last one.
+
+        If one of them can't be replayed, none of them was.
+        """
+        done = 0
+        end = first_offset
+        try:
+            for records in parts:
+                self._journal = []
+                end += len(records)
+                self._undoings.append((end - 1, self._journal))
+                done += 1
+                for record in records:
+                    self.replay(record)
+        except BaseException:
+            self._journal = None
+            for _ in range(done):
+                self._take_back()
+            raise
         self._journal = None
+        return end - 1
 
     def committed(self, offset: int) -> None:
         """What was proposed up to and with this offset will never be taken back."""
@@ -62,12 +77,15 @@ class State(Image):
     def unwind(self) -> None:
         """Take back all that is not committed, the latest first."""
         while self._undoings:
-            _, journal = self._undoings.pop()
-            for held, key, before in reversed(journal):
-                if before is ABSENT:
-                    self.drop(held, key)
-                else:
-                    self.put(held, key, before)
+            self._take_back()
+
+    def _take_back(self) -> None:
+        _, journal = self._undoings.pop()
+        for held, key, before in reversed(journal):
+            if before is ABSENT:
+                self.drop(held, key)
+            else:
+                self.put(held, key, before)
 
     def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
         before = held.get(key, ABSENT)

@@ -15,6 +15,7 @@ from kraftlog.groups.timers import Timer
 from kraftlog.groups.writes import coordinator_error
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kraftlog.wire.primitives import LONGEST_STRING
 
 if TYPE_CHECKING:
     from typing import Any
@@ -148,6 +149,9 @@ def _join_new(
     shard: GroupShard, slot: Any, asker: Asker, group: Group, request: JoinGroupRequest, now: Now
 ) -> None:
     member_id = shard.new_member_id(asker.client_id)
+    if not is_writable(member_id):
+        _refuse_long(shard, slot, group)
+        return
     if asker.version < ID_REQUIRED_SINCE:
         _add(shard, slot, asker, group, request, member_id, now)
         return
@@ -155,6 +159,16 @@ def _join_new(
     group.pending_joins[member_id] = timer
     shard.timers.set(timer, now.monotonic_ms + request.session_timeout_ms)
     shard.answer(slot, refusal(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+
+
+def is_writable(member_id: str) -> bool:
+    """Whether an id fits into answers and records: it is longer than what it was made of."""
+    return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
+
+
+def _refuse_long(shard: GroupShard, slot: Any, group: Group) -> None:
+    shard.answer(slot, refusal(UNKNOWN, ErrorCode.INVALID_REQUEST))
+    shard.drop_if_nothing(group)
 
 
 def _add(
@@ -237,6 +251,9 @@ def _join_static(
     instance_id = request.group_instance_id
     assert instance_id is not None
     new_id = shard.new_member_id(instance_id)
+    if not is_writable(new_id):
+        _refuse_long(shard, slot, group)
+        return
     old_id = group.static.get(instance_id)
     if old_id is None:
         _add(shard, slot, asker, group, request, new_id, now)

@@ -11,7 +11,7 @@ from kraftlog.wire.messages.group_records import (
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
+from kraftlog.wire.record_frames import OFFSETS_LOG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,8 @@ GROUP_VERSION = 3
 OFFSET_VERSION = 4
 #: Only this version can say when an offset is to go.
 EXPIRING_OFFSET_VERSION = 1
+#: Stands for "never": a client that asks for more has no end in mind.
+LAST_TIMESTAMP = 2**63 - 1
 
 
 class GroupRecord(Value):
@@ -35,8 +37,8 @@ class GroupRecord(Value):
     version: int = -1
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        value = None if self.value is None else encode_versioned(self.value, self.version)
-        return OFFSETS_LOG.encode_key(self.key), value
+        """Read back before it is given; raises UnwritableError if it does not say the same."""
+        return OFFSETS_LOG.read_back(self.key, self.value, self.version)
 
 
 def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
@@ -93,6 +95,7 @@ def offset_record(
 ) -> GroupRecord:
     """`expire_timestamp` -1: it lives as long as the settings say."""
     expires = expire_timestamp != -1
+    expire_timestamp = min(expire_timestamp, LAST_TIMESTAMP)
     value = OffsetCommitValue(
         offset=asked.committed_offset,
         # The version that can expire knows neither epoch nor topic id.

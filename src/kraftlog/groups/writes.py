@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, UnwritableError
 from kraftlog.groups.messages import WriteRecords
 from kraftlog.groups.timers import Timer
 from kraftlog.value import TYPE_CHECKING
@@ -82,7 +82,11 @@ class Writes:
         told: Told | None = None,
         undo: Told | None = None,
     ) -> None:
-        """Have a batch written; `undo` is called, before `told`, if it will never be in the log."""
+        """Have a batch written; `undo` is called, before `told`, if it will never be in the log.
+
+        A batch that can't be encoded, or says something else when it is read back, is one that
+        fails, as soon as the request that led to it is through.
+        """
         self._tokens += 1
         write = Write(self._tokens, records, now.monotonic_ms + self._timeout_ms)
         if told is not None:
@@ -90,8 +94,13 @@ class Writes:
         write.undo = undo
         self._queue.append(write)
         self._count(records, 1)
-        encoded = tuple([record.encoded() for record in records])
-        self._effects.append(WriteRecords(write.token, encoded))
+        try:
+            encoded = tuple([record.encoded() for record in records])
+        except UnwritableError:
+            refuse = Timer(lambda later: self.failed(write.token, ErrorCode.INVALID_REQUEST, later))
+            self._timers.set(refuse, now.monotonic_ms)
+        else:
+            self._effects.append(WriteRecords(write.token, encoded))
         if self._time_limit.at is None:
             self._timers.set(self._time_limit, write.deadline_ms)
 
@@ -113,7 +122,11 @@ class Writes:
         _tell(write, ErrorCode.NONE, now)
 
     def failed(self, token: int, error: int, now: Now) -> None:
-        write = self._take(token)
+        """A batch that can't be written fails ahead of older ones that are still under way."""
+        write = next(write for write in self._queue if write.token == token)
+        self._queue.remove(write)
+        self._queue.appendleft(write)
+        self._take(token)
         if write.undo is not None:
             write.undo(error, now)
         _tell(write, error, now)

@@ -197,6 +197,10 @@ class Coordinating:
             shard.handle(WriteFailed(effect.token, ErrorCode.NOT_LEADER_OR_FOLLOWER), now)
             return
         batch = batch_of(effect.records, now)
+        rules = partition.terms.rules
+        if len(batch) > min(rules.max_batch_size, rules.segment_size):
+            shard.handle(WriteFailed(effect.token, ErrorCode.MESSAGE_TOO_LARGE), now)
+            return
         base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
 
         def done(error: int, base_offset: int) -> None:

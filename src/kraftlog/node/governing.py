@@ -9,11 +9,11 @@ from __future__ import annotations
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
 from kraftlog.effects import Say
-from kraftlog.errors import ErrorCode, MistakeError
+from kraftlog.errors import ErrorCode, MistakeError, UnwritableError
 from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
-from kraftlog.metadata.versions import record_version
 from kraftlog.node.handlers.refusals import refusal
+from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
@@ -78,7 +78,7 @@ class Governing:
         decision = self.controller.activate(self._bootstrap, now)
         if is_gone:
             self.controller.broker_is_gone(self._quorum.core.me.id)
-        self._propose(decision, lambda _, __: None, now)
+        self._append(decision, self._prepare(decision), _nobody, now)
 
     def end(self) -> None:
         """Another leads, or may."""
@@ -87,52 +87,70 @@ class Governing:
             self.controller.resign()
 
     def decide(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
-        """Decide now; `told` gets the answer once it is true.
-
-        A decision changes nothing before it is proposed, so one that fails is told and no more.
-        """
+        """Decide now; `told` gets the answer once it is true, or why nothing has changed."""
+        what = f"deciding on {APIS[api_key].name}"
         try:
             decision = self.controller.decide(api_key, request, now, self._quorum.end)
+            parts = self._prepare(decision)
         except Exception as error:
-            self._emit(Say(str(MistakeError(f"deciding on {APIS[api_key].name}", error))))
-            told(refusal(api_key, version, request, ErrorCode.UNKNOWN_SERVER_ERROR), now)
-            return
-        code = self._propose(decision, told, now)
-        if code in ANOTHER_MAY:
-            told(None, now)
-        elif code:
-            told(refusal(api_key, version, request, code), now)
+            code = self._failed(what, error, now)
+            told(
+                None if code in ANOTHER_MAY else refusal(api_key, version, request, code),
+                now,
+            )
+        else:
+            self._append(decision, parts, told, now)
 
     def poll(self, now: Now) -> None:
         """Do what is due by itself, until nothing is."""
         while self.is_active:
-            decision = self.controller.poll(now, self._quorum.end)
-            if decision is None:
+            try:
+                decision = self.controller.poll(now, self._quorum.end)
+                if decision is None:
+                    return
+                parts = self._prepare(decision)
+            except Exception as error:
+                self._failed("deciding on what is due", error, now)
                 return
-            self._propose(decision, lambda _, __: None, now)
+            self._append(decision, parts, _nobody, now)
 
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 
-    def _propose(self, decision: Decision, told: Told, now: Now) -> int:
-        """The code of a refusal: then `told` is told nothing."""
+    def _prepare(self, decision: Decision) -> Sequence[Proposal]:
+        """The batches of a decision, which counts in further ones from here on.
+
+        All of it is encoded and read back first; whatever this raises, nothing has changed.
+        """
         if not decision.records:
+            return ()
+        parts = [Proposal(part) for part in batches(decision.records, "a large request")]
+        code = self._quorum.refusal_of(parts)
+        if code:
+            raise _RefusedError(code)
+        self.controller.proposed([part.records for part in parts], self._quorum.end)
+        return parts
+
+    def _failed(self, what: str, error: Exception, now: Now) -> int:
+        """The code that stands for what `_prepare` or a decision has raised."""
+        self.controller.refused(now)
+        if isinstance(error, _RefusedError):
+            return error.code
+        if isinstance(error, UnwritableError):
+            self._emit(Say(f"{what}: refused, as it can't be written down: {error}"))
+            return ErrorCode.INVALID_REQUEST
+        self._emit(Say(str(MistakeError(what, error))))
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def _append(self, decision: Decision, parts: Sequence[Proposal], told: Told, now: Now) -> None:
+        """Have a prepared decision written: only its last batch is answered."""
+        if not parts:
             told(decision.response, now)
-            return ErrorCode.NONE
-        parts = list(batches(decision.records, "a large request"))
-        for number, part in enumerate(parts):
-            is_last = number == len(parts) - 1
-            last_offset = self._quorum.end + len(part) - 1
-            error = self._quorum.propose(
-                [(record, record_version(record)) for record in part],
-                self._teller(told, decision.response, now) if is_last else _nobody,
-                now,
-            )
-            if error:
-                self.controller.refused(now)
-                return error
-            self.controller.proposed(part, last_offset)
-        return ErrorCode.NONE
+        for part in parts:
+            is_last = part is parts[-1]
+            then = self._teller(told, decision.response, now) if is_last else _nobody
+            error = self._quorum.propose(part, then, now)
+            assert not error, "whether it may be proposed was asked before"
 
     def _teller(self, told: Told, response: Any, since: Now) -> Callable[[int, Now], None]:
         def became(error: int, now: Now) -> None:
@@ -144,5 +162,13 @@ class Governing:
         return became
 
 
-def _nobody(_: int, __: Now) -> None:
+class _RefusedError(Exception):
+    """The quorum does not take a proposal now."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def _nobody(_: Any, __: Now) -> None:
     """Only the last part of what belongs together is answered."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.errors import ProtocolError
+from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import compiler
 from kraftlog.wire.form import has_batches
@@ -29,6 +29,8 @@ _tag_writers: dict[tuple[type[Message], int], Writer] = {}
 
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
+#: Values that their fields can't hold: numbers out of range, long strings, halves of surrogates.
+WHAT_WRITERS_RAISE = (struct.error, UnicodeEncodeError, UnsupportedVersionError)
 _WHAT_READERS_RAISE = (struct.error, IndexError, UnicodeDecodeError, Malformed)
 
 

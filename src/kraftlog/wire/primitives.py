@@ -129,6 +129,8 @@ def put_compact_string(text: str) -> bytes:
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
     raw = text.encode()
+    if len(raw) > LONGEST_STRING:
+        raise struct.error(f"string of {len(raw)} bytes, at most {LONGEST_STRING} are taken")
     out = uvarint(len(raw) + 1) + raw
     return _compact_strings.keep(text, out) if len(raw) <= _STRING_MEMO_SIZE else out
 

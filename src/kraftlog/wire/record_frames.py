@@ -15,9 +15,9 @@ from __future__ import annotations
 import struct
 from importlib import import_module
 
-from kraftlog.errors import ProtocolError
-from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import decode, decode_part, encode
+from kraftlog.errors import ProtocolError, UnwritableError
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.codec import WHAT_WRITERS_RAISE, decode, decode_part, encode
 from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
 
 if TYPE_CHECKING:
@@ -168,6 +168,32 @@ def decode_metadata(value: Buffer) -> tuple[Message, int]:
     return decode(cls, version, raw, pos), version
 
 
+def metadata_read_back(record: Message, version: int) -> tuple[bytes, Message]:
+    """The bytes of a record and what they say, which is the same; UnwritableError if it is not."""
+    name = type(record).__name__
+    try:
+        value = encode_metadata(record, version)
+        found = decode_metadata(value)[0]
+    except (*WHAT_WRITERS_RAISE, ProtocolError) as error:
+        raise UnwritableError(f"{name} v{version}: {error}") from error
+    _check_same(record, found)
+    return value, found
+
+
+def _check_same(said: Message | None, found: Message | None) -> None:
+    if found != said and not is_same(said, found):
+        raise UnwritableError(f"{said!r:.2000} is read back as {found!r:.2000}")
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, whichever kind of sequence their arrays are."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(is_same, one, other))
+    if isinstance(one, Value) and type(one) is type(other):
+        return all(is_same(getattr(one, name), getattr(other, name)) for name in one._fields)
+    return bool(one == other)
+
+
 def _uvarint(raw: bytes, pos: int, field: str) -> tuple[int, int]:
     try:
         value = raw[pos]
@@ -221,6 +247,21 @@ class CoordinatorLog:
         """The type number and the key."""
         number = _int16(raw, 0, "type")
         return number, decode(self.key_class(number), 0, raw, 2)
+
+    def read_back(
+        self, key: Message, value: Message | None, version: int
+    ) -> tuple[bytes, bytes | None]:
+        """The bytes of a key and its value, which say the same; UnwritableError if they don't."""
+        try:
+            raw_key = self.encode_key(key)
+            _check_same(key, decode(type(key), 0, raw_key, 2))
+            if value is None:
+                return raw_key, None
+            raw_value = encode_versioned(value, version)
+            _check_same(value, decode(type(value), version, raw_value, 2))
+        except (*WHAT_WRITERS_RAISE, ProtocolError) as error:
+            raise UnwritableError(f"{type(key).__name__}: {error}") from error
+        return raw_key, raw_value
 
     def decode_value(self, number: int, raw: Buffer | None) -> Message | None:
         """The value that stands under a key of this type; None is the end of what it said."""

@@ -25,7 +25,7 @@ from kraftlog.node.quorum.batches import (
     snapshot_voters,
     summaries,
 )
-from kraftlog.node.quorum.gathering import Gathered
+from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.snapping import Snapping
 from kraftlog.node.quorum.times import QuorumTimes
@@ -35,7 +35,6 @@ from kraftlog.records.header import stamp
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import fetch, vote
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
-from kraftlog.wire.record_frames import encode_metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,9 +42,13 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import Endpoint
     from kraftlog.node.quorum.gathering import Told
+    from kraftlog.node.quorum.proposal import Proposal
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
+
+    #: Batches of the log as bytes, and their records where those are known.
+    Piece = tuple[Buffer, Sequence[Message] | None]
 
     class StateMachine(Protocol):
         """What is built on the quorum: it sees every committed record once, in order."""
@@ -110,8 +113,9 @@ class QuorumDriver:
         ]
         #: What waits for the disk, in order.
         self._held: list[Any] = []
-        #: Batches that are written and not applied: (base offset, last offset, bytes).
-        self._tail: deque[tuple[int, int, bytes]] = deque()
+        #: Batches that are written and not applied: (base offset, last offset, bytes, records).
+        #: The records are known of this node's own proposals, else None.
+        self._tail: deque[tuple[int, int, bytes, Sequence[Message] | None]] = deque()
         self.gathered = Gathered()
         #: Proposals that are committed and not applied: (offset, whom to tell).
         self._committed: deque[tuple[int, Sequence[Told]]] = deque()
@@ -225,27 +229,35 @@ class QuorumDriver:
 
     def propose(
         self,
-        records: Sequence[tuple[Message, int]],
+        proposal: Proposal,
         told: Told,
         now: Now,
     ) -> int:
-        """Append records (with their versions), never in several batches; the code of a refusal.
+        """Append records, never in several batches; the code of a refusal.
 
         `told` gets the code of what became of them, once they are committed and applied here, or
         once nobody can say. What is proposed one after the other becomes one batch: it is
         appended when the turn ends, or before the core hears of anything else. So until then
         nothing can happen by which it would be refused.
         """
+        error = self.refusal_of((proposal,))
+        if error:
+            return error
+        if not self.gathered.has_room(proposal.size_bytes):
+            self.append_gathered(now)
+        self.gathered.add(proposal, told)
+        if not self.gathered.has_room(0):
+            self.append_gathered(now)
+        return ErrorCode.NONE
+
+    def refusal_of(self, proposals: Sequence[Proposal]) -> int:
+        """Why some of these may not be proposed now; NONE: all may be, one after the other."""
         error = self.core.refusal_of_proposal()
         if error:
             return error
-        values = [encode_metadata(record, version) for record, version in records]
-        size = sum(map(len, values))
-        if not self.gathered.has_room(size):
-            self.append_gathered(now)
-        if not self.gathered.has_room(size):
-            return self._append_records(values, (told,), now)
-        self.gathered.add(values, size, told)
+        most = self.core.config.max_batch_bytes
+        if any(largest_batch(len(it), it.size_bytes) > most for it in proposals):
+            return ErrorCode.RECORD_LIST_TOO_LARGE
         return ErrorCode.NONE
 
     @property
@@ -256,14 +268,12 @@ class QuorumDriver:
     def append_gathered(self, now: Now) -> None:
         """What was proposed goes into the log, as one batch."""
         if self.gathered:
-            error = self._append_records(*self.gathered.take(), now)
+            taken, self.gathered = self.gathered, Gathered()
+            batch = records_batch(taken.values, now.wall_ms)
+            own = OwnBatch(batch, taken.records)
+            error = self.core.propose(taken.askers, len(taken.values), len(batch), own, now)
             assert not error, "nothing has happened since it was found that it may be proposed"
-
-    def _append_records(self, values: Sequence[bytes], askers: Sequence[Told], now: Now) -> int:
-        batch = records_batch(values, now.wall_ms)
-        error = self.core.propose(askers, len(values), len(batch), batch, now)
-        self._settle(now)
-        return error
+            self._settle(now)
 
     def change(self, change: Callable[..., int], what: Any, told: Any, now: Now) -> int:
         """One of the core's changes of the voters; the code of a refusal."""
@@ -300,15 +310,16 @@ class QuorumDriver:
     def _append(self, effect: raft.Append, now: Now) -> None:
         batch = effect.batch
         payload = batch.payload
-        if isinstance(payload, bytearray):  # one of our own proposals
-            stamp(payload, 0, batch.base_offset, batch.epoch)
-            data = bytes(payload)
+        records = None
+        if isinstance(payload, OwnBatch):
+            stamp(payload.data, 0, batch.base_offset, batch.epoch)
+            data, records = bytes(payload.data), payload.records
         elif isinstance(payload, memoryview):
             data = bytes(payload)
         else:
             data = control_batch(batch, now.wall_ms)
         batch.payload = None  # the core has no use for it
-        self._tail.append((batch.base_offset, batch.last_offset, data))
+        self._tail.append((batch.base_offset, batch.last_offset, data, records))
         # What an observer holds counts for nobody. It can only become a voter by a batch like this.
         self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_stand))
         end = batch.last_offset + 1
@@ -482,22 +493,25 @@ class QuorumDriver:
             self._replay(pieces, end)
         self._tell_applied(now)
 
-    def _committed_tail(self, committed: int, most: int) -> tuple[list[bytes], int]:
+    def _committed_tail(self, committed: int, most: int) -> tuple[list[Piece], int]:
         """The next batches of the tail that are committed whole, and where they end."""
-        pieces: list[bytes] = []
+        pieces: list[Piece] = []
         end = self.applied
         while len(pieces) < most and self._tail and self._tail[0][1] < committed:
-            base, last, data = self._tail.popleft()
+            base, last, data, records = self._tail.popleft()
             if last >= end:
                 assert base == end, f"records from {end} to {base} are missing"
-                pieces.append(data)
+                pieces.append((data, records))
                 end = last + 1
         return pieces, end
 
-    def _replay(self, pieces: Sequence[Buffer], end: int) -> None:
+    def _replay(self, pieces: Sequence[Piece], end: int) -> None:
         """All at once: what follows from each batch would mostly be overtaken by the next."""
-        self._machine.replay([r for piece in pieces for r in records_in(piece)], end - 1)
-        self.snapping.applied(end - self.applied, sum(map(len, pieces)))
+        records: list[Message] = []
+        for data, known in pieces:
+            records.extend(records_in(data) if known is None else known)
+        self._machine.replay(records, end - 1)
+        self.snapping.applied(end - self.applied, sum(len(data) for data, _ in pieces))
         self.applied = end
 
     def _read_on(self, limit: int) -> None:
@@ -512,7 +526,7 @@ class QuorumDriver:
         if report.offset != self.applied:
             return  # a snapshot was installed meanwhile
         assert report.data, f"no records at {report.offset} in the metadata log"
-        self._replay((report.data,), end_of(report.data))
+        self._replay(((report.data, None),), end_of(report.data))
         self._apply(now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:

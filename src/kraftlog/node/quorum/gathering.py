@@ -3,40 +3,59 @@ follower for all of them."""
 
 from __future__ import annotations
 
+from kraftlog.records.header import HEADER_SIZE
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from kraftlog.node.quorum.proposal import Proposal
     from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
 
     #: Gets the code of what became of a proposal.
     Told = Callable[[int, Now], None]
 
 #: They become one batch as long as it is no larger than this.
 GATHERED_BYTES = 64 << 10
+#: The most that a record adds to its value: lengths, attributes, deltas and counts.
+RECORD_OVERHEAD = 24
+
+
+def largest_batch(count: int, size_bytes: int) -> int:
+    """No batch of so many records, with values of this size together, is larger."""
+    return HEADER_SIZE + count * RECORD_OVERHEAD + size_bytes
+
+
+class OwnBatch:
+    """A batch of proposals: its bytes, and the records that were read back from them."""
+
+    __slots__ = ("data", "records")
+
+    def __init__(self, data: bytearray, records: Sequence[Message]) -> None:
+        self.data = data
+        self.records = records
 
 
 class Gathered:
     """Encoded records that are proposed and not in the log yet, and whom to tell of them."""
 
+    __slots__ = ("askers", "records", "size_bytes", "values")
+
     def __init__(self) -> None:
-        self._values: list[bytes] = []
-        self._size_bytes = 0
-        self._askers: list[Told] = []
+        self.values: list[bytes] = []
+        self.records: list[Message] = []
+        self.size_bytes = 0
+        self.askers: list[Told] = []
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self.values)
 
     def has_room(self, size_bytes: int) -> bool:
-        return self._size_bytes + size_bytes <= GATHERED_BYTES
+        return self.size_bytes + size_bytes <= GATHERED_BYTES
 
-    def add(self, values: Sequence[bytes], size_bytes: int, told: Told) -> None:
-        self._values += values
-        self._size_bytes += size_bytes
-        self._askers.append(told)
-
-    def take(self) -> tuple[Sequence[bytes], Sequence[Told]]:
-        taken = self._values, self._askers
-        self._values, self._size_bytes, self._askers = [], 0, []
-        return taken
+    def add(self, proposal: Proposal, told: Told) -> None:
+        self.values += proposal.values
+        self.records += proposal.records
+        self.size_bytes += proposal.size_bytes
+        self.askers.append(told)

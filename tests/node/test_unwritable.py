@@ -1,0 +1,240 @@
+"""What becomes a record is encoded and read back before anything is changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.controller.decision import Decision
+from kraftlog.errors import ErrorCode, UnwritableError
+from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kraftlog.wire.messages.metadata_records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    TopicRecord,
+)
+from kraftlog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kraftlog.wire.messages.sync_group import SyncGroupRequest
+from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.node.talk import Talker, ask_settled, create_topics, make_host
+
+if TYPE_CHECKING:
+    from kraftlog.controller.controller import Controller
+
+GROUPS = "__consumer_offsets"
+LONGEST = 32_767
+
+
+def restarted(host: VirtualHost) -> VirtualHost:
+    """The same disk, after a crash; what it says adds up to the same image."""
+    host.files.kill()
+    again = VirtualHost(host.files)
+    assert again.node.image.topics == host.node.image.topics
+    assert again.node.image.configs == host.node.image.configs
+    return again
+
+
+# Metadata ----------------------------------------------------------------------------------------
+
+
+def controller_of(host: VirtualHost) -> Controller:
+    assert host.node.governing is not None
+    return host.node.governing.controller
+
+
+def decided(host: VirtualHost) -> Any:
+    """The answer to a request that the controller decides."""
+    told: list[Any] = []
+    assert host.node.governing is not None
+    request = UnregisterBrokerRequest(broker_id=7)
+    host.node.governing.decide(
+        ApiKey.UNREGISTER_BROKER, 0, request, lambda it, _: told.append(it), host.now
+    )
+    [answer] = told
+    return answer
+
+
+def test_a_value_that_grows_beyond_a_string_by_append_is_refused() -> None:
+    """Its letters are counted as bytes: as a record it could never be read again."""
+    host = make_host(demo=1)
+    codes = []
+    for number in range(3):
+        value = ",".join(f"{'ä' * 100}{number}{n}" for n in range(150))
+        change = AlterableConfig(name="metrics", config_operation=2, value=value)
+        resource = AlterConfigsResource(resource_type=16, resource_name="m", configs=[change])
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        answer = ask_settled(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+        codes += [(it.error_code, it.error_message) for it in answer.responses]
+    too_long = (
+        "The configuration value cannot be added because it exceeds the maximum value "
+        "size of 32767 bytes."
+    )
+    assert codes == [(0, None), (ErrorCode.INVALID_CONFIG, too_long), (40, too_long)]
+    restarted(host)
+
+
+UNWRITABLE = {
+    "a string that is too long": TopicRecord(name="x" * (LONGEST + 1), topic_id=b"x" * 16),
+    "half of a surrogate": TopicRecord(name="\ud800", topic_id=b"x" * 16),
+    "a number out of range": PartitionChangeRecord(
+        partition_id=2**31, topic_id=b"x" * 16, leader=1
+    ),
+    "null where there is none": ConfigRecord(
+        resource_type=2,
+        resource_name=None,  # type: ignore[arg-type]  # that is the point
+        name="n",
+        value="v",
+    ),
+    "an id of another size": TopicRecord(name="x", topic_id=b"x" * 17),
+}
+
+
+@pytest.mark.parametrize("record", UNWRITABLE.values(), ids=list(UNWRITABLE))
+def test_a_decision_that_can_not_be_written_changes_nothing(
+    record: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make_host(demo=1)
+    controller = controller_of(host)
+    good = TopicRecord(name="good", topic_id=b"g" * 16)
+    with pytest.raises(UnwritableError):
+        Proposal([good, record])
+    before = {name: dict(held) for name, held in controller.state.maps().items()}
+    end = host.node.quorum.end
+    decision = Decision([good, record], None)
+    monkeypatch.setattr(controller, "decide", lambda *_: decision)
+    assert decided(host).error_code == ErrorCode.INVALID_REQUEST
+    assert controller.state.maps() == before
+    assert not controller.state._undoings
+    assert host.node.quorum.end == end
+    monkeypatch.undo()
+    create_topics(host, {"good": 1})
+    assert "good" in restarted(host).node.image.topic_ids
+
+
+def test_records_that_can_not_be_replayed_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do those before them, in whichever batch they are."""
+    host = make_host(demo=1)
+    controller = controller_of(host)
+    stray = PartitionChangeRecord(partition_id=7, topic_id=b"x" * 16, leader=1)
+    names = [TopicRecord(name=f"t{n}", topic_id=n.to_bytes(16, "big")) for n in range(10_001)]
+    before = {name: dict(held) for name, held in controller.state.maps().items()}
+    end = host.node.quorum.end
+    for records in ([*names[:3], stray], [*names, stray]):
+        decision = Decision(records, None)
+        monkeypatch.setattr(controller, "decide", lambda *_, it=decision: it)
+        assert decided(host).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert controller.state.maps() == before
+        assert not controller.state._undoings
+    assert host.node.quorum.end == end
+    host.settle()
+    assert [line for line in host.said if "mistake of ours" in line]
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def group_host() -> VirtualHost:
+    return make_host(None, **{GROUPS: 1, "t": 1})
+
+
+def reloaded(host: VirtualHost) -> VirtualHost:
+    """After a crash: the groups are what the log says, and the log is whole."""
+    again = restarted(host)
+    assert again.node.coordinating is not None
+    assert [shard.is_loaded for shard in again.node.coordinating.shards()] == [True]
+    return again
+
+
+@pytest.mark.parametrize("version", [2, 3, 4])
+def test_an_offset_kept_for_ever_has_the_last_timestamp(version: int) -> None:
+    host = group_host()
+    host.pass_time(1000)
+    part = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_metadata=""
+    )
+    request = OffsetCommitRequest(
+        group_id="g",
+        member_id="",
+        retention_time_ms=2**63 - 1,
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[part])],
+    )
+    answer = ask_settled(host, ApiKey.OFFSET_COMMIT, version, request)
+    assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
+    [shard] = reloaded(host).node.coordinating.shards()  # type: ignore[union-attr]  # it has one
+    kept = shard.durable.offsets.get("g", "t", 0)
+    assert kept is not None
+    assert (kept.offset, kept.expire_timestamp) == (7, 2**63 - 1)
+
+
+def join(instance_id: str | None = None, **changes: Any) -> JoinGroupRequest:
+    said: dict[str, Any] = {
+        "group_id": "g",
+        "session_timeout_ms": 10_000,
+        "rebalance_timeout_ms": 10_000,
+        "member_id": "",
+        "group_instance_id": instance_id,
+        "protocol_type": "consumer",
+        "protocols": (JoinGroupRequestProtocol(name="range", metadata=b""),),
+    }
+    return JoinGroupRequest(**{**said, **changes})
+
+
+def groups_of(host: VirtualHost) -> dict[str, Any]:
+    assert host.node.coordinating is not None
+    [shard] = host.node.coordinating.shards()
+    return shard.groups
+
+
+@pytest.mark.parametrize("version", [3, 4, 5, 9])
+@pytest.mark.parametrize("letter", ["x", "ä"])
+def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, letter: str) -> None:
+    """A member's id is the client's or instance's with more behind it."""
+    host = group_host()
+    longest = letter * (LONGEST // len(letter.encode()))
+    talker = Talker(host)
+    if version >= 5:
+        talker.send(ApiKey.JOIN_GROUP, version, join(longest))
+    else:
+        talker.client_id = longest
+        talker.send(ApiKey.JOIN_GROUP, version, join())
+    host.settle()
+    [(_, answer)] = talker.take()
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert not groups_of(host)
+    reloaded(host)
+
+
+def test_the_longest_instance_id_that_leaves_room_is_taken() -> None:
+    host = group_host()
+    answer = ask_settled(host, ApiKey.JOIN_GROUP, 5, join("x" * (LONGEST - 40)))
+    assert answer.error_code == ErrorCode.NONE
+    assert len(groups_of(host)["g"].members) == 1
+
+
+def test_a_group_too_large_for_its_topic_is_refused_as_in_kafka() -> None:
+    """Its record exceeds max.message.bytes of the topic, and is in no log."""
+    host = group_host()
+    protocols = (JoinGroupRequestProtocol(name="range", metadata=bytes(2_000_000)),)
+    told = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(protocols=protocols))
+    assert told.error_code == ErrorCode.NONE
+    request = SyncGroupRequest(
+        group_id="g", generation_id=told.generation_id, member_id=told.member_id, assignments=()
+    )
+    answer = ask_settled(host, ApiKey.SYNC_GROUP, 3, request)
+    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    largest = max(host.files.size_of(f"data/{GROUPS}-0/{0:020}.log"), 0)
+    assert largest < 1_000_000
+    reloaded(host)
