@@ -244,7 +244,7 @@ def host_without_its_first_segment() -> VirtualHost:
     host = VirtualHost(settings=OFTEN)
     create_topics(host, {"demo": 1})
     for _ in range(80):
-        assert not host.node.quorum.propose([(LARGE, 0)] * 3, lambda _, __: None, host.now)
+        assert not host.node.quorum.propose(Proposal([LARGE] * 3), lambda _, __: None, host.now)
         host.turn()
     return host
 
