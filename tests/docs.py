@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from kraftlog.config.effective import EFFECTIVE, OWN
-from kraftlog.config.keys import BROKER, OWN_KEYS
+from kraftlog.config.keys import BROKER, BROKER_KEYS, OWN_KEYS
 from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
 from kraftlog.node.api_table import SERVED
@@ -90,6 +91,12 @@ def settings_table(_: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def idle_settings(_: dict[str, str]) -> str:
+    """Keys of Kafka's brokers that are accepted and do nothing."""
+    idle = [f"`{name}`" for name in BROKER_KEYS.names() if name not in EFFECTIVE[BROKER]]
+    return textwrap.fill(", ".join(idle), 100, break_on_hyphens=False, break_long_words=False)
+
+
 def apis_table(_: dict[str, str]) -> str:
     """Every API that is served: in which versions, on whose listener, by which file."""
     kinds = {apis.BROKER: "brokers", apis.CONTROLLER: "controllers", apis.BOTH: "both"}
@@ -120,6 +127,7 @@ TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "rules": rules_table,
     "checklist": checklist_table,
     "settings": settings_table,
+    "settings-without-effect": idle_settings,
     "metrics": metrics_table,
     "clients": clients_table,
 }

@@ -61,7 +61,6 @@ class BrokerConfig:
     node_id: int = setting()
     broker_rack: str | None = setting()
     process_roles: list[str] = setting()
-    initial_broker_registration_timeout_ms: int = setting()
     broker_heartbeat_interval_ms: int = setting()
     broker_session_timeout_ms: int = setting()
     controlled_shutdown_enable: bool = setting()
@@ -80,18 +79,11 @@ class BrokerConfig:
     controller_quorum_election_backoff_max_ms: int = setting()
     controller_quorum_fetch_timeout_ms: int = setting()
     controller_quorum_fetch_max_bytes: int = setting()
-    controller_quorum_fetch_snapshot_max_bytes: int = setting()
-    controller_quorum_append_linger_ms: int = setting()
     controller_quorum_request_timeout_ms: int = setting()
     controller_quorum_retry_backoff_ms: int = setting()
     controller_quorum_auto_join_enable: bool = setting()
-    metadata_log_segment_bytes: int = setting()
-    metadata_log_segment_ms: int = setting()
     metadata_log_max_record_bytes_between_snapshots: int = setting()
     metadata_log_max_snapshot_interval_ms: int = setting()
-    metadata_max_idle_interval_ms: int = setting()
-    metadata_max_retention_bytes: int = setting()
-    metadata_max_retention_ms: int = setting()
 
     @property
     def voters(self) -> list[Voter]:
@@ -110,11 +102,7 @@ class BrokerConfig:
 
     controller_listener_names: list[str] = setting()
     socket_request_max_bytes: int = setting()
-    socket_listen_backlog_size: int = setting()
-    socket_send_buffer_bytes: int = setting()
-    socket_receive_buffer_bytes: int = setting()
     connections_max_idle_ms: int = setting()
-    max_connections: int = setting()
     max_connections_per_ip: int = setting()
 
     @property
@@ -183,36 +171,16 @@ class BrokerConfig:
 
     num_partitions: int = setting()
     default_replication_factor: int = setting()
-    min_insync_replicas: int = setting()
     auto_create_topics_enable: bool = setting()
     delete_topic_enable: bool = setting()
-    unclean_leader_election_enable: bool = setting()
     auto_leader_rebalance_enable: bool = setting()
     leader_imbalance_check_interval_seconds: int = setting()
-    message_max_bytes: int = setting()
     fetch_max_bytes: int = setting()
-
-    # Replication -------------------------------------------------------------------------------
-
-    replica_lag_time_max_ms: int = setting()
     replica_fetch_wait_max_ms: int = setting()
-    replica_fetch_min_bytes: int = setting()
-    replica_fetch_max_bytes: int = setting()
-    replica_fetch_response_max_bytes: int = setting()
-    replica_fetch_backoff_ms: int = setting()
-    replica_high_watermark_checkpoint_interval_ms: int = setting()
-    replica_socket_timeout_ms: int = setting()
-    request_timeout_ms: int = setting()
 
     # Logs --------------------------------------------------------------------------------------
 
-    log_segment_bytes: int = setting()
-    log_retention_bytes: int = setting()
     log_retention_check_interval_ms: int = setting()
-    log_cleanup_policy: list[str] = setting()
-    log_flush_interval_messages: int = setting()
-    log_flush_offset_checkpoint_interval_ms: int = setting()
-    log_segment_delete_delay_ms: int = setting()
 
     @property
     def data_directories(self) -> list[str]:
@@ -254,18 +222,11 @@ class BrokerConfig:
         hours: int = self["log.roll.jitter.hours"]
         return hours * _HOUR_MS if millis is None else millis
 
-    @property
-    def log_flush_interval_ms(self) -> int:
-        millis: int | None = self["log.flush.interval.ms"]
-        otherwise: int = self["log.flush.scheduler.interval.ms"]
-        return otherwise if millis is None else millis
-
-    # Groups and transactions -------------------------------------------------------------------
+    # Groups and producers ----------------------------------------------------------------------
 
     offsets_topic_num_partitions: int = setting()
     offsets_topic_replication_factor: int = setting()
     offsets_topic_segment_bytes: int = setting()
-    offsets_topic_compression_codec: int = setting()
     offsets_retention_minutes: int = setting()
     offsets_retention_check_interval_ms: int = setting()
     offset_metadata_max_bytes: int = setting()
@@ -275,20 +236,4 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = setting()
     group_max_size: int = setting()
     group_coordinator_rebalance_protocols: list[str] = setting()
-    group_consumer_session_timeout_ms: int = setting()
-    group_consumer_min_session_timeout_ms: int = setting()
-    group_consumer_max_session_timeout_ms: int = setting()
-    group_consumer_heartbeat_interval_ms: int = setting()
-    group_consumer_min_heartbeat_interval_ms: int = setting()
-    group_consumer_max_heartbeat_interval_ms: int = setting()
-    group_consumer_max_size: int = setting()
-    group_consumer_assignors: list[str] = setting()
-    transaction_state_log_num_partitions: int = setting()
-    transaction_state_log_replication_factor: int = setting()
-    transaction_state_log_min_isr: int = setting()
-    transaction_state_log_segment_bytes: int = setting()
-    transaction_max_timeout_ms: int = setting()
-    transactional_id_expiration_ms: int = setting()
-    transaction_two_phase_commit_enable: bool = setting()
-    producer_id_expiration_ms: int = setting()
     max_incremental_fetch_session_cache_slots: int = setting()

@@ -13,6 +13,7 @@ _BROKER = {
         "Addresses that clients and other brokers connect to; default: listeners."
     ),
     "auto.create.topics.enable": "Create a missing topic on first use.",
+    "auto.leader.rebalance.enable": "Let the controller return leadership to preferred leaders.",
     "broker.heartbeat.interval.ms": (
         "Interval between a broker's heartbeats to the active controller."
     ),
@@ -42,6 +43,7 @@ _BROKER = {
         "Backoff before a request to another controller is retried."
     ),
     "controller.quorum.voters": "Voters of a static quorum, as id@host:port.",
+    "controlled.shutdown.enable": "Hand over leadership before a clean stop.",
     "default.replication.factor": "Replication factor of topics created without one.",
     "delete.topic.enable": "Allow topics to be deleted.",
     "fetch.max.bytes": "Largest amount of records in one fetch response.",
@@ -49,6 +51,7 @@ _BROKER = {
     "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
     "group.max.size": "Largest number of members in a group.",
     "group.min.session.timeout.ms": "Shortest session timeout a group member may request.",
+    "leader.imbalance.check.interval.seconds": "Interval between returns to preferred leaders.",
     "listener.security.protocol.map": (
         "Security protocol of each listener; only PLAINTEXT is supported."
     ),

@@ -154,6 +154,8 @@ class Node:
                 most_replicas=MOST_REPLICAS,
                 session_timeout_ms=settings.broker_session_timeout_ms,
                 delete_topics=settings.delete_topic_enable,
+                rebalance_leaders=settings.auto_leader_rebalance_enable,
+                rebalance_interval_ms=1000 * settings.leader_imbalance_check_interval_seconds,
             ),
             chance=config.chance,
             new_id=config.new_id,
@@ -339,7 +341,8 @@ class Node:
         """
         others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
         is_missed = self.governing is None or any(not broker.fenced for broker in others)
-        if self.membership is not None and is_missed:
+        is_orderly = self.config.settings.controlled_shutdown_enable
+        if self.membership is not None and is_missed and is_orderly:
             self.membership.leave()
         self.quorum.shut_down(now)
 

@@ -1,0 +1,108 @@
+"""Settings have an effect exactly where the documentation says so; attributes of none are left."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from typing import TYPE_CHECKING
+
+from kraftlog.config.broker import BrokerConfig
+from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.keys import BROKER, BROKER_KEYS, TOPIC, TOPIC_KEYS
+from kraftlog.config.setting import Setting
+from tests.tidy import repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def test_keys_that_are_read_are_those_documented_to_have_an_effect() -> None:
+    inherited = {
+        name for key in TOPIC_KEYS if key.name in EFFECTIVE[TOPIC] for name, _ in key.synonyms
+    }
+    read = {*keys_read(), *inherited} & set(BROKER_KEYS.names())
+    assert len(read) > 60
+    assert read | {"broker.id"} == set(EFFECTIVE[BROKER])  # the former name of node.id
+
+
+def test_every_attribute_of_the_configuration_is_read() -> None:
+    in_config = {
+        node.attr
+        for path, tree in sources()
+        if path.startswith("src/kraftlog/config/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+    }
+    assert sorted(set(attributes()) - attributes_read() - in_config) == []
+
+
+@cache
+def sources() -> list[tuple[str, ast.AST]]:
+    return [
+        (path, ast.parse(text))
+        for path, text in repository().items()
+        if path.startswith("src/") and path.endswith(".py")
+    ]
+
+
+def attributes() -> dict[str, set[str]]:
+    """Every attribute of BrokerConfig, with the attributes and keys that it is made of."""
+    found = {name: {it.key} for name, it in vars(BrokerConfig).items() if isinstance(it, Setting)}
+    for name, tree in property_bodies():
+        found[name] = set(words_in(tree))
+    return found
+
+
+def property_bodies() -> Iterator[tuple[str, ast.AST]]:
+    [config] = [
+        node
+        for path, tree in sources()
+        if path == "src/kraftlog/config/broker.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    for node in config.body:
+        if isinstance(node, ast.FunctionDef) and node.name not in NO_SETTINGS:
+            yield node.name, node
+
+
+#: Methods of BrokerConfig that take the name of a key.
+NO_SETTINGS = frozenset({"__init__", "__getitem__", "is_given"})
+
+
+def words_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+def attributes_read() -> set[str]:
+    """Attributes that anything but the configuration reads, which calls it `settings`."""
+    return {
+        node.attr
+        for path, tree in sources()
+        if not path.startswith("src/kraftlog/config/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("settings")
+    }
+
+
+def keys_read() -> set[str]:
+    """Keys that anything but the configuration names, or reads by an attribute."""
+    known = attributes()
+    reached = attributes_read()
+    todo = [name for name in known if name in reached]
+    while todo:
+        more = known[todo.pop()] - reached
+        reached |= more
+        todo += [name for name in more if name in known]
+    named = {
+        node.value
+        for path, tree in sources()
+        if not path.startswith("src/kraftlog/config/")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    return reached | named
