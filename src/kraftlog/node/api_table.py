@@ -12,14 +12,15 @@ from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.types import Now
 
-    Handler = Callable[[Node, Slot, Any, Now], None]
+    #: May give a generator, for work that is sliced: see `sliced`.
+    Handler = Callable[[Node, Slot, Any, Now], Iterator[int] | None]
 
 
 class Served(Value):

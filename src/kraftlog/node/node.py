@@ -42,6 +42,7 @@ from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapping import occasion_of
+from kraftlog.node.sliced import SlicedRequests
 from kraftlog.node.topic_configs import TopicConfigs
 from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
@@ -50,10 +51,11 @@ from kraftlog.replication.partition import Append, Partition
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.form import has_batches
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from kraftlog.config.broker import BrokerConfig
@@ -71,6 +73,8 @@ if TYPE_CHECKING:
 
 #: So many waiting requests are not worth looking through for those that are done.
 WAITING_UNTIDIED = 1024
+#: A request of more bytes is read step by step: it may have thousands of items.
+LARGE_REQUEST = 8 << 10
 #: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
@@ -110,6 +114,7 @@ class Node:
         #: Requests that wait with a time limit: (deadline, number, what waits).
         self._waiting: list[tuple[int, int, Any]] = []
         self._tidy_at = WAITING_UNTIDIED
+        self.sliced = SlicedRequests()
         self._numbers = 0
         me = ReplicaKey(config.node_id, config.directory_id)
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
@@ -441,24 +446,55 @@ class Node:
                 return
             raise ProtocolError(f"{api.name} version {head.version} is not served", position=2)
         self.counts.count_request(head.api_key, head.version)
-        request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
+        is_large = end - head.body > LARGE_REQUEST and not has_batches(api.request())
+        request = None
+        if not is_large:
+            request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         try:
-            handler(api.key)(self, slot, request, now)
+            if is_large:
+                body = bytes(memoryview(buffer)[head.body : end])
+                steps: Iterator[int] | None = self._read_and_serve(slot, body)
+            else:
+                steps = handler(api.key)(self, slot, request, now)
+            if steps is not None:
+                self.sliced.run(slot, steps, only_reads=served.only_reads)
         except ProtocolError:
             raise
         except Exception as error:
             if not served.only_reads:
                 raise
             raise MistakeError(f"serving {api.name} version {head.version}", error) from error
-        if api.key in _DATA:
+        if api.key in _DATA and not is_large:
             learn(self, slot, request, buffer, pos, end)
+
+    def _read_and_serve(self, slot: Slot, body: bytes) -> Iterator[int]:
+        """A large request: also to read it takes more than one step."""
+        api = slot.api
+        assert api is not None, "it is known what is served"
+        request = yield from codec.decoding_request(api.request(), slot.version, body)
+        del body
+        steps = handler(api.key)(self, slot, request, self.now)
+        del request  # a handler lets go of what it has done
+        if steps is not None:
+            yield from steps
+
+    def finish_requests(self) -> None:
+        """At the end of a turn: go on with requests that take more than one."""
+        sliced = self.sliced
+        if sliced.has_work:
+            sliced.finish_turn()
+            self.is_stirred = True
+        else:
+            sliced.refresh()
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""
         self.is_stirred = True
         slot.api = APIS[api_key]
         slot.version = version
-        handler(api_key)(self, slot, request, now)
+        steps = handler(api_key)(self, slot, request, now)
+        if steps is not None:
+            self.sliced.run(slot, steps, only_reads=False)
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
         """The partition a request names, by name or id; else the code of what is wrong."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from kraftlog.errors import MistakeError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.frames import response_frame
+from kraftlog.wire.codec import encoding
+from kraftlog.wire.frames import framed, joined, response_frame
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from kraftlog.wire.apis import Api
@@ -55,12 +57,33 @@ class Slot:
         assert self.api is not None
         try:
             pieces = response_frame(self.api, self.version, self.correlation_id, response)
-        except Exception as error:  # whoever answers has decided already, and goes on
-            what = f"answering {self.api.name} version {self.version}"
-            self.connection.fail(MistakeError(what, error))
+        except Exception as error:  # what answers has decided already, and goes on
+            self._cannot_answer(error)
             return
         self.pieces = pieces
         self.connection.ready(self)
+
+    def answering(self, response: Any) -> Iterator[int]:
+        """As `answer`, step by step, of giant responses: yields what each step has cost."""
+        assert self.api is not None
+        pieces: list[Any] = []
+        written: list[Any] = []
+        try:
+            for items in encoding(response, self.version, pieces.append):
+                written += joined(pieces)
+                pieces.clear()
+                yield items
+            pieces = framed(self.api, self.version, self.correlation_id, written)
+        except Exception as error:
+            self._cannot_answer(error)
+            return
+        self.pieces = pieces
+        self.connection.ready(self)
+
+    def _cannot_answer(self, error: Exception) -> None:
+        assert self.api is not None
+        what = f"answering {self.api.name} version {self.version}"
+        self.connection.fail(MistakeError(what, error))
 
     def abandon(self) -> None:
         """The connection is gone."""

@@ -96,6 +96,7 @@ class Runner:
 
     def finish_turn(self, now: Now) -> None:
         """Do everything that the turn's requests and messages have left to do."""
+        self.node.finish_requests()
         while self.node.has_work:
             for append in self.node.take_turn():
                 self._write(append, now)
@@ -126,6 +127,7 @@ class Runner:
             or self._quorum.has_work
             or self._care.has_work
             or self._compactions.has_work
+            or self.node.sliced.has_work
         )
 
     def close(self) -> None:

@@ -109,11 +109,13 @@ class Connection:
         self.listener_name = ""
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
-        self.failure: OSError | MistakeError | None = None
+        self.failure: OSError | MistakeError | ProtocolError | None = None
         #: What was received and not handed over: the beginning of a frame, or, while the peer
         #: is overdue, any number of frames.
         self.rest = b""
         self.holds_frames = False
+        #: Whether the node is still at work on a request, and those behind it have to wait.
+        self.is_held = False
         #: A large frame under way, its size, and how much of it is there.
         self.large: bytearray | None = None
         self.large_size = 0
@@ -143,9 +145,18 @@ class Connection:
             self.failure = error
         self.stir()
 
-    def fail(self, mistake: MistakeError) -> None:
-        """An answer can't be written down: its asker is left without, and nobody else."""
-        self.failure = mistake
+    def hold(self) -> None:
+        """Hand over no more requests until `let_go`."""
+        self.is_held = True
+
+    def let_go(self) -> None:
+        """The next requests may come."""
+        self.is_held = False
+        self.stir()
+
+    def fail(self, error: MistakeError | ProtocolError) -> None:
+        """A request can't be read or answered: that ends this connection, and no other."""
+        self.failure = error
         self.stir()
 
     def stir(self) -> None:
@@ -197,6 +208,10 @@ class Connection:
         """Hand over whole frames in the arena's `[pos:end]`; where the first one left begins."""
         slots, buffer, view = self.slots, arena.buffer, arena.view
         while end - pos >= 4:
+            if self.is_held:
+                self.holds_frames = True
+                self.stir()
+                return pos
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
                 raise ProtocolError(f"a frame of {size} bytes; 1 to {self.max_frame} are taken")
@@ -330,8 +345,8 @@ class Connection:
         return True
 
     def overdue(self) -> bool:
-        """Whether the peer takes its answers too slowly to be asked for more."""
-        return len(self.slots) >= MAX_UNANSWERED or self.unsent >= MAX_UNSENT
+        """Whether no more is read: a request is under way, or answers are taken too slowly."""
+        return self.is_held or len(self.slots) >= MAX_UNANSWERED or self.unsent >= MAX_UNSENT
 
     def close(self) -> None:
         """Let go of everything, also of what the node still works on for this connection."""

@@ -384,6 +384,10 @@ class Server:
             connection.stirred = self.stirred
             try:
                 connection.send()
+            except ProtocolError as error:
+                say(f"{connection.peer} sent what is no request: {error}")
+                self._drop(connection)
+                continue
             except (OSError, MistakeError) as error:
                 if isinstance(error, MistakeError):
                     say(str(error))

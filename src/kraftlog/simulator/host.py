@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.errors import MistakeError
+    from kraftlog.errors import MistakeError, ProtocolError
     from kraftlog.node.hot.fetch import Found
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
@@ -44,14 +44,23 @@ class VirtualConnection:
         self.listener_name = name
         self.host = "127.0.0.1"
         self.repeats: Repeats | None = None
+        #: Whether the node is still at work on a request; frames that came meanwhile.
+        self.is_held = False
+        self.held: deque[bytes] = deque()
+
+    def hold(self) -> None:
+        self.is_held = True
+
+    def let_go(self) -> None:
+        self.is_held = False
 
     def ready(self, slot: Slot | Answers | Found) -> None:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
 
-    def fail(self, mistake: MistakeError) -> None:
-        raise mistake
+    def fail(self, error: MistakeError | ProtocolError) -> None:
+        raise error
 
     def take(self) -> bytes:
         """The frames that have become ready, up to the first that is not."""
@@ -145,6 +154,7 @@ class VirtualHost:
         #: What the node's stopwatch shows; it stands still unless it is moved.
         self.stopwatch_ns = 0
         self._lane = InlineLane()
+        self._held: list[VirtualConnection] = []
         self._ids = self.files.starts << 32  # those of another life are others
         directory = LogDirectory(self.files, "data")
         self.runner = Runner(
@@ -192,6 +202,11 @@ class VirtualHost:
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""
+        if connection.is_held:
+            connection.held.append(frame)
+            if connection not in self._held:
+                self._held.append(connection)
+            return
         buffer = bytearray(frame)
         repeats = connection.repeats
         if repeats is not None and repeats.take(
@@ -210,6 +225,10 @@ class VirtualHost:
 
     def one_turn(self) -> None:
         """What the server's loop does once per turn."""
+        for connection in self._held[:]:
+            while connection.held and not connection.is_held:
+                self.send(connection, connection.held.popleft())
+        self._held = [connection for connection in self._held if connection.held]
         self.node.poll(self.now)
         self.runner.finish_turn(self.now)
 

@@ -14,10 +14,11 @@ from kraftlog.wire.form import has_batches
 from kraftlog.wire.primitives import Malformed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any, TypeVar
 
     from kraftlog.types import Buffer
-    from kraftlog.wire.compiler import Reader, Writer
+    from kraftlog.wire.compiler import Reader, StepwiseReader, StepwiseWriter, Writer
     from kraftlog.wire.schema import Message
 
     M = TypeVar("M", bound=Message)
@@ -27,6 +28,8 @@ _writers: dict[tuple[type[Message], int], Writer] = {}
 _tag_readers: dict[tuple[type[Message], int], Reader] = {}
 _tag_writers: dict[tuple[type[Message], int], Writer] = {}
 
+_stepwise_readers: dict[tuple[type[Message], int], StepwiseReader] = {}
+_stepwise_writers: dict[tuple[type[Message], int], StepwiseWriter] = {}
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
 #: Values that their fields can't hold: numbers out of range, long strings, halves of surrogates.
@@ -66,6 +69,32 @@ def decode_request(
     Kafka does so, and librdkafka needs it: asking for all topics it leaves three bytes too many.
     """
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
+
+
+def decoding_request(cls: type[M], version: int, raw: bytes) -> Generator[int, None, M]:
+    """As `decode_request`, step by step, of a large message without batches.
+
+    Yields how many items of arrays were read since.
+    """
+    read = _stepwise_readers.get((cls, version))
+    if read is None:
+        read = _stepwise_readers[cls, version] = compiler.compile_stepwise_reader(cls, version)
+    try:
+        message, after = yield from read(raw, 0, len(raw))
+        if after <= len(raw):
+            return message  # type: ignore[no-any-return]  # the reader was compiled for this class
+    except _WHAT_READERS_RAISE:
+        pass
+    raise explain(cls, version, raw, 0, len(raw))
+
+
+def encoding(message: Message, version: int, put: Callable[[Any], None]) -> Iterator[int]:
+    """Hands the pieces of a message to `put` step by step; yields how many items they were."""
+    cls = type(message)
+    write = _stepwise_writers.get((cls, version))
+    if write is None:
+        write = _stepwise_writers[cls, version] = compiler.compile_stepwise_writer(cls, version)
+    return write(message, put)
 
 
 def decode_part(

@@ -9,6 +9,9 @@ The text can be looked at: `print(reader_source(FetchRequest, 17))`.
 A reader is `read(buf, pos, end) -> (message, pos)`; what it raises on a broken message is the
 codec's business. A writer is `write(message, put)`, where `put` takes one piece of bytes after
 the other; the pieces of a `batches` field are handed on as they are, uncopied.
+
+Of both there is a stepwise form for giant messages: a generator with the same arguments, which
+pauses after some items of arrays and yields how many these were.
 """
 
 from __future__ import annotations
@@ -19,13 +22,15 @@ from kraftlog.wire.reading import ReaderWriter
 from kraftlog.wire.writing import WriterWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any
 
     from kraftlog.wire.schema import Message
 
     Reader = Callable[[Any, int, int], tuple[Any, int]]
     Writer = Callable[[Any, Callable[[Any], None]], None]
+    StepwiseReader = Callable[[Any, int, int], Generator[int, None, tuple[Any, int]]]
+    StepwiseWriter = Callable[[Any, Callable[[Any], None]], Iterator[int]]
 
 
 def reader_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
@@ -52,4 +57,16 @@ def compile_writer(
 ) -> Writer:
     source = WriterWriter(Form(cls, version, keep_tags)).write(part)
     writer: Writer = source.build("write", f"write {(part or cls).__name__} v{version}")
+    return writer
+
+
+def compile_stepwise_reader(cls: type[Message], version: int) -> StepwiseReader:
+    source = ReaderWriter(Form(cls, version), stepwise=True).write()
+    reader: StepwiseReader = source.build("read", f"read {cls.__name__} v{version} stepwise")
+    return reader
+
+
+def compile_stepwise_writer(cls: type[Message], version: int) -> StepwiseWriter:
+    source = WriterWriter(Form(cls, version), stepwise=True).write()
+    writer: StepwiseWriter = source.build("write", f"write {cls.__name__} v{version} stepwise")
     return writer

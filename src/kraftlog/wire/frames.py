@@ -62,29 +62,40 @@ def response_frame(api: Api, version: int, correlation_id: int, response: Messag
 
     Small pieces are joined with their neighbours: what sends them handles each one several times.
     """
-    pieces: list[Any] = [b""]
-    if api.response_header_version(version) == 1:
-        pieces.append(b"\0")
+    pieces = _unfinished(api, version)
     writer(type(response), version)(response, pieces.append)
-    size = 4 + sum(map(len, pieces))
-    pieces[0] = _LENGTH_AND_CORRELATION.pack(size, correlation_id)
-    return _joined(pieces)
+    return _finished(pieces, correlation_id)
 
 
-def _joined(pieces: list[Any]) -> list[Any]:
-    joined: list[Any] = []
+def framed(api: Api, version: int, correlation_id: int, body: list[Any]) -> list[Any]:
+    """The same of a response whose bytes are there already."""
+    return _finished(_unfinished(api, version) + body, correlation_id)
+
+
+def _unfinished(api: Api, version: int) -> list[Any]:
+    return [b"", b"\0"] if api.response_header_version(version) == 1 else [b""]
+
+
+def _finished(pieces: list[Any], correlation_id: int) -> list[Any]:
+    pieces[0] = _LENGTH_AND_CORRELATION.pack(4 + sum(map(len, pieces)), correlation_id)
+    return joined(pieces)
+
+
+def joined(pieces: list[Any]) -> list[Any]:
+    """The same bytes in fewer pieces."""
+    whole: list[Any] = []
     small: list[bytes] = []
     for piece in pieces:
         if type(piece) is bytes and len(piece) <= SMALL_PIECE:
             small.append(piece)
             continue
         if small:
-            joined.append(b"".join(small))
+            whole.append(b"".join(small))
             small.clear()
-        joined.append(piece)
+        whole.append(piece)
     if small:
-        joined.append(b"".join(small))
-    return joined
+        whole.append(b"".join(small))
+    return whole
 
 
 def request_frame(

@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import primitives
 from kraftlog.wire.form import item_of
 from kraftlog.wire.primitives import FIXED, NUMBERS
-from kraftlog.wire.source import Source
+from kraftlog.wire.source import Source, begin_steps, count_item
 
 if TYPE_CHECKING:
     from kraftlog.wire.form import Form
@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 
 
 class ReaderWriter:
-    """Writes the text of a reader."""
+    """Writes the text of a reader, or of a generator that reads the same step by step."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, *, stepwise: bool = False) -> None:
         self.form = form
+        self.stepwise = stepwise
         self.source = Source("def read(buf, pos, end):")
         self.source.scope |= {
             "Malformed": primitives.Malformed,
@@ -37,8 +38,12 @@ class ReaderWriter:
         out = self.source
         if self.form.zero_copy:
             out.line("whole = view(buf)")
+        if self.stepwise:
+            begin_steps(out)
         self.struct(self.form.cls, "m")
         self.flush()
+        if self.stepwise:
+            out.line("yield work")
         out.line("return m, pos")
         return out
 
@@ -194,6 +199,8 @@ class ReaderWriter:
         out.line(f"{items} = []")
         with out.block(f"while {count} > {zero}:"):
             out.line(f"{count} -= 1")
+            if self.stepwise:
+                count_item(out)
             if field.struct is not None:
                 self.struct(field.struct, item)
             else:

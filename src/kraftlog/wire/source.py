@@ -57,3 +57,19 @@ class Block:
 
     def __exit__(self, *_: object) -> None:
         self.source.depth -= 1
+
+
+#: After how many items of arrays a stepwise reader or writer pauses.
+ITEMS_IN_A_STEP = 100
+
+
+def begin_steps(out: Source) -> None:
+    """The function is a generator: it yields how many items it has read or written since."""
+    out.line("work = 0")
+
+
+def count_item(out: Source) -> None:
+    out.line("work += 1")
+    with out.block(f"if work >= {ITEMS_IN_A_STEP}:"):
+        out.line("yield work")
+        out.line("work = 0")

@@ -9,7 +9,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import primitives
 from kraftlog.wire.form import item_of
 from kraftlog.wire.primitives import FIXED, NUMBERS
-from kraftlog.wire.source import Source
+from kraftlog.wire.source import Source, begin_steps, count_item
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class WriterWriter:
-    """Writes the text of a writer."""
+    """Writes the text of a writer, or of a generator that writes the same step by step."""
 
-    def __init__(self, form: Form) -> None:
+    def __init__(self, form: Form, *, stepwise: bool = False) -> None:
         self.form = form
+        self.stepwise = stepwise
         self.source = Source("def write(m, put):")
         self.source.scope |= {
             "uvarint": primitives.uvarint,
@@ -40,8 +41,12 @@ class WriterWriter:
     def write(self, part: type[Message] | None = None) -> Source:
         """A writer of the message, or of a struct as it stands in the message."""
         cls = part or self.form.cls
+        if self.stepwise:
+            begin_steps(self.source)
         self.struct(cls, "m", cls.__name__)
         self.flush()
+        if self.stepwise:
+            self.source.line("yield work")
         if len(self.source.lines) == 1:
             self.source.line("pass")
         return self.source
@@ -186,6 +191,8 @@ class WriterWriter:
             out.line(f"{count} = len({value})")
             self.size(count, compact)
             with out.block(f"for {item} in {value}:"):
+                if self.stepwise:
+                    count_item(out)
                 if field.pieces:
                     with out.block(f"if type({item}) is bytes:"):
                         out.line(f"put({item})")

@@ -1,0 +1,130 @@
+"""Requests that take long: they are worked on a slice a turn, and others are served in between.
+
+A handler that may have much to do returns a generator. Between two `yield`s it does a bounded
+piece of work, and it yields what that has cost, in units of about a microsecond. Costs are counted,
+not measured: the simulator does the same again. All requests of a turn have one budget together.
+What is left of a request when that is used up goes on in later turns, each request a share in
+turn; its connection hands over no further request meanwhile, so there is at most one of them for
+each connection, and a client's requests keep their order.
+
+A request that is sliced reads the image as it is in each slice: an answer about many topics may
+tell of one as it was before a change and of another as it is after it, as answers of different
+brokers do. What decides or changes more than one thing does so within a slice.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.errors import MistakeError, ProtocolError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.node.slots import Slot
+
+#: What the sliced requests of one turn may cost together.
+A_TURN = 2_000
+#: What one of them may cost before the next has its share.
+A_SHARE = 500
+
+
+class SlicedRequest:
+    """A request that is not done yet. Its slot cancels it when the connection is gone."""
+
+    __slots__ = ("done", "is_cancelled", "only_reads", "slot", "steps")
+
+    def __init__(self, slot: Slot, steps: Iterator[int], *, only_reads: bool) -> None:
+        self.slot = slot
+        self.steps = steps
+        #: Whether a mistake of ours costs the client alone.
+        self.only_reads = only_reads
+        self.done = False
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+    def advance(self, budget: int) -> int:
+        """Work until the budget is used up or the request is done; the cost."""
+        spent = 0
+        try:
+            while spent < budget:
+                spent += next(self.steps)
+        except StopIteration:
+            self.done = True
+        return spent
+
+
+class SlicedRequests:
+    """Belongs to a node. `has_work`: the next turn goes on, whether anything comes or not."""
+
+    def __init__(self) -> None:
+        self._left = A_TURN
+        self._waiting: deque[SlicedRequest] = deque()
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._waiting)
+
+    def run(self, slot: Slot, steps: Iterator[int], *, only_reads: bool) -> None:
+        """Begin at once, as far as the turn's budget goes. Raises what the first slice raises."""
+        request = SlicedRequest(slot, steps, only_reads=only_reads)
+        if self._left > 0:
+            self._left -= request.advance(min(self._left, A_SHARE) if self._waiting else self._left)
+        if not request.done:
+            slot.waiter = request
+            slot.connection.hold()
+            self._waiting.append(request)
+
+    def refresh(self) -> None:
+        """A turn ends that has left nothing undone."""
+        self._left = A_TURN
+
+    def finish_turn(self) -> None:
+        """Spend what is left of the turn's budget, but take at least one step."""
+        waiting = self._waiting
+        left = max(self._left, 1)
+        while waiting and left > 0:
+            request = waiting.popleft()
+            if request.is_cancelled:
+                continue
+            left -= self._go_on(request, min(left, A_SHARE))
+            if request.done:
+                self._finished(request)
+            else:
+                waiting.append(request)
+        self._left = A_TURN
+
+    def _go_on(self, request: SlicedRequest, budget: int) -> int:
+        slot = request.slot
+        try:
+            return request.advance(budget)
+        except ProtocolError as error:
+            slot.connection.fail(error)
+        except Exception as error:
+            if not request.only_reads:
+                raise
+            assert slot.api is not None, "it is known what is served"
+            what = f"serving {slot.api.name} version {slot.version}"
+            slot.connection.fail(MistakeError(what, error))
+        request.done = True
+        return budget
+
+    @staticmethod
+    def _finished(request: SlicedRequest) -> None:
+        slot = request.slot
+        if slot.waiter is request:
+            slot.waiter = None
+        slot.connection.let_go()
+
+
+def drained(items: Any) -> Iterator[Any]:
+    """The items one by one, each let go of as it is taken: no step frees them all at once."""
+    waiting = list(items)
+    waiting.reverse()
+    del items
+    while waiting:
+        yield waiting.pop()

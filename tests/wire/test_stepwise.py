@@ -1,0 +1,62 @@
+"""Stepwise readers and writers do what the others do, a bounded number of items at a time."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ProtocolError
+from kraftlog.wire.codec import decode, decoding_request, encode, encoding
+from kraftlog.wire.form import has_batches
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.source import ITEMS_IN_A_STEP
+from tests.wire.samples import Sampler, all_messages, plain, versions_of
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from kraftlog.wire.schema import Message
+
+
+def drive(steps: Generator[int, None, Any]) -> tuple[Any, list[int]]:
+    """What a generator returns, and what it has yielded."""
+    costs = []
+    while True:
+        try:
+            costs.append(next(steps))
+        except StopIteration as stop:
+            return stop.value, costs
+
+
+@pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+def test_stepwise_forms_agree_with_the_plain_ones(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        message = Sampler(Random(f"{cls.__name__}{version}"), ours=True).message(cls, version)
+        raw = encode(message, version)
+        pieces: list[bytes] = []
+        for _ in encoding(message, version, pieces.append):
+            pass
+        assert b"".join(pieces) == raw
+        if not has_batches(cls):
+            read, _ = drive(decoding_request(cls, version, raw + b"\xfe"))
+            assert plain(read) == plain(decode(cls, version, raw))
+
+
+def test_a_step_is_a_bounded_number_of_items() -> None:
+    topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(1050)]
+    request = MetadataRequest(topics=topics)
+    pieces: list[bytes] = []
+    written = list(encoding(request, 12, pieces.append))
+    raw = b"".join(pieces)
+    _, read = drive(decoding_request(MetadataRequest, 12, raw))
+    assert written == read == [ITEMS_IN_A_STEP] * 10 + [50]
+
+
+def test_what_is_malformed_is_refused_in_the_step_that_meets_it() -> None:
+    topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
+    raw = encode(MetadataRequest(topics=topics), 12)
+    steps = decoding_request(MetadataRequest, 12, raw[:-20])
+    with pytest.raises(ProtocolError, match="MetadataRequest v12"):
+        drive(steps)
