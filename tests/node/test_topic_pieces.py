@@ -16,14 +16,14 @@ from kraftlog.wire.messages.create_partitions import (
 )
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
-from tests.node.talk import Talker, ask_settled, create_topics, make_host
+from tests.node.talk import ask_settled, create_topics, make_host
 
 MANY = 5000
 
 
 def told(host: VirtualHost, version: int = 12, **fields: Any) -> dict[str, Any]:
     request = MetadataRequest(topics=None, **fields)
-    answer = Talker(host).ask(ApiKey.METADATA, version, request)
+    answer = ask_settled(host, ApiKey.METADATA, version, request)
     return {topic.name: topic for topic in answer.topics}
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.apis import Api
 
+#: A response with no more items is written at once.
+FEW_ITEMS = 100
+
 
 class Slot:
     """Empty until `pieces` is set: the bytes and file slices of the answer, or none at all."""
@@ -63,16 +66,19 @@ class Slot:
         self.pieces = pieces
         self.connection.ready(self)
 
-    def answering(self, response: Any) -> Iterator[int]:
-        """As `answer`, step by step, of giant responses: yields what each step has cost."""
+    def answer_in_steps(self, response: Any, items: int) -> Iterator[int]:
+        """As `answer`, step by step if it has many items: yields what each step has cost."""
+        if items <= FEW_ITEMS:
+            self.answer(response)
+            return
         assert self.api is not None
         pieces: list[Any] = []
         written: list[Any] = []
         try:
-            for items in encoding(response, self.version, pieces.append):
+            for count in encoding(response, self.version, pieces.append):
                 written += joined(pieces)
                 pieces.clear()
-                yield items
+                yield count
             pieces = framed(self.api, self.version, self.correlation_id, written)
         except Exception as error:
             self._cannot_answer(error)

@@ -23,6 +23,8 @@ class TopicPieces:
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[Any, bytes]] = {}
         self._size_bytes = 0
+        #: How many changes there were: what was begun before one may be out of date.
+        self.changes = 0
 
     def get(self, topic_id: Uuid, form: Any) -> Any:
         """The piece, or None."""
@@ -39,6 +41,7 @@ class TopicPieces:
 
     def note(self, change: Any) -> None:
         """The image has changed: what it said of this does not count any more."""
+        self.changes += 1
         if isinstance(change, PartitionChanged):
             partition = change.after or change.before
             assert partition is not None, "a change is from something or to something"
@@ -53,5 +56,6 @@ class TopicPieces:
             self._size_bytes -= len(piece)
 
     def clear(self) -> None:
+        self.changes += 1
         self._kept.clear()
         self._size_bytes = 0

@@ -193,7 +193,7 @@ class VirtualHost:
             self.turn()
             due = self.node.deadline()
             idle = due is None or due > self.now.monotonic_ms
-            if idle and not (self.runner.has_work or self.node.has_work):
+            if idle and not (self.runner.has_work or self.node.has_work or self._held):
                 return
         raise AssertionError("the node does not come to rest")
 

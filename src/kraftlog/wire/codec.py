@@ -29,7 +29,7 @@ _tag_readers: dict[tuple[type[Message], int], Reader] = {}
 _tag_writers: dict[tuple[type[Message], int], Writer] = {}
 
 _stepwise_readers: dict[tuple[type[Message], int], StepwiseReader] = {}
-_stepwise_writers: dict[tuple[type[Message], int], StepwiseWriter] = {}
+_stepwise_writers: dict[tuple[type[Message], int, type[Message] | None], StepwiseWriter] = {}
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
 #: Values that their fields can't hold: numbers out of range, long strings, halves of surrogates.
@@ -90,11 +90,25 @@ def decoding_request(cls: type[M], version: int, raw: bytes) -> Generator[int, N
 
 def encoding(message: Message, version: int, put: Callable[[Any], None]) -> Iterator[int]:
     """Hands the pieces of a message to `put` step by step; yields how many items they were."""
-    cls = type(message)
-    write = _stepwise_writers.get((cls, version))
-    if write is None:
-        write = _stepwise_writers[cls, version] = compiler.compile_stepwise_writer(cls, version)
-    return write(message, put)
+    return _stepwise_writer(type(message), version, None)(message, put)
+
+
+def encoding_piece(cls: type[Message], version: int, part: M) -> Generator[int, None, M]:
+    """As `encode_piece`, step by step."""
+    pieces: list[Any] = []
+    yield from _stepwise_writer(cls, version, type(part))(part, pieces.append)
+    piece: Any = b"".join(pieces)
+    return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
+
+
+def _stepwise_writer(
+    cls: type[Message], version: int, part: type[Message] | None
+) -> StepwiseWriter:
+    found = _stepwise_writers.get((cls, version, part))
+    if found is None:
+        found = compiler.compile_stepwise_writer(cls, version, part)
+        _stepwise_writers[cls, version, part] = found
+    return found
 
 
 def decode_part(

@@ -66,7 +66,10 @@ def compile_stepwise_reader(cls: type[Message], version: int) -> StepwiseReader:
     return reader
 
 
-def compile_stepwise_writer(cls: type[Message], version: int) -> StepwiseWriter:
-    source = WriterWriter(Form(cls, version), stepwise=True).write()
-    writer: StepwiseWriter = source.build("write", f"write {cls.__name__} v{version} stepwise")
+def compile_stepwise_writer(
+    cls: type[Message], version: int, part: type[Message] | None = None
+) -> StepwiseWriter:
+    source = WriterWriter(Form(cls, version), stepwise=True).write(part)
+    what = (part or cls).__name__
+    writer: StepwiseWriter = source.build("write", f"write {what} v{version} stepwise")
     return writer

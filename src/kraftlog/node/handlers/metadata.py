@@ -6,11 +6,14 @@ on. A topic that is not there is made, if asker and settings allow it; the answe
 
 from __future__ import annotations
 
+from kraftlog.controller.decision import RECORDS_IN_BATCH
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
+from kraftlog.metadata.values import TopicImage
+from kraftlog.node.sliced import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.codec import encode_piece
+from kraftlog.wire.codec import encode_piece, encoding_piece
 from kraftlog.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
@@ -19,10 +22,10 @@ from kraftlog.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Generator, Iterable, Iterator
 
     from kraftlog.metadata.image import Image
-    from kraftlog.metadata.values import PartitionImage, TopicImage
+    from kraftlog.metadata.values import PartitionImage
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.types import Now
@@ -41,6 +44,11 @@ LISTENER_NOT_FOUND_SINCE = 6
 #: delete, alter, describe, describe configs, alter configs.
 ALL_TOPIC_OPERATIONS = sum([1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11)])
 NOT_ASKED_FOR = -(2**31)
+#: So much is done in a step, and what it costs in microseconds.
+NAMES_IN_A_STEP = 100
+PARTITIONS_IN_A_STEP = 100
+A_TOPIC_COSTS = 10
+UNKNOWN_COSTS = 3
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 
 
@@ -60,49 +68,86 @@ def offline_replicas(
     ]
 
 
-def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> None:
-    wanted = _to_create(node, slot, request)
+def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+    wanted = yield from _to_create(node, slot, request)
     if not wanted:
-        slot.answer(_answer(node, slot, request))
+        yield from _answer(node, slot, request, {})
         return
     from kraftlog.node.creating import create_topics
 
     def made(codes: dict[str, int], _: Now) -> None:
-        slot.answer(_answer(node, slot, request, codes))
+        node.sliced.run(slot, _answer(node, slot, request, codes), only_reads=False)
 
-    create_topics(node, wanted, made, now)
+    create_topics(node, wanted, made, node.now)
 
 
-def _to_create(node: Node, slot: Slot, request: MetadataRequest) -> list[str]:
-    """Names that were asked for and may be made into topics."""
+def _to_create(
+    node: Node, slot: Slot, request: MetadataRequest
+) -> Generator[int, None, Iterable[str]]:
+    """Names that were asked for and may be made into topics, each once.
+
+    The controller refuses a request for more topics than it may create at once as a whole, so it
+    is not asked to.
+    """
     may = request.allow_auto_topic_creation or slot.version <= ALWAYS_CREATES_UNTIL
     if not may or not request.topics or not node.config.settings.auto_create_topics_enable:
-        return []
-    names = [topic.name for topic in request.topics if topic.topic_id == NULL_UUID]
-    return [name for name in names if name and name not in node.image.topic_ids]
+        return ()
+    wanted: dict[str, None] = {}
+    for number, topic in enumerate(request.topics, 1):
+        name = topic.name
+        if name and topic.topic_id == NULL_UUID and name not in node.image.topic_ids:
+            wanted[name] = None
+            if len(wanted) > RECORDS_IN_BATCH:
+                return ()
+        if not number % NAMES_IN_A_STEP:
+            yield NAMES_IN_A_STEP // 4
+    return wanted
 
 
 def _answer(
-    node: Node, slot: Slot, request: MetadataRequest, codes: dict[str, int] | None = None
-) -> MetadataResponse:
-    image = node.image
+    node: Node, slot: Slot, request: MetadataRequest, codes: dict[str, int]
+) -> Iterator[int]:
     asked = request.topics
-    listener = slot.connection.listener_name
     operations = NOT_ASKED_FOR
     if request.include_topic_authorized_operations:
         operations = ALL_TOPIC_OPERATIONS
-    form = slot.version, operations, image.brokers_without(listener)
+    listener = slot.connection.listener_name
+    form = slot.version, operations, node.image.brokers_without(listener)
+    each: Iterator[TopicImage | MetadataRequestTopic]
     if asked is None or (not asked and slot.version == 0):
-        topics = [_known(node, topic, form) for topic in image.topics.values()]
+        each = iter(list(node.image.topics.values()))
     else:
-        topics = [_asked_for(node, it, form, codes or {}) for it in asked]
-    brokers = [
-        MetadataResponseBroker(node_id=b.id, host=at.host, port=at.port, rack=b.rack)
-        for b in image.brokers.values()
-        if not b.fenced and (at := b.endpoint(listener))
-    ]
+        each = drained(asked)
+    del asked
+    request.topics = ()
+    topics: list[MetadataResponseTopic] = []
+    work = 0
+    for one in each:
+        topic = one if isinstance(one, TopicImage) else _find(node.image, one, slot.version)
+        if topic is None:
+            assert not isinstance(one, TopicImage), "a topic that is there is found"
+            topics.append(_refused(one, slot.version, codes))
+            work += UNKNOWN_COSTS
+        elif topic.id in node.image.topics:  # else it has been deleted meanwhile
+            piece = node.topic_pieces.get(topic.id, form)
+            topics.append(piece or (yield from _written_down(node, topic, form)))
+            work += 1
+        if work >= NAMES_IN_A_STEP:
+            yield work
+            work = 0
+    yield work
+    yield from slot.answer_in_steps(_response(node, request, listener, topics), len(topics))
+
+
+def _response(
+    node: Node, request: MetadataRequest, listener: str, topics: list[MetadataResponseTopic]
+) -> MetadataResponse:
     response = MetadataResponse(
-        brokers=brokers,
+        brokers=[
+            MetadataResponseBroker(node_id=b.id, host=at.host, port=at.port, rack=b.rack)
+            for b in node.image.brokers.values()
+            if not b.fenced and (at := b.endpoint(listener))
+        ],
         cluster_id=node.config.cluster_id,
         # Clients send admin requests to the node named here: a live broker passes them on.
         controller_id=node.config.node_id,
@@ -115,35 +160,26 @@ def _answer(
     return response
 
 
-def _asked_for(
-    node: Node,
-    asked: MetadataRequestTopic,
-    form: Form,
-    codes: dict[str, int],
+def _find(image: Image, asked: MetadataRequestTopic, version: int) -> TopicImage | None:
+    if version >= BY_ID_SINCE and asked.topic_id != NULL_UUID:
+        return image.topics.get(asked.topic_id)
+    return image.topic_named(asked.name or "")
+
+
+def _refused(
+    asked: MetadataRequestTopic, version: int, codes: dict[str, int]
 ) -> MetadataResponseTopic:
-    version = form[0]
+    """The answer about a topic that is not there."""
+    name: str | None
     if version < BY_ID_SINCE and asked.name is None:
         # These versions can leave a name out, yet can neither ask by id nor answer without a name.
-        return MetadataResponseTopic(
-            error_code=ErrorCode.INVALID_REQUEST, name="", topic_id=NULL_UUID, partitions=()
-        )
-    image = node.image
-    by_id = version >= BY_ID_SINCE and asked.topic_id != NULL_UUID
-    if by_id:
-        topic = image.topics.get(asked.topic_id)
-        code = ErrorCode.UNKNOWN_TOPIC_ID
+        code, name, topic_id = ErrorCode.INVALID_REQUEST, "", NULL_UUID
+    elif version >= BY_ID_SINCE and asked.topic_id != NULL_UUID:
+        code, name, topic_id = ErrorCode.UNKNOWN_TOPIC_ID, None, asked.topic_id
     else:
-        name = asked.name or ""
-        topic = image.topic_named(name)
-        code = codes.get(name) or _why_not(name)
-    if topic is not None:
-        return _known(node, topic, form)
-    return MetadataResponseTopic(
-        error_code=code,
-        name=asked.name if not by_id else None,
-        topic_id=asked.topic_id,
-        partitions=(),
-    )
+        code = codes.get(asked.name or "") or _why_not(asked.name or "")
+        name, topic_id = asked.name, asked.topic_id
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=())
 
 
 def _why_not(name: str) -> int:
@@ -154,14 +190,21 @@ def _why_not(name: str) -> int:
     return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-def _known(node: Node, topic: TopicImage, form: Form) -> MetadataResponseTopic:
-    """A topic that is there, as the bytes that stand for it: most often they are known."""
-    piece = node.topic_pieces.get(topic.id, form)
-    if piece is None:
-        told = _told(node.image, topic, form)
+def _written_down(
+    node: Node, topic: TopicImage, form: Form
+) -> Generator[int, None, MetadataResponseTopic]:
+    """A topic as the bytes that stand for it, kept unless it changes while they are written."""
+    pieces = node.topic_pieces
+    changes = pieces.changes
+    told = yield from _told(node, topic, form)
+    if len(told.partitions) <= PARTITIONS_IN_A_STEP:
         piece = encode_piece(MetadataResponse, form[0], told)
-        node.topic_pieces.keep(topic.id, form, piece)
-    return piece  # type: ignore[no-any-return]  # bytes that stand for a struct
+    else:
+        piece = yield from encoding_piece(MetadataResponse, form[0], told)
+    yield A_TOPIC_COSTS
+    if pieces.changes == changes:
+        pieces.keep(topic.id, form, piece)
+    return piece
 
 
 def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple[int, int]:
@@ -175,15 +218,15 @@ def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple
     return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
 
 
-def _told(image: Image, topic: TopicImage, form: Form) -> MetadataResponseTopic:
+def _told(node: Node, topic: TopicImage, form: Form) -> Generator[int, None, MetadataResponseTopic]:
     version, operations, unreachable = form
     #: By replicas: whole topics have few different ones.
     offline: dict[tuple[int, ...], list[int]] = {}
     partitions = []
-    for partition in image.partitions_of(topic):
+    for partition in node.image.partitions_of(topic):
         replicas = partition.replicas
         if replicas not in offline:
-            offline[replicas] = offline_replicas(image, partition, unreachable)
+            offline[replicas] = offline_replicas(node.image, partition, unreachable)
         leader, code = _reachable(partition.leader, unreachable, version)
         partitions.append(
             MetadataResponsePartition(
@@ -196,6 +239,8 @@ def _told(image: Image, topic: TopicImage, form: Form) -> MetadataResponseTopic:
                 offline_replicas=offline[replicas],
             )
         )
+        if not len(partitions) % PARTITIONS_IN_A_STEP:
+            yield 2 * PARTITIONS_IN_A_STEP
     return MetadataResponseTopic(
         error_code=ErrorCode.NONE,
         name=topic.name,

@@ -1,0 +1,139 @@
+"""Requests that take long are worked on a slice a turn, and others are answered in between."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import MistakeError
+from kraftlog.node.sliced import A_SHARE, A_TURN, SlicedRequests, drained
+from kraftlog.node.slots import Slot
+from kraftlog.simulator.host import VirtualConnection
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.node.talk import Talker, make_host
+from tests.node.work import CALLS_OF_A_TURN, Turns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def steps(count: int, cost: int, done: list[int], name: int = 0) -> Iterator[int]:
+    for _ in range(count):
+        done.append(name)
+        yield cost
+
+
+def new_slot() -> Slot:
+    slot = Slot(VirtualConnection())
+    slot.api = APIS[ApiKey.METADATA]
+    return slot
+
+
+def test_what_fits_into_a_turn_is_done_at_once() -> None:
+    sliced, done = SlicedRequests(), list[int]()
+    slot = new_slot()
+    sliced.run(slot, steps(10, 10, done), only_reads=True)
+    assert len(done) == 10
+    assert not sliced.has_work
+    assert not slot.connection.is_held
+
+
+def test_a_turn_spends_its_budget_and_no_more() -> None:
+    sliced, done = SlicedRequests(), list[int]()
+    slot = new_slot()
+    sliced.run(slot, steps(10_000, 10, done), only_reads=True)
+    assert len(done) == A_TURN // 10
+    sliced.finish_turn()
+    assert len(done) == A_TURN // 10 + 1, "at least a step, however little is left"
+    assert slot.connection.is_held
+    sliced.finish_turn()
+    assert len(done) == 2 * A_TURN // 10 + 1
+
+
+def test_requests_take_turns_by_shares() -> None:
+    sliced, done = SlicedRequests(), list[int]()
+    for name in (1, 2, 3):
+        sliced.run(new_slot(), steps(10_000, 10, done, name), only_reads=True)
+    sliced.finish_turn()
+    done.clear()
+    sliced.finish_turn()
+    share = A_SHARE // 10
+    assert done == [2] * share + [3] * share + [1] * share + [2] * share
+
+
+def test_a_request_is_dropped_when_its_connection_is_gone() -> None:
+    sliced, done = SlicedRequests(), list[int]()
+    slot = new_slot()
+    sliced.run(slot, steps(10_000, 10, done), only_reads=True)
+    done.clear()
+    slot.abandon()
+    sliced.finish_turn()
+    assert not done
+    assert not sliced.has_work
+
+
+def test_a_mistake_in_a_later_slice_costs_the_client_of_a_reading_request() -> None:
+    def failing() -> Iterator[int]:
+        yield A_TURN
+        raise ValueError("a mistake")
+
+    sliced = SlicedRequests()
+    slot = new_slot()
+    sliced.run(slot, failing(), only_reads=True)
+    with pytest.raises(MistakeError, match="serving Metadata"):
+        sliced.finish_turn()  # this connection raises what would end it
+    sliced = SlicedRequests()
+    sliced.run(new_slot(), failing(), only_reads=False)
+    with pytest.raises(ValueError, match="a mistake"):
+        sliced.finish_turn()
+
+
+def test_items_are_let_go_of_as_they_are_taken() -> None:
+    class Item:
+        alive = 0
+
+        def __init__(self) -> None:
+            Item.alive += 1
+
+        def __del__(self) -> None:
+            Item.alive -= 1
+
+    taken: Any = drained(tuple(Item() for _ in range(10)))
+    next(taken)
+    next(taken)
+    assert Item.alive == 8
+
+
+def test_requests_of_one_client_keep_their_order() -> None:
+    host = make_host(demo=1)
+    client = Talker(host)
+    names = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(20_000)]
+    request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    client.send(ApiKey.METADATA, 12, request)
+    client.send(ApiKey.METADATA, 12, MetadataRequest(topics=()))
+    host.one_turn()
+    assert len(client.connection.slots) == 1, "the second one is not handed over yet"
+    host.settle()
+    assert [number for number, _ in client.take()] == [1, 2]
+
+
+def test_metadata_of_very_many_names_leaves_room_for_others() -> None:
+    host = make_host(demo=1)
+    names = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(30_000)]
+    for may_create in (False, True):
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=may_create)
+        turns = Turns(host, ApiKey.METADATA, 12, request)
+        assert len(turns.answer.topics) == 30_000
+        assert [topic.name for topic in turns.answer.topics[:2]] == ["unknown-0", "unknown-1"]
+        assert turns.others_answered > 20
+        assert turns.longest < CALLS_OF_A_TURN
+
+
+def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None:
+    host = make_host(many=5_000)
+    turns = Turns(host, ApiKey.METADATA, 12, MetadataRequest(topics=None))
+    assert len(turns.answer.topics[0].partitions) == 5_000
+    assert turns.others_answered > 5
+    assert turns.longest < CALLS_OF_A_TURN
