@@ -14,7 +14,7 @@ from kraftlog.wire.messages.create_topics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -25,7 +25,7 @@ BY_DEFAULT = -1
 
 
 def create_topics(
-    node: Node, names: Iterable[str], made: Callable[[dict[str, int], Now], None], now: Now
+    node: Node, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
 ) -> None:
     """Make topics as the settings say; `made` gets the codes of those that could not be made."""
     topics = [topic_of(node, name) for name in dict.fromkeys(names)]
@@ -42,7 +42,7 @@ def create_topics(
     node.errands.ask(ApiKey.CREATE_TOPICS, VERSION, request, told, now)
 
 
-def _report_offsets_topic(node: Node, names: Sequence[str], response: Any) -> None:
+def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> None:
     """Log why there are no group coordinators, which clients are not told."""
     if node.coordinating is None or OFFSETS_TOPIC not in names:
         return

@@ -22,7 +22,7 @@ from kraftlog.wire.messages.metadata import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Iterator
+    from collections.abc import Collection, Generator, Iterator
 
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage
@@ -83,7 +83,7 @@ def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> Iterat
 
 def _to_create(
     node: Node, slot: Slot, request: MetadataRequest
-) -> Generator[int, None, Iterable[str]]:
+) -> Generator[int, None, Collection[str]]:
     """Names that were asked for and may be made into topics, each once.
 
     The controller refuses a request for more topics than it may create at once as a whole, so it
