@@ -135,5 +135,5 @@ def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None
     host = make_host(many=5_000)
     turns = Turns(host, ApiKey.METADATA, 12, MetadataRequest(topics=None))
     assert len(turns.answer.topics[0].partitions) == 5_000
-    assert turns.others_answered > 5
+    assert turns.others_answered >= 3
     assert turns.longest < CALLS_OF_A_TURN
