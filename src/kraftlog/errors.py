@@ -296,6 +296,15 @@ def error_name(code: int) -> str:
     return f"error {code}"
 
 
+#: Names and values are quoted, and may be long: no string in an answer exceeds 32,767 bytes.
+LONGEST_MESSAGE = 2000
+
+
+def in_short(message: str) -> str:
+    """A message that fits into an answer, whatever it quotes."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
+
+
 def in_words(error: BaseException) -> str:
     """What is wrong, for people: of the system's errors the file and the words, not the number."""
     if not isinstance(error, OSError) or error.strerror is None:

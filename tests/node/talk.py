@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire import primitives
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
@@ -90,6 +92,11 @@ class Talker:
         return b"".join(
             request_frame(APIS[api_key], version, len(self.asked), self.client_id, request)
         )
+
+    def overlong_frame(self, api_key: int, version: int, request: Message) -> bytes:
+        """A frame whose strings may be longer than any that we write."""
+        with mock.patch.object(primitives, "LONGEST_STRING", 1 << 20):
+            return self.frame(api_key, version, request)
 
     def send(self, api_key: int, version: int, request: Message) -> None:
         self.host.send(self.connection, self.frame(api_key, version, request))

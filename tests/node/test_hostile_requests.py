@@ -87,8 +87,10 @@ def test_no_malice_stops_a_node(key: int, version: int) -> None:
             sampler.kind = kind
             sampler.topic_ids = known
             request = sampler.message(APIS[key].request(), version)
+            talker = Talker(host, listener)
+            frame = talker.overlong_frame(key, version, request)
             try:
-                Talker(host, listener).send(key, version, request)
+                host.send(talker.connection, frame)
             except ProtocolError:
                 continue
             host.turn()

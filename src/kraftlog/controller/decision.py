@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, in_short
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.metadata_records import BeginTransactionRecord, EndTransactionRecord
 
@@ -23,10 +23,6 @@ class Decision(Value):
     response: Any
 
 
-#: Names and values are quoted, and may be long: no string in an answer exceeds 32,767 bytes.
-LONGEST_MESSAGE = 2000
-
-
 class Refusal(Value):
     """Why something is not done."""
 
@@ -35,8 +31,7 @@ class Refusal(Value):
 
     def __init__(self, code: int, message: str | None = None) -> None:
         self.code = code
-        is_long = message is not None and len(message) > LONGEST_MESSAGE
-        self.message = f"{message[:LONGEST_MESSAGE]}..." if message and is_long else message
+        self.message = None if message is None else in_short(message)
 
 
 TOO_LARGE = Refusal(

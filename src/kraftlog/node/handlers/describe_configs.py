@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config import describe
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, in_short
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_configs as api
 
@@ -28,7 +28,7 @@ def _resource(
         code, message = found
         return api.DescribeConfigsResult(
             error_code=code,
-            error_message=message,
+            error_message=in_short(message),
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             configs=(),

@@ -1,0 +1,33 @@
+"""Names of the longest size that is read are quoted in answers of every version."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
+from tests.node.talk import ask_settled, make_host
+
+LONGEST = 32_767
+
+
+@pytest.mark.parametrize("version", [1, 3, 4])
+@pytest.mark.parametrize("kind", [2, 4])
+def test_describe_configs_answers_the_longest_name(version: int, kind: int) -> None:
+    resource = DescribeConfigsResource(
+        resource_type=kind, resource_name="x" * LONGEST, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[resource])
+    answer = ask_settled(make_host(), ApiKey.DESCRIBE_CONFIGS, version, request)
+    assert answer.results[0].error_code != ErrorCode.NONE
+    assert answer.results[0].error_message.endswith("x...")
+
+
+def test_describe_groups_answers_the_longest_name() -> None:
+    host = make_host(None, __consumer_offsets=1)
+    request = DescribeGroupsRequest(groups=["g" * LONGEST])
+    answer = ask_settled(host, ApiKey.DESCRIBE_GROUPS, 6, request)
+    assert answer.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert answer.groups[0].error_message.endswith("g...")
