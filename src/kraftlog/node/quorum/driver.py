@@ -127,7 +127,11 @@ class QuorumDriver:
         self.snapping = Snapping(core, emit)
         #: The epoch in which the state machine was told that it leads.
         self._leading = -1
-        self._carry_out: dict[type, Callable[[Any, Now], None]] = {
+        self._carry_out = self._effect_handlers()
+        self._reports = self._report_handlers()
+
+    def _effect_handlers(self) -> dict[type, Callable[[Any, Now], None]]:
+        return {
             raft.PersistElection: self._persist,
             raft.Append: self._append,
             raft.Truncate: self._truncate,
@@ -143,7 +147,9 @@ class QuorumDriver:
             raft.WrongCluster: self._refuse_cluster,
             raft.Stop: self._stop,
         }
-        self._reports: dict[type, Callable[[Any, Now], None]] = {
+
+    def _report_handlers(self) -> dict[type, Callable[[Any, Now], None]]:
+        return {
             effects.LogFlushed: self._flushed,
             effects.LogRead: self._read,
             effects.ElectionWritten: self._election_written,
