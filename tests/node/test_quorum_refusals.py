@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import ReplicaKey, Voter
+from kraftlog.metadata.features import KRAFT_VERSION
 from kraftlog.node.api_table import SERVED, Served
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.raft import messages as raft
 from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
-from kraftlog.types import METADATA_TOPIC_ID, OffsetAndEpoch
+from kraftlog.types import METADATA_TOPIC_ID, NULL_UUID, OffsetAndEpoch
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kraftlog.wire.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
 from kraftlog.wire.messages.update_raft_voter import Listener as UpdatedListener
@@ -61,6 +63,64 @@ def test_a_change_of_the_voters_checks_the_cluster_id(cluster_id: str | None) ->
         answer = talker.ask(api_key, 0, request)
         expected = judged if may_pass else ErrorCode.INCONSISTENT_CLUSTER_ID
         assert answer.error_code == expected, api_key
+
+
+ELSEWHERE = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "id": {"voter_id": -1},
+    "directory": {"voter_directory_id": NULL_UUID},
+    "no listener": {"listeners": ()},
+    "another listener": {"listeners": ELSEWHERE},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+def test_r11_a_voter_is_named_by_id_directory_and_endpoint(changes: dict[str, Any]) -> None:
+    """Kafka's code for a key or endpoint that is none. A known directory is never erased so."""
+    host = VirtualHost()
+    talker = Talker(host, CONTROLLER)
+    before = host.node.quorum.core.log.voter_set
+    for api_key, _, request in changes_of_voters(CLUSTER_ID, host.node.quorum.epoch):
+        for voter_id in (1, 7):
+            if "listeners" in changes and api_key == ApiKey.REMOVE_RAFT_VOTER:
+                continue
+            wrong = request.replace(**{"voter_id": voter_id, **changes})
+            assert talker.ask(api_key, 0, wrong).error_code == ErrorCode.INVALID_REQUEST, api_key
+    assert host.node.quorum.core.log.voter_set == before
+
+
+def test_r11_who_can_not_do_with_kraft_version_is_no_voter() -> None:
+    host = VirtualHost()
+    *_, (api_key, _, request) = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
+    can = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
+    answer = Talker(host, CONTROLLER).ask(
+        api_key, 0, request.replace(voter_id=1, k_raft_version_feature=can)
+    )
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
+    """With Kafka's code until then, and kraft.version is told to be 0."""
+    host = VirtualHost()
+    talker = Talker(host, CONTROLLER)
+
+    def level() -> list[int]:
+        told = talker.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+        return [it.max_version_level for it in told.finalized_features if it.name == KRAFT_VERSION]
+
+    assert level() == [1]
+    log = host.node.quorum.core.log
+    log.voters.append(log.end - 1, log.voter_set.with_voter(Voter(ReplicaKey(2))))
+    assert level() == []
+    asked = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
+    codes = [talker.ask(api_key, 0, request).error_code for api_key, _, request in asked]
+    assert codes == [
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.VOTER_NOT_FOUND,
+    ]
 
 
 REQUESTS = [

@@ -83,7 +83,7 @@ def test_q38_the_log_of_the_one_that_took_it_starts_behind_it() -> None:
 
 @pytest.mark.parametrize(
     ("offset", "last_epoch", "needs"),
-    [(0, 0, True), (5, 1, True), (22, 0, True), (22, 1, False), (23, 1, False)],
+    [(0, 0, True), (5, 1, True), (23, 0, True), (23, 1, False), (24, 1, False)],
 )
 def test_q38_who_needs_the_snapshot_is_told_its_id(
     offset: int, last_epoch: int, needs: bool
@@ -91,7 +91,7 @@ def test_q38_who_needs_the_snapshot_is_told_its_id(
     """C95."""
     net = with_snapshot(1, voters=(1,))
     leader = net.leader()
-    assert leader.log.snapshot == OffsetAndEpoch(22, 1)
+    assert leader.log.snapshot == OffsetAndEpoch(23, 1)
     fetch = Fetch("cluster", ReplicaKey(9), 1, offset, last_epoch, -1, 0, 1000)
     leader.handle(Asked("it", fetch), net.now)
     net.settle()
@@ -114,7 +114,7 @@ def test_q38_who_needs_the_snapshot_is_told_its_id(
 def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], error: int) -> None:
     """C85, C96."""
     net = with_snapshot(1, voters=(1,))
-    good = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(22, 1), 0, 100)
+    good = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 0, 100)
     net.leader().handle(Asked("it", good.replace(**change)), net.now)
     net.settle()
     (answer,) = [body for slot, body in net.replies if slot == "it"]
@@ -259,7 +259,7 @@ def test_q38_who_does_not_lead_has_no_snapshot_to_give(make: Any) -> None:
 def test_q38_a_chunk_is_as_large_as_was_asked_for(max_bytes: int) -> None:
     """C98: the core says from where and how much, its host fills it in."""
     net = with_snapshot(1, voters=(1,))
-    asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(22, 1), 3, max_bytes)
+    asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
     leading = net.leader()
     leading.handle(Asked("it", asked), net.now)
     (answer,) = [effect.body for effect in leading.take_effects() if isinstance(effect, Reply)]

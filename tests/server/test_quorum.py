@@ -102,7 +102,8 @@ def test_everything_is_there_after_all_were_stopped(quorum: Quorum) -> None:
 
 
 def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path) -> None:
-    """Q38: FetchSnapshot over TCP, for a voter and for a broker."""
+    """Q38: FetchSnapshot over TCP, for a voter and for a broker. R11: whoever lost its directory is
+    not the voter that the log knows, says so, and votes again once it was replaced."""
     quorum = Quorum(tmp_path, "metadata.log.max.record.bytes.between.snapshots=2000\n")
     try:
         quorum.start(*CONTROLLERS, BROKER)
@@ -124,8 +125,24 @@ def test_who_lost_its_disk_gets_a_snapshot_and_goes_on_behind_it(tmp_path: Path)
         expect_topics(admin, {*names, "later"})
         folder = f"{quorum.data(CONTROLLERS[0])}/__cluster_metadata-0"
         assert any(name.endswith(".checkpoint") for name in os.listdir(folder))
+        said = (tmp_path / f"errors-{CONTROLLERS[0]}.txt").read_text()
+        words = re.search(r"kraftlog (quorum remove-controller -i 1 -d \S+),", said)
+        assert words, said
+        kraftlog(quorum, CONTROLLERS[0], *words[1].split())
+        deadline = Deadline(LIMIT_S)
+        while kraftlog(quorum, CONTROLLERS[0], "quorum", "add-controller") != 0:
+            assert not deadline.is_over, "the controller does not catch up"
+        quorum.kill(CONTROLLERS[1])
+        create(admin_of(quorum), "last")
     finally:
         quorum.end()
+
+
+def kraftlog(quorum: Quorum, node_id: int, command: str, *words: str) -> int:
+    """A command, given the file of a controller."""
+    where = ["--bootstrap-server", quorum.address, "--command-config", quorum.file(node_id)]
+    line = [sys.executable, "-m", "kraftlog", command, *where, *words]
+    return subprocess.run(line, check=False).returncode
 
 
 def test_a_broker_that_may_not_join_says_why(quorum: Quorum, tmp_path: Path) -> None:

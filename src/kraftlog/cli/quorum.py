@@ -98,7 +98,7 @@ def _repair(data: str, voters_text: str, accepted: str | None) -> int:
             return 1
         done = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
         print(
-            f"Done: epoch {done.election.epoch}, voters at offset {done.batch.base_offset + 1}; "
+            f"Done: epoch {done.election.epoch}, voters at offset {done.batch.last_offset}; "
             f"start node {remains.me.id}."
         )
         return 0

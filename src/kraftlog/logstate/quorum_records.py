@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 VOTERS_VERSION = 0
-#: The version of the quorum's protocol in which voters may change.
-KRAFT_LEVEL = 1
 
 
 def snapshot_beginning(

@@ -70,7 +70,8 @@ class VoterSet(Value):
     @property
     def kraft_version(self) -> int:
         """The level of Kafka's feature: 1 once the directory of every voter is recorded."""
-        return int(bool(self.voters) and all(any(v.key.directory_id) for v in self.voters))
+        known = [any(v.key.directory_id) and v.max_version >= 1 for v in self.voters]
+        return int(bool(known) and all(known))
 
     def voter(self, replica_id: int) -> Voter | None:
         for voter in self.voters:
@@ -90,6 +91,13 @@ class VoterSet(Value):
         others = [voter for voter in self.voters if voter.key.id != added.key.id]
         ordered = sorted([*others, added], key=lambda voter: voter.key.id)
         return self.replace(voters=tuple(ordered))
+
+    def with_directory(self, key: ReplicaKey) -> VoterSet:
+        """The same voters, this one with its directory unless another is known."""
+        voter = self.voter(key.id)
+        if voter is None or voter.key.directory_id != NULL_UUID:
+            return self
+        return self.with_voter(voter.replace(key=key))
 
     def without(self, replica_id: int) -> VoterSet:
         kept = [voter for voter in self.voters if voter.key.id != replica_id]

@@ -25,6 +25,7 @@ from kraftlog.effects import (
     PeerAnswered,
     PeerSilent,
     PeerUnaware,
+    Say,
 )
 from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
@@ -171,12 +172,19 @@ class Node:
     def _make_own_record(self) -> OwnRecord | None:
         """Where settings name the voters, they say where those are."""
         settings = self.config.settings
-        if not settings.is_controller or settings.voters:
+        if not settings.is_controller:
             return None
+        from kraftlog.config.endpoints import Listener
         from kraftlog.node.quorum.own_record import OwnRecord
 
         listeners = settings.advertised_controller_listeners
-        return OwnRecord(self.quorum, self.errands, listeners, self.config.cluster_id)
+        if settings.voters:
+            named = self._named_voters.get(self.config.node_id)
+            listeners = [Listener(named.name, named.host, named.port)] if named else []
+        return OwnRecord(self.quorum, self.errands, listeners, self.config.cluster_id, self._say)
+
+    def _say(self, line: str) -> None:
+        self.emit(Say(line))
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch

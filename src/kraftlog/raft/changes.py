@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,13 +70,15 @@ def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey)
 
 
 def update_voter(core: RaftCore, leader: Leader, slot: Any, updated: Voter) -> int:
-    """A voter's endpoints and versions or, if it was not known yet, its directory."""
+    """A voter's endpoints and versions and, if it was not known yet, its directory (R11)."""
     error = _not_now(core, leader)
     if error:
         return error
-    if not core.log.voter_set.holds(updated.key):
+    voters = core.log.voter_set
+    known = voters.voter(updated.key.id)
+    if known is None or known.key.directory_id not in {NULL_UUID, updated.key.directory_id}:
         return ErrorCode.VOTER_NOT_FOUND
-    return _change(core, leader, slot, core.log.voter_set.with_voter(updated))
+    return _change(core, leader, slot, voters.with_voter(updated))
 
 
 def _not_now(core: RaftCore, leader: Leader) -> int:
@@ -102,7 +105,9 @@ def _change(core: RaftCore, leader: Leader, slot: Any, voters: VoterSet) -> int:
 def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
     """From now on these vote, here; and wherever else the record arrives."""
     core.timers.pop(LEAVE, None)  # it may stay now
-    leader.append(core, 1, VOTERS_SIZE, ("voters", voters), voters)
+    # The record that raises kraft.version stands before the voters that allow it.
+    count = 1 + (voters.kraft_version > core.log.voter_set.kraft_version)
+    leader.append(core, count, VOTERS_SIZE, ("voters", voters), voters)
     leader.voters_changed(core)
 
 

@@ -90,7 +90,9 @@ def plan(remains: Remains, voters: VoterSet, accepted: str | None, size_bytes: i
     named = voters.with_voter(mine[0].replace(key=remains.me))
     named = named.replace(cluster_id=remains.voters.cluster_id or remains.cluster_id)
     change = LeaderChange(remains.me.id, named.ids, (remains.me.id,), named)
-    batch = Batch(remains.end, remains.end + 1, epoch, size_bytes, named, change)
+    raises_level = named.kraft_version > remains.voters.kraft_version
+    last = remains.end + 1 + raises_level
+    batch = Batch(remains.end, last, epoch, size_bytes, named, change)
     # A vote for itself, so that nobody else is elected in this epoch; it leads it no more.
     return Plan(ElectionState(epoch, -1, remains.me), batch, named)
 

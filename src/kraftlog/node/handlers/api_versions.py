@@ -7,7 +7,6 @@ entry, its own range: clients of every kind find their way from that.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.quorum_records import KRAFT_LEVEL
 from kraftlog.metadata.features import KRAFT_VERSION, OFFERED
 from kraftlog.node.api_table import SERVED, served_on
 from kraftlog.value import TYPE_CHECKING
@@ -49,10 +48,10 @@ def _tell_features(node: Node, slot: Slot, response: ApiVersionsResponse) -> Non
         if low > 0 or slot.version >= ZERO_SINCE
     ]
     response.finalized_features_epoch = node.quorum.applied - 1
-    # How voters are known is agreed on in the quorum's own records, which no image is made of:
-    # every quorum keeps its voters in its log.
-    agreed = {**node.image.features, KRAFT_VERSION: KRAFT_LEVEL}
+    # kraft.version stands in the quorum's own records, not in those that make an image.
+    agreed = {**node.image.features, KRAFT_VERSION: node.quorum.core.log.voter_set.kraft_version}
     response.finalized_features = [
         FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
         for name, level in sorted(agreed.items())
+        if level or name != KRAFT_VERSION
     ]

@@ -1,7 +1,7 @@
 """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter: one change of the quorum's voters at a time.
 
-Only the leader of the quorum does it; a broker that is asked passes the request on. The answer
-comes once the change is committed, or is a timeout when nobody can say.
+Only the leader of the quorum makes it; a broker passes the request on. The response is sent once
+the change is committed, or is a timeout when that can't be known.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
 from kraftlog.node.handlers.cluster import PATIENCE_MS, ForTheLeader
+from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 
@@ -26,6 +27,13 @@ WHY = {
     ErrorCode.DUPLICATE_VOTER: "A voter with this id is there already.",
     ErrorCode.VOTER_NOT_FOUND: "There is no such voter.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The voters are being reassigned.",
+    ErrorCode.UNSUPPORTED_VERSION: (
+        "The voters can't be changed while kraft.version is 0: it is 1 as soon as the directory of "
+        "every voter is recorded, which takes each of them to have been started once."
+    ),
+    ErrorCode.INVALID_REQUEST: (
+        "A voter needs an id from 0 on, a directory id and an endpoint of the controller listener."
+    ),
 }
 
 
@@ -35,12 +43,9 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
         patience = getattr(request, "timeout_ms", PATIENCE_MS)
         ForTheLeader(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
         return
-    theirs = request.cluster_id
-    if theirs is not None and theirs != node.config.cluster_id:
-        _answer(node, slot, ErrorCode.INCONSISTENT_CLUSTER_ID)
-        return
-    if not node.quorum.is_leader:
-        _answer(node, slot, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    error = _refusal(node, slot.api.key, request)
+    if error:
+        _answer(node, slot, error)
         return
     waits = getattr(request, "ack_when_committed", True)
 
@@ -53,6 +58,32 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
         _answer(node, slot, error)
 
 
+def _refusal(node: Node, api_key: int, request: Any) -> int:
+    """What is wrong with a request before anything is known of its voter, in Kafka's order."""
+    core = node.quorum.core
+    theirs = request.cluster_id
+    if theirs is not None and theirs != node.config.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    if not node.quorum.is_leader:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    epoch = getattr(request, "current_leader_epoch", core.election.epoch)
+    if epoch != core.election.epoch:
+        older = epoch < core.election.epoch
+        return ErrorCode.FENCED_LEADER_EPOCH if older else ErrorCode.UNKNOWN_LEADER_EPOCH
+    if request.voter_id < 0 or request.voter_directory_id == NULL_UUID:
+        return ErrorCode.INVALID_REQUEST
+    if api_key != ApiKey.REMOVE_RAFT_VOTER:
+        names = {each.name.upper() for each in request.listeners}
+        if node.quorum.listener.upper() not in names:
+            return ErrorCode.INVALID_REQUEST
+    level = core.log.voter_set.kraft_version
+    if api_key == ApiKey.UPDATE_RAFT_VOTER:
+        can = request.k_raft_version_feature
+        is_able = can.min_supported_version <= level <= can.max_supported_version
+        return ErrorCode.NONE if is_able else ErrorCode.INVALID_REQUEST
+    return ErrorCode.NONE if level else ErrorCode.UNSUPPORTED_VERSION
+
+
 def _change(node: Node, api_key: int, request: Any, told: Any, now: Now) -> int:
     quorum, core = node.quorum, node.quorum.core
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
@@ -61,10 +92,6 @@ def _change(node: Node, api_key: int, request: Any, told: Any, now: Now) -> int:
     endpoints = tuple([Endpoint(each.name, each.host, each.port) for each in request.listeners])
     if api_key == ApiKey.ADD_RAFT_VOTER:
         return quorum.change(core.add_voter, Voter(key, endpoints), told, now)
-    if request.current_leader_epoch < core.election.epoch:
-        return ErrorCode.FENCED_LEADER_EPOCH
-    if request.current_leader_epoch > core.election.epoch:
-        return ErrorCode.UNKNOWN_LEADER_EPOCH
     versions = request.k_raft_version_feature
     updated = Voter(key, endpoints, versions.min_supported_version, versions.max_supported_version)
     return quorum.change(core.update_voter, updated, told, now)

@@ -7,10 +7,15 @@ records, and come back out of the bytes that a follower receives.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError
-from kraftlog.logstate.quorum_records import voters_from_record, voters_record
+from kraftlog.logstate.quorum_records import (
+    kraft_version_record,
+    voters_from_record,
+    voters_record,
+)
 from kraftlog.raft.messages import Batch, LeaderChange
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import (
+    KRAFT_VERSION,
     KRAFT_VOTERS,
     LEADER_CHANGE,
     build_control_batch,
@@ -109,6 +114,9 @@ def control_batch(batch: Batch, timestamp_ms: int) -> bytes:
     if isinstance(payload, LeaderChange):
         records.append((LEADER_CHANGE, encode(_leader_change(payload), LEADER_CHANGE_VERSION)))
     if batch.voters is not None:
+        count = batch.last_offset - batch.base_offset + 1
+        if count > len(records) + 1:
+            records.append((KRAFT_VERSION, kraft_version_record(batch.voters.kraft_version)))
         records.append((KRAFT_VOTERS, voters_record(batch.voters)))
     return build_control_batch(
         records,

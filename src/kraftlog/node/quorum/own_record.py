@@ -1,18 +1,19 @@
-"""A voter's own record: what the log says of where it is reached, kept true by the voter itself.
+"""A voter's own record: its directory and endpoints in the log, kept true by the voter itself.
 
-In a quorum whose voters stand in the log (KIP-853) nobody else knows that a voter listens somewhere
-else since its last start. So it tells the leader, by UpdateRaftVoter, until its record says so; who
-leads changes its own.
+A voter tells the leader by UpdateRaftVoter until its record says what is true; a leader writes its
+own. So a voter that settings name by its id gets its directory recorded (R11), and one that listens
+elsewhere since its last start is found again (KIP-853).
 """
 
 from __future__ import annotations
 
 from kraftlog.logstate.voters import Endpoint, Voter
+from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from kraftlog.config.endpoints import Listener
@@ -24,15 +25,19 @@ if TYPE_CHECKING:
 
 #: How soon what failed is tried again: at first, and at the longest.
 RETRY_MS, LONGEST_RETRY_MS = 50, 1000
+#: How soon what succeeded is, unless another leads: one of Kafka's keeps it in memory alone while
+#: kraft.version is 0.
+ACCEPTED_RETRY_MS = 60_000
 VERSION = 0
 
 
 def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> Voter:
-    """What is to be said of a voter by where it listens.
+    """What the record of a voter should say, by its directory and where it listens.
 
-    A host that is not said stays what it was, as the name that a machine has for itself may mean
-    nothing to others. A port that may be any that is free is nowhere to be looked for.
+    A host that the listeners leave open stays what it was, as the name that a machine has for
+    itself may mean nothing to others. So do all endpoints if a port may be any that is free.
     """
+    voter = voter.replace(key=me)
     if not listeners or not all(it.port for it in listeners):
         return voter
     hosts = {it.name: it.host for it in voter.endpoints}
@@ -44,6 +49,15 @@ def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> 
     return mine if mine.endpoints else voter
 
 
+def _another_votes(voter: ReplicaKey, me: ReplicaKey) -> str:
+    mine, old = uuid_text(me.directory_id), uuid_text(voter.directory_id)
+    return (
+        f"this node does not vote: its directory is {mine}, and voter {me.id} of the quorum is the "
+        f"one with directory {old}. If that is lost for good, replace it: kraftlog quorum "
+        f"remove-controller -i {me.id} -d {old}, then kraftlog quorum add-controller here"
+    )
+
+
 class OwnRecord:
     """`poll` does what is due; nothing is while the record is true."""
 
@@ -53,14 +67,18 @@ class OwnRecord:
         errands: Errands,
         listeners: Sequence[Listener],
         cluster_id: str,
+        say: Callable[[str], None],
     ) -> None:
         self._quorum = quorum
         self._errands = errands
         self._listeners = listeners
         self._cluster_id = cluster_id
+        self._say = say
         #: The voters that were looked at, and what should be said of this one instead, if anything.
         self._seen: VoterSet | None = None
         self._wanted: Voter | None = None
+        #: The voter under this node's id that has another directory.
+        self._replaced: ReplicaKey | None = None
         self._is_asking = False
         self._due_ms = 0
         self._failures = 0
@@ -96,9 +114,14 @@ class OwnRecord:
         voters = core.log.voter_set
         if voters is not self._seen:
             self._seen = voters
-            recorded = voters.voter(core.me.id) if core.is_voter else None
-            wanted = recorded and true_record(recorded, core.me, self._listeners)
-            self._wanted = None if wanted == recorded else wanted
+            recorded = voters.voter(core.me.id)
+            self._wanted = None
+            if recorded is not None and core.is_voter:
+                wanted = true_record(recorded, core.me, self._listeners)
+                self._wanted = None if wanted == recorded else wanted
+            elif recorded is not None and recorded.key != self._replaced:
+                self._replaced = recorded.key
+                self._say(_another_votes(recorded.key, core.me))
         return self._wanted
 
     def _request(self, wanted: Voter) -> Message:
@@ -121,13 +144,13 @@ class OwnRecord:
         self._told(-1 if response is None else response.error_code, now)
 
     def _told(self, error: int, now: Now) -> None:
-        """Also where all is well: the record may be on its way yet, or come to nothing."""
+        """Ask again later even if all is well: the record may not be in this log yet."""
         self._is_asking = False
         if error:
             self._failed(now)
         else:
             self._failures = 0
-            self._due_ms = now.monotonic_ms + LONGEST_RETRY_MS
+            self._due_ms = now.monotonic_ms + ACCEPTED_RETRY_MS
 
     def _failed(self, now: Now) -> None:
         self._due_ms = now.monotonic_ms + min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)

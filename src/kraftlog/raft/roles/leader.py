@@ -100,13 +100,13 @@ class Leader(Role):
 
     def append_leader_change(self, core: RaftCore) -> None:
         """Q14; and the first leader of a cluster writes down who votes, and the id (R11)."""
-        first = core.log.voters.latest_offset < 0 and core.log.start == 0
-        voters = None
-        if first:
+        voters, count = None, 1
+        if core.log.voters.latest_offset < 0 and core.log.start == 0:
             cluster_id = core.cluster_id or core.config.fresh_cluster_id
-            voters = core.log.voter_set.replace(cluster_id=cluster_id)
+            voters = core.log.voter_set.with_directory(core.me).replace(cluster_id=cluster_id)
+            count += 1 + voters.kraft_version  # which has a record of its own
         payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
-        self.append(core, 2 if first else 1, LEADER_CHANGE_SIZE, payload, voters)
+        self.append(core, count, LEADER_CHANGE_SIZE, payload, voters)
 
     def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
         return True

@@ -1,0 +1,102 @@
+"""Voters that settings name by their ids, whose directories become known (R11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory, VoterSet, voters_by_id
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import ElectionState, Proposed
+from kraftlog.types import NULL_UUID
+from tests.raft.solo import key
+from tests.raft.trio import Net
+
+IDS = (1, 2, 3)
+
+
+def elected() -> Net:
+    """Voters 1, 2, 3 known by id alone, and one of them leads."""
+    net = Net(*IDS)
+    net.pass_time(5000)
+    return net
+
+
+def recorded() -> Net:
+    """Every voter has told the leader its directory."""
+    net = elected()
+    for voter_id in IDS:
+        if voter_id != net.leader().me.id:
+            assert not net.leader().update_voter("told", Voter(key(voter_id)), net.now)
+            net.pass_time(1000)
+    return net
+
+
+def known(voters: VoterSet) -> list[int]:
+    """The voters whose directories are recorded."""
+    return [voter.key.id for voter in voters.voters if voter.key.directory_id != NULL_UUID]
+
+
+def test_r11_the_first_leader_records_its_own_directory() -> None:
+    net = elected()
+    voters = net.leader().log.voter_set
+    assert (known(voters), voters.ids, voters.cluster_id) == ([net.leader().me.id], IDS, "cluster")
+    assert voters.kraft_version == 0
+
+
+def test_r11_kraft_version_rises_with_the_last_directory() -> None:
+    """Its record stands before the voters, in the same batch."""
+    net = recorded()
+    leader = net.leader()
+    assert known(leader.log.voter_set) == list(IDS)
+    sizes = [b.last_offset - b.base_offset + 1 for b in net.hosts[1].batches if b.voters]
+    levels = [b.voters.kraft_version for b in net.hosts[1].batches if b.voters]
+    assert (sizes, levels) == ([2, 1, 2], [0, 0, 1])
+
+
+@pytest.mark.parametrize("directory", [NULL_UUID, b"x" * 16], ids=["none", "another"])
+def test_r11_a_recorded_directory_is_never_replaced(directory: bytes) -> None:
+    net = recorded()
+    leader = net.leader()
+    told = Voter(ReplicaKey(2, directory))
+    assert leader.update_voter("x", told, net.now) == ErrorCode.VOTER_NOT_FOUND
+    assert leader.log.voter_set.voter(2) == Voter(key(2))
+
+
+def wipe(net: Net, replica_id: int) -> None:
+    """The node is formatted again: another directory, an empty log, the same settings."""
+    log = RaftLog(VoterHistory(voters_by_id(*IDS)))
+    host = net.host_type(net, replica_id, ElectionState(), log)
+    host.core = RaftCore(
+        ReplicaKey(replica_id, b"w" * 16),
+        log,
+        ElectionState(),
+        host.core.config,
+        net.now,
+        "cluster",
+    )
+    net.hosts[replica_id] = host
+
+
+def test_r11_a_wiped_voter_elects_nobody_who_lacks_what_is_committed() -> None:
+    """One node down, one wiped, one that was paused and lacks an acknowledged record."""
+    net = recorded()
+    leader = net.leader()
+    wiped, paused = [i for i in IDS if i != leader.me.id]
+    net.isolate(paused)
+    assert not leader.propose("topic", 1, 10, None, net.now)
+    net.pass_time(500)
+    others = net.hosts[leader.me.id].others
+    assert [it.error for it in others if isinstance(it, Proposed) and it.slot == "topic"] == [0]
+    committed = leader.log.end
+    net.isolate(leader.me.id)
+    wipe(net, wiped)
+    net.cut = {pair for pair in net.cut if leader.me.id in pair}
+    net.pass_time(60_000)
+    assert [i for i in (wiped, paused) if net.core(i).role.name == "leader"] == []
+    net.heal()
+    net.pass_time(60_000)
+    assert net.leader().me.id != wiped
+    assert {net.core(i).log.end >= committed for i in IDS} == {True}
+    assert net.core(wiped).role.name == "observer"
