@@ -49,7 +49,10 @@ def batch(*values: bytes, timestamp: int = 1000) -> bytes:
 
 def unreadable_batch() -> bytes:
     """One with good header and checksum, which is all that is looked at, and bad records."""
-    raw = bytearray(batch(b"first", b"second"))
+    builder = BatchBuilder()
+    builder.append(1000, None, b"first")
+    builder.append(2000, None, b"second")
+    raw = bytearray(builder.build())
     raw[HEADER_SIZE] = 0x7F  # the size of the first record
     struct.pack_into(">I", raw, CRC_START - 4, crc32c(memoryview(raw)[CRC_START:]))
     return bytes(raw)
@@ -385,7 +388,7 @@ def test_records_that_nobody_can_read_are_told_to_who_looks_for_a_time() -> None
     talker = Talker(make_host())
     answer = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
     assert answer.error_code == ErrorCode.NONE
-    for timestamp in (1000, -3):
+    for timestamp in (1001, -3):
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name="demo", partitions=[part])]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)

@@ -6,17 +6,39 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.errors import MistakeError
+from kraftlog.errors import ErrorCode, MistakeError
 from kraftlog.node.sliced import A_SHARE, A_TURN, SlicedRequests, drained
 from kraftlog.node.slots import Slot
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.node.talk import Talker, make_host
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.node.talk import Talker, ask_settled, make_host
 from tests.node.work import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def batch_of(count: int) -> bytes:
+    """Records a millisecond apart, from 1000 on."""
+    builder = BatchBuilder()
+    for number in range(count):
+        builder.append(1000 + number, None, b"value")
+    return builder.build()
+
+
+def produce_to(topic: str, index: int, batch: bytes) -> ProduceRequest:
+    part = PartitionProduceData(index=index, records=batch)
+    topics = [TopicProduceData(name=topic, partition_data=[part])]
+    return ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
 
 
 def steps(count: int, cost: int, done: list[int], name: int = 0) -> Iterator[int]:
@@ -137,3 +159,43 @@ def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None
     assert len(turns.answer.topics[0].partitions) == 5_000
     assert turns.others_answered >= 3
     assert turns.longest < CALLS_OF_A_TURN
+
+
+def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:
+    parts = [ListOffsetsPartition(partition_index=index, timestamp=timestamp) for index in indexes]
+    return ListOffsetsRequest(
+        replica_id=-1, topics=[ListOffsetsTopic(name="many", partitions=parts)]
+    )
+
+
+def test_a_time_is_looked_for_in_many_partitions_a_few_a_turn() -> None:
+    host = make_host(many=500)
+    client = Talker(host)
+    batch = batch_of(200)
+    for index in range(500):
+        client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch))
+    turns = Turns(host, ApiKey.LIST_OFFSETS, 7, list_offsets(1150, *range(500)))
+    found = {(part.offset, part.timestamp) for part in turns.answer.topics[0].partitions}
+    assert found == {(150, 1150)}
+    assert turns.others_answered > 10
+    assert turns.longest < CALLS_OF_A_TURN
+
+
+def test_a_topic_may_be_deleted_while_a_time_is_looked_for() -> None:
+    host = make_host(many=100)
+    client = Talker(host)
+    for index in range(100):
+        client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch_of(1000)))
+    client.send(ApiKey.LIST_OFFSETS, 7, list_offsets(1999, *range(100)))
+    deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
+    host.settle()
+    ((_, answer),) = client.take()
+    codes = [part.error_code for part in answer.topics[0].partitions]
+    assert (codes[0], codes[-1]) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert set(codes) <= {
+        ErrorCode.NONE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert host.runner.directory.disk.failure is None

@@ -30,6 +30,7 @@ from kraftlog.records.compression import (
     compress,
     decompress,
     lz4_bound,
+    unpack_front,
     zstd_bound,
 )
 
@@ -226,10 +227,13 @@ def test_zstd_skips_and_concatenates() -> None:
 def test_a_zstd_bomb_of_runs() -> None:
     """Four bytes stand for 128 KiB; a megabyte of them would be 32 GiB."""
     run = zstd_block(1, 128 * 1024, b"x", last=False)
-    bomb = b"\x28\xb5\x2f\xfd\x00\x58" + run * 250_000 + zstd_block(0, 0, b"", last=True)
-    assert zstd_bound(bomb) == 250_000 * 128 * 1024
+    head, end = b"\x28\xb5\x2f\xfd\x00\x58", zstd_block(0, 0, b"", last=True)
+    bomb = head + run * 4_000 + end
+    assert zstd_bound(bomb) == 4_000 * 128 * 1024
     with pytest.raises(CorruptBatchError, match="more than 1000000"):
         decompress(ZSTD, bomb, 1_000_000)
+    with pytest.raises(CorruptBatchError, match="more than 4096 blocks"):
+        decompress(ZSTD, head + run * 250_000 + end, 1_000_000)
 
 
 def test_a_zstd_content_size_is_not_believed() -> None:
@@ -263,3 +267,27 @@ def test_a_missing_package_is_named(codec: int, monkeypatch: pytest.MonkeyPatch)
     assert caught.value.code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     assert decompress(GZIP, compress(GZIP, b"data"), 4) == b"data"
     assert compress(NONE, b"data") == b"data"
+
+
+@pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD], ids=["gzip", "lz4", "zstd"])
+def test_the_front_of_what_is_too_large_is_unpacked(codec: int) -> None:
+    packed = compress(codec, SAMPLE)
+    assert unpack_front(codec, packed, len(SAMPLE)) == (SAMPLE, True)
+    assert unpack_front(codec, packed, 50_000) == (SAMPLE[:50_000], False)
+
+
+@pytest.mark.parametrize(
+    ("codec", "packed"),
+    [
+        (GZIP, gzip.compress(b"") * 1000),
+        (SNAPPY, b"\x82SNAPPY\0\0\0\0\1\0\0\0\1" + b"\0\0\0\1\0" * 10_000),
+        (LZ4, lz4.frame.compress(b"") * 10_000),
+        (ZSTD, zstandard.ZstdCompressor().compress(b"") * 10_000),
+        (ZSTD, b"\x50\x2a\x4d\x18\0\0\0\0" * 10_000),
+    ],
+    ids=["gzip", "snappy", "lz4", "zstd", "zstd, skippable"],
+)
+def test_thousands_of_empty_parts_are_refused(codec: int, packed: bytes) -> None:
+    """Each costs microseconds to look at, and a megabyte has room for 45,000 and more."""
+    with pytest.raises(CorruptBatchError, match="more than"):
+        decompress(codec, packed, 1 << 20)

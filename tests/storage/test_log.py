@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from kraftlog.records.header import read_header
+from kraftlog.records.reader import read_records
 from kraftlog.storage.config import LogConfig
 from tests.storage.making import (
     FOLDER,
@@ -17,6 +21,9 @@ from tests.storage.making import (
     put,
     read_all,
 )
+
+if TYPE_CHECKING:
+    from kraftlog.storage.log import Log
 
 
 def test_an_empty_log_has_no_files() -> None:
@@ -187,30 +194,40 @@ def test_retention_by_size_and_time() -> None:
     assert (log.size_bytes, log.start_offset) == (0, log.end_offset)
 
 
+def found_by_time(log: Log, timestamp: int) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record that is not older."""
+    start = log.start_offset
+    while (data := log.batch_for_timestamp(timestamp, start)) is not None:
+        for record in read_records(data):
+            if record.timestamp_ms >= timestamp and record.offset >= start:
+                return record.offset, record.timestamp_ms
+        start = read_header(data).next_offset
+    return None
+
+
 def test_offsets_by_timestamp() -> None:
     log, _ = opened(new_disk())
     fill(log, 40)
     times: dict[int, int] = {}
-    from kraftlog.records.reader import read_records
-
     for data in read_all(log):
         for record in read_records(data):
             times[record.offset] = record.timestamp_ms
     for wanted in range(T0 - 5, max(times.values()) + 5, 3):
         expected = next(((o, t) for o, t in sorted(times.items()) if t >= wanted), None)
-        assert log.offset_for_timestamp(wanted, log.end_offset) == expected
-    assert log.offset_for_timestamp(T0 + 100, 5) is None
+        assert found_by_time(log, wanted) == expected
+    assert found_by_time(log, max(times.values()) + 1) is None
 
 
 def test_the_newest_record_by_timestamp() -> None:
     log, _ = opened(new_disk())
-    assert log.newest_timestamp(log.end_offset) is None
+    assert log.newest_timestamp == -1
     fill(log, 20)
     middle = log.end_offset
     put(log, batch(middle, 3, timestamp_ms=T0 + 10_000))
     put(log, batch(middle + 3, timestamp_ms=T0 + 10_002))
     fill(log, 20)
-    assert log.newest_timestamp(log.end_offset) == (middle + 2, T0 + 10_002)
+    assert log.newest_timestamp == T0 + 10_002
+    assert found_by_time(log, T0 + 10_002) == (middle + 2, T0 + 10_002)
 
 
 def test_a_wrong_index_is_made_anew_when_it_is_used() -> None:

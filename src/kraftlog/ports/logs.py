@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from typing import Protocol
 
     from kraftlog.types import LogName
@@ -30,14 +31,18 @@ if TYPE_CHECKING:
             """
             ...
 
-        def offset_for_timestamp(
+        def finding_timestamp(
             self, log: LogName, timestamp: int, limit: int
-        ) -> tuple[int, int] | None:
-            """Offset and timestamp of the first record below `limit` that is not older."""
+        ) -> Generator[int, None, tuple[int, int] | None]:
+            """Offset and timestamp of the first record below `limit` that is not older.
+
+            In steps, each of which yields its cost in microseconds. A log that is deleted
+            meanwhile has no such record.
+            """
             ...
 
-        def newest_timestamp(self, log: LogName, limit: int) -> tuple[int, int] | None:
-            """Offset and timestamp of the first record with the largest timestamp."""
+        def newest_timestamp(self, log: LogName) -> int:
+            """The largest timestamp of a record, -1 if there is none."""
             ...
 
         def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:

@@ -67,6 +67,24 @@ def decompress(codec: int, data: Buffer, max_size: int) -> bytes:
     raise UnsupportedCodecError(f"unknown compression codec {codec}")
 
 
+def unpack_front(codec: int, data: Buffer, max_size: int) -> tuple[bytes, bool]:
+    """As `decompress`, but of what would be larger only the front; whether it is all there is.
+
+    Of one raw block of snappy, which can't be unpacked in part, that may be nothing.
+    """
+    try:
+        if codec == GZIP:
+            return _gunzip_front(data, max_size)
+        if codec in (LZ4, ZSTD):
+            module = _cramjam(codec).lz4 if codec == LZ4 else _cramjam(codec).zstd
+            bound = lz4_bound(data) if codec == LZ4 else zstd_bound(data)
+            buffer = bytearray(min(bound, max_size))
+            return _unpack_into(codec, module, data, buffer, bound)
+        return decompress(codec, data, max_size), True
+    except _TooLargeError:
+        return b"", False
+
+
 def _cramjam(codec: int) -> ModuleType:
     try:
         import cramjam
@@ -79,8 +97,16 @@ def _cramjam(codec: int) -> ModuleType:
     return module
 
 
+class _TooLargeError(CorruptBatchError):
+    """More than is unpacked at once."""
+
+
 def _too_large(codec: int, max_size: int) -> CorruptBatchError:
-    return CorruptBatchError(f"{CODEC_NAMES[codec]} data of more than {max_size} bytes unpacked")
+    return _TooLargeError(f"{CODEC_NAMES[codec]} data of more than {max_size} bytes unpacked")
+
+
+def _too_many_blocks(codec: int) -> CorruptBatchError:
+    return _corrupt(codec, f"it has more than {_MOST_BLOCKS} blocks")
 
 
 def _corrupt(codec: int, why: object) -> CorruptBatchError:
@@ -88,6 +114,9 @@ def _corrupt(codec: int, why: object) -> CorruptBatchError:
 
 
 # gzip
+
+#: Producers write one. Java recurses for each that is empty, and fails at some thousands.
+_GZIP_MEMBERS = 100
 
 
 def _gzip(data: bytes, level: int | None) -> bytes:
@@ -99,26 +128,36 @@ def _gzip(data: bytes, level: int | None) -> bytes:
 
 def _gunzip(data: Buffer, max_size: int) -> bytes:
     """All members of a gzip stream."""
+    unpacked, is_whole = _gunzip_front(data, max_size)
+    if not is_whole:
+        raise _too_large(GZIP, max_size)
+    return unpacked
+
+
+def _gunzip_front(data: Buffer, max_size: int) -> tuple[bytes, bool]:
+    """The first `max_size` bytes, and whether there are no more."""
     import zlib
 
     parts: list[bytes] = []
     room = max_size
     rest: Buffer = data
-    while True:
+    for _ in range(_GZIP_MEMBERS):
         member = zlib.decompressobj(wbits=31)
         try:
             part = member.decompress(rest, room + 1)
         except zlib.error as error:
             raise _corrupt(GZIP, error) from None
+        if len(part) > room:
+            parts.append(part[:room])
+            return b"".join(parts), False
         room -= len(part)
-        if room < 0:
-            raise _too_large(GZIP, max_size)
         if not member.eof:
             raise _corrupt(GZIP, "it is cut off")
         parts.append(part)
         rest = member.unused_data
         if not rest:
-            return b"".join(parts) if len(parts) > 1 else part
+            return b"".join(parts) if len(parts) > 1 else part, True
+    raise _corrupt(GZIP, f"it has more than {_GZIP_MEMBERS} members")
 
 
 # snappy
@@ -148,10 +187,12 @@ def _unsnappy(data: Buffer, max_size: int) -> bytes:
         return _unsnappy_block(view, max_size, max_size)
     if len(view) < len(_XERIAL_HEADER):
         raise _corrupt(SNAPPY, "it is cut off")
-    parts = []
+    parts: list[bytes] = []
     room = max_size
     cursor = len(_XERIAL_HEADER)
     while cursor < len(view):
+        if len(parts) == _MOST_BLOCKS:
+            raise _too_many_blocks(SNAPPY)
         size = int.from_bytes(view[cursor : cursor + 4], "big")
         cursor += 4
         if cursor + size > len(view):
@@ -207,15 +248,28 @@ def _lz4_frame(data: bytes, level: int | None) -> bytes:
 def _unpack_frame(codec: int, module: Any, data: Buffer, bound: int, max_size: int) -> bytes:
     """Unpack into a buffer that is as large as the result may be, and no larger."""
     buffer = bytearray(min(bound, max_size))
+    unpacked, is_whole = _unpack_into(codec, module, data, buffer, bound)
+    if not is_whole:
+        raise _too_large(codec, max_size)
+    return unpacked
+
+
+def _unpack_into(
+    codec: int, module: Any, data: Buffer, buffer: bytearray, bound: int
+) -> tuple[bytes, bool]:
+    """What fits into the buffer, and whether that is all."""
     try:
         size = module.decompress_into(data, buffer)
     except _cramjam(codec).DecompressionError as error:
-        if bound > max_size and "whole buffer" in str(error):
-            raise _too_large(codec, max_size) from None
+        if bound > len(buffer) and "whole buffer" in str(error):
+            return bytes(buffer), False
         raise _corrupt(codec, error) from None
-    return bytes(memoryview(buffer)[:size])
+    return bytes(memoryview(buffer)[:size]), True
 
 
+#: What is unpacked at most lies in no more blocks than this, in whatever codec; to go through
+#: hundreds of thousands of empty ones would keep everybody waiting.
+_MOST_BLOCKS = 4096
 _LZ4_MAGIC = 0x184D2204
 #: An lz4 block unpacks to less than 255 times its size.
 _LZ4_RATIO = 255
@@ -226,6 +280,7 @@ def lz4_bound(data: Buffer) -> int:
     view = memoryview(data)
     bound = 0
     cursor = 0
+    blocks = 0
     while cursor < len(view):
         if int.from_bytes(view[cursor : cursor + 4], "little") != _LZ4_MAGIC:
             raise _corrupt(LZ4, "it is no frame")
@@ -236,6 +291,12 @@ def lz4_bound(data: Buffer) -> int:
             packed = size & ~_LZ4_STORED
             bound += min(block_max, packed if size & _LZ4_STORED else packed * _LZ4_RATIO)
             cursor += 4 + packed + (4 if flags & 0x10 else 0)
+            blocks += 1
+            if blocks > _MOST_BLOCKS:
+                break
+        blocks += 1
+        if blocks > _MOST_BLOCKS:
+            raise _too_many_blocks(LZ4)
         cursor += 4 + (4 if flags & 0x04 else 0)
     return bound
 
@@ -253,7 +314,11 @@ def zstd_bound(data: Buffer) -> int:
     view = memoryview(data)
     bound = 0
     cursor = 0
+    blocks = 0
     while cursor < len(view):
+        blocks += 1
+        if blocks > _MOST_BLOCKS:
+            raise _too_many_blocks(ZSTD)
         magic = int.from_bytes(_bytes_at(ZSTD, view, cursor, 4), "little")
         if magic & 0xFFFF_FFF0 == _ZSTD_SKIPPABLE:
             cursor += 8 + int.from_bytes(_bytes_at(ZSTD, view, cursor + 4, 4), "little")
@@ -269,6 +334,9 @@ def zstd_bound(data: Buffer) -> int:
             kind, size = header >> 1 & 3, header >> 3
             bound += size if kind < 2 else _ZSTD_MAX_BLOCK
             cursor += 3 + (1 if kind == 1 else size)
+            blocks += 1
+            if blocks > _MOST_BLOCKS:
+                raise _too_many_blocks(ZSTD)
         cursor += 4 if descriptor & 0x04 else 0
     return bound
 

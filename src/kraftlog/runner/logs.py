@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from kraftlog.records.header import read_header
+from kraftlog.records.times import finding_time
 from kraftlog.storage.batches import Batches, ProducerBatch
 from kraftlog.storage.config import LogConfig
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from kraftlog.config.topic import TopicConfig
     from kraftlog.ports.files import Files
     from kraftlog.replication.partition import Append
@@ -14,6 +18,9 @@ if TYPE_CHECKING:
     from kraftlog.storage.disk import Handle
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName
+
+#: To find a batch by its time takes so many microseconds: files are opened and read.
+A_LOOKUP_COSTS = 50
 
 
 def log_config(config: TopicConfig) -> LogConfig:
@@ -105,13 +112,25 @@ class Logs:
             return None
         return FileSlice(self._files, place.handle, place.position, place.length)
 
-    def offset_for_timestamp(
+    def finding_timestamp(
         self, log: LogName, timestamp: int, limit: int
-    ) -> tuple[int, int] | None:
-        return self._logs[log].offset_for_timestamp(timestamp, limit)
+    ) -> Generator[int, None, tuple[int, int] | None]:
+        found = self._logs[log]
+        start = found.start_offset
+        while self.has(log, found):
+            start = max(start, found.start_offset)  # records may be deleted between steps
+            batch = found.batch_for_timestamp(timestamp, start)
+            if batch is None:
+                return None
+            yield A_LOOKUP_COSTS
+            record = yield from finding_time(batch, timestamp, start)
+            if record is not None:
+                return record if record[0] < limit else None
+            start = read_header(batch).next_offset
+        return None
 
-    def newest_timestamp(self, log: LogName, limit: int) -> tuple[int, int] | None:
-        return self._logs[log].newest_timestamp(limit)
+    def newest_timestamp(self, log: LogName) -> int:
+        return self._logs[log].newest_timestamp
 
     def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
         found = self._logs[log]

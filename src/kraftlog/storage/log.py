@@ -257,29 +257,23 @@ class Log:
             return len(self.segments) - 1
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
-    def offset_for_timestamp(self, timestamp: int, limit: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record at or after a time, below `limit`."""
-        from kraftlog.records.reader import read_records
-
+    def batch_for_timestamp(self, timestamp: int, start: int) -> bytes | None:
+        """The first batch with an offset from `start` on whose newest record is not older."""
         for segment in self.segments:
-            if segment.max_timestamp < timestamp or segment.end_offset <= self.start_offset:
+            if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
             with _Doing(self, "finding a time"):
                 relative = segment.times.before_time(timestamp)
-                first = max(segment.base_offset + relative, self.start_offset)
+                first = max(segment.base_offset + relative, start)
                 for position, size, _, newest in segment.walk(segment.position_of(first)):
-                    if newest < timestamp:
-                        continue
-                    for record in read_records(self.read(Slice(segment.log, position, size))):
-                        if record.timestamp_ms >= timestamp and record.offset >= first:
-                            found = record.offset, record.timestamp_ms
-                            return found if record.offset < limit else None
+                    if newest >= timestamp:
+                        return self.read(Slice(segment.log, position, size))
         return None
 
-    def newest_timestamp(self, limit: int) -> tuple[int, int] | None:
-        """Offset and timestamp of the first record with the largest timestamp, below `limit`."""
-        newest = max([segment.max_timestamp for segment in self.segments], default=-1)
-        return self.offset_for_timestamp(newest, limit) if newest >= 0 else None
+    @property
+    def newest_timestamp(self) -> int:
+        """The largest timestamp of a record, -1 if there is none."""
+        return max([segment.max_timestamp for segment in self.segments], default=-1)
 
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
         """Those that a reader of `first..end` must leave out."""

@@ -7,6 +7,7 @@ timestamp; -4 and -5 ask about tiered storage, of which there is none, so they a
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, StorageError
+from kraftlog.node.sliced import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.list_offsets import (
@@ -16,6 +17,8 @@ from kraftlog.wire.messages.list_offsets import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.replication.partition import Partition
@@ -27,29 +30,30 @@ START = -2
 NEWEST = -3
 LOCAL_START = -4
 
+#: After so many partitions there is a pause; one costs so many microseconds beside the search.
+PARTITIONS_IN_A_STEP = 50
+A_PARTITION_COSTS = 4
 #: The first version that tells the leader epoch of what was found.
 EPOCH_SINCE = 4
 
 
-def handle(node: Node, slot: Slot, request: ListOffsetsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
-    slot.answer(
-        ListOffsetsResponse(
-            topics=[
-                ListOffsetsTopicResponse(
-                    name=topic.name,
-                    partitions=[
-                        _one(node, slot.version, topic.name, part) for part in topic.partitions
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-    )
+def handle(node: Node, slot: Slot, request: ListOffsetsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+    version, topics, count = slot.version, [], 0
+    for topic in drained(request.topics):
+        found = []
+        for number, part in enumerate(topic.partitions, 1):
+            found.append((yield from _one(node, version, topic.name, part)))
+            if not number % PARTITIONS_IN_A_STEP:
+                yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
+        yield (len(found) % PARTITIONS_IN_A_STEP) * A_PARTITION_COSTS
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
+        count += len(found)
+    yield from slot.answer_in_steps(ListOffsetsResponse(topics=topics), count)
 
 
 def _one(
     node: Node, version: int, topic: str, asked: ListOffsetsPartition
-) -> ListOffsetsPartitionResponse:
+) -> Generator[int, None, ListOffsetsPartitionResponse]:
     partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = (
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
@@ -57,12 +61,15 @@ def _one(
     if code or isinstance(partition, int):
         return _refused(asked.partition_index, code)
     try:
-        offset, timestamp = _find(node, partition, asked.timestamp)
+        offset, timestamp = yield from _find(node, partition, asked.timestamp)
     except StorageError:
         return _refused(asked.partition_index, ErrorCode.KAFKA_STORAGE_ERROR)
     except CorruptBatchError as error:
         # A time is looked for in records, and those are as some producer made them.
         return _refused(asked.partition_index, error.code)
+    code = partition.refusal(asked.current_leader_epoch)
+    if code:  # the partition has moved, or is deleted, since
+        return _refused(asked.partition_index, code)
     found = offset >= 0
     return ListOffsetsPartitionResponse(
         partition_index=asked.partition_index,
@@ -86,15 +93,18 @@ def _refused(index: int, code: int) -> ListOffsetsPartitionResponse:
     return ListOffsetsPartitionResponse(partition_index=index, error_code=code)
 
 
-def _find(node: Node, partition: Partition, timestamp: int) -> tuple[int, int]:
+def _find(
+    node: Node, partition: Partition, timestamp: int
+) -> Generator[int, None, tuple[int, int]]:
     """Offset and timestamp; both -1 where there is nothing to be found."""
-    limit = partition.high_watermark
     if timestamp == END:
-        return limit, -1
+        return partition.high_watermark, -1
     if timestamp in {START, LOCAL_START}:
         return partition.start, -1
     if timestamp == NEWEST:
-        return node.logs.newest_timestamp(partition.log, limit) or (-1, -1)
+        timestamp = node.logs.newest_timestamp(partition.log)
     if timestamp < 0:
         return -1, -1
-    return node.logs.offset_for_timestamp(partition.log, timestamp, limit) or (-1, -1)
+    limit = partition.high_watermark
+    found = yield from node.logs.finding_timestamp(partition.log, timestamp, limit)
+    return found or (-1, -1)
