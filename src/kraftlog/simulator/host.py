@@ -124,7 +124,7 @@ controller.quorum.voters=1@127.0.0.1:9093
 """
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 #: So many turns are enough for anything that needs no time.
-MAX_TURNS = 1000
+MAX_TURNS = 10_000
 
 
 class NoPeers:
