@@ -81,7 +81,7 @@ def test_only_the_front_of_a_large_batch_is_searched(
     found, costs = drive(batch, 9000)
     assert 1000 < found[0] < 3000, "a reader that begins there misses nothing"
     assert found[1] == 10_999
-    assert sum(costs) < 3000
+    assert sum(costs) < 6000
     assert find(batch, 1500) == (500, 1500)
 
 
@@ -105,5 +105,5 @@ def test_records_that_are_cut_off_are_corrupt() -> None:
     batch = bytearray(built(NONE, 1000, 2000))
     record = encode_varint(100)
     batch[HEADER_SIZE : HEADER_SIZE + len(record)] = record
-    with pytest.raises(CorruptBatchError, match="record 0: a size of 100"):
+    with pytest.raises(CorruptBatchError, match=r"record 0: \d+ bytes are missing"):
         find(with_checksum(batch), 1500)
