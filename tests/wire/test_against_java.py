@@ -10,11 +10,19 @@ from base64 import b64encode
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from kraftlog.errors import ProtocolError
 from kraftlog.types import uuid_text
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.explain import read_slowly
 from kraftlog.wire.form import Form
 from kraftlog.wire.messages import control_records, metadata_records
+from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from kraftlog.wire.messages.metadata import MetadataRequest
+from kraftlog.wire.messages.offset_commit import OffsetCommitRequest
+from kraftlog.wire.messages.produce import ProduceRequest
 from kraftlog.wire.record_frames import (
     METADATA_TYPES,
     decode_metadata,
@@ -126,6 +134,56 @@ def test_kafka_reads_our_framed_metadata_records(jvm: Driver) -> None:
         assert (answer.json["apiKey"], answer.json["version"]) == (number, version)
         read, read_version = decode_metadata(answer.again)
         assert (plain(read), read_version) == (plain(message), version)
+
+
+#: Pieces of UTF-8, whole and broken: half surrogates, cut off, too long, beyond Unicode.
+PIECES = (
+    *(b"a", "ä".encode(), "€".encode(), "😀".encode(), b"\xff", b"\x80", b"\xc0\x80"),
+    *(b"\xe2", b"\xe2\x82", b"\xe0\x80\x80", b"\xed\xa0", b"\xed\xa0\x80", b"\xed\xbf\xbf"),
+    *(b"\xed", b"\xed\x9f", b"\xf0\x9f", b"\xf0\x9f\x98", b"\xf0\x80\x80\x80"),
+    *(b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf8\x88\x80\x80\x80"),
+)
+
+
+def test_kafka_reads_strings_that_are_not_utf_8_as_we_do(jvm: Driver) -> None:
+    random = Random(1)
+    texts = [b"".join(random.choices(PIECES, k=random.randrange(1, 6))) for _ in range(2000)]
+    texts += [random.randbytes(random.randrange(1, 9)) for _ in range(2000)]
+    tried = [len(text).to_bytes(2, "big") + text for text in texts]
+    answers = jvm.decode([("FindCoordinatorRequest", 0, raw) for raw in tried])
+    for answer, raw in zip(answers, tried, strict=True):
+        assert decode(FindCoordinatorRequest, 0, raw).key == answer.json["key"], raw
+
+
+NULLS: dict[str, tuple[type[Message], int, bytes]] = {
+    "an array": (MetadataRequest, 1, b"\xff\xff\xff\xfe"),
+    "a compact array": (MetadataRequest, 9, b"\xff\xff\xff\xff\x0f\1\0\0\0"),
+    "the compact array of least length": (MetadataRequest, 9, b"\x81\x80\x80\x80\x08\1\0\0\0"),
+    "an array beyond all": (MetadataRequest, 9, b"\x80\x80\x80\x80\x08\1\0\0\0"),
+    "an array that may not be null": (MetadataRequest, 0, b"\xff\xff\xff\xfe"),
+    "a string": (OffsetCommitRequest, 7, b"\0\1g\0\0\0\1\0\1m\xff\xfe\0\0\0\0"),
+    "a compact string": (OffsetCommitRequest, 8, b"\2g\0\0\0\1\2m\xfe\xff\xff\xff\x0f\1\0"),
+    "a string that may not be null": (FindCoordinatorRequest, 0, b"\xff\xfe"),
+    "batches": (
+        ProduceRequest,
+        3,
+        b"\xff\xf0\0\1\0\0\0\0\0\0\0\1\0\1t\0\0\0\1\0\0\0\0\xff\xff\xff\xfe",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NULLS)
+def test_any_negative_length_is_null_as_for_kafka(name: str, jvm: Driver) -> None:
+    cls, version, raw = NULLS[name]
+    (answer,) = jvm.decode([(cls.__name__, version, raw)])
+    if answer.error:
+        with pytest.raises(ProtocolError):
+            decode(cls, version, raw)
+        return
+    message: Message = decode(cls, version, raw)
+    slow, _ = read_slowly(cls, version, raw)
+    assert plain(slow) == plain(message)
+    assert as_json(message, Form(cls, version)) == comparable(answer.json)
 
 
 def test_no_message_is_left_to_ourselves() -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _readers: dict[tuple[type[Message], int], Reader] = {}
 _writers: dict[tuple[type[Message], int], Writer] = {}
 _tag_readers: dict[tuple[type[Message], int], Reader] = {}
+_lenient_readers: dict[tuple[type[Message], int, bool], Reader] = {}
 _tag_writers: dict[tuple[type[Message], int], Writer] = {}
 
 _stepwise_readers: dict[tuple[type[Message], int], StepwiseReader] = {}
@@ -34,7 +35,7 @@ _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
 #: Values that their fields can't hold: numbers out of range, long strings, halves of surrogates.
 WHAT_WRITERS_RAISE = (struct.error, UnicodeEncodeError, UnsupportedVersionError)
-_WHAT_READERS_RAISE = (struct.error, IndexError, UnicodeDecodeError, Malformed)
+_WHAT_READERS_RAISE = (struct.error, IndexError, Malformed)
 
 
 def reader(cls: type[Message], version: int) -> Reader:
@@ -118,12 +119,25 @@ def decode_part(
     stop = len(buffer) if end is None else end
     source: Any = buffer if type(buffer) is bytes else bytes(memoryview(buffer)[:stop])
     try:
-        message, after = reader(cls, version)(source, pos, stop)
+        try:
+            message, after = reader(cls, version)(source, pos, stop)
+        except UnicodeDecodeError:
+            message, after = lenient_reader(cls, version)(source, pos, stop)
         if after <= stop:
             return message, after
     except _WHAT_READERS_RAISE:
         pass
     raise explain(cls, version, source, pos, stop)
+
+
+def lenient_reader(cls: type[Message], version: int, keep_tags: bool = False) -> Reader:
+    """A reader that takes strings of any bytes, as Kafka's do; slower, and hardly ever needed."""
+    key = cls, version, keep_tags
+    found = _lenient_readers.get(key)
+    if found is None:
+        found = compiler.compile_reader(cls, version, keep_tags, lenient=True)
+        _lenient_readers[key] = found
+    return found
 
 
 def decode_with_tags(cls: type[M], version: int, buffer: Buffer) -> M:
@@ -150,7 +164,10 @@ def _decode(
         # What is no batch is short-lived and small: bytes are the quickest thing to read from.
         source, pos, stop = bytes(memoryview(buffer)[pos:stop]), 0, stop - pos
     try:
-        message, after = read(source, pos, stop)
+        try:
+            message, after = read(source, pos, stop)
+        except UnicodeDecodeError:
+            message, after = lenient_reader(cls, version, keep_tags)(source, pos, stop)
         if after == stop or (after < stop and not whole):
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
     except _WHAT_READERS_RAISE:

@@ -43,8 +43,10 @@ def writer_source(cls: type[Message], version: int, keep_tags: bool = False) -> 
     return WriterWriter(Form(cls, version, keep_tags)).write().text()
 
 
-def compile_reader(cls: type[Message], version: int, keep_tags: bool = False) -> Reader:
-    source = ReaderWriter(Form(cls, version, keep_tags)).write()
+def compile_reader(
+    cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
+) -> Reader:
+    source = ReaderWriter(Form(cls, version, keep_tags, lenient)).write()
     reader: Reader = source.build("read", f"read {cls.__name__} v{version}")
     return reader
 

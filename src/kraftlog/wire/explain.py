@@ -13,7 +13,7 @@ import struct
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.form import Form, item_of
-from kraftlog.wire.primitives import FIXED, LONGEST_STRING
+from kraftlog.wire.primitives import FIXED, LEAST_NEGATIVE, LONGEST_STRING, text_as_java
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -89,10 +89,15 @@ class Cursor:
 
     def length(self, field: Field, wide: str, path: str) -> int:
         start = self.pos
-        count = self.uvarint(path) - 1 if self.form.compact(field) else self.fixed(wide, path)
-        if count < -1 or (count == -1 and not field.nullable_in(self.form.version)):
+        count: int
+        if self.form.compact(field):
+            said = self.uvarint(path)
+            count = -1 if said > LEAST_NEGATIVE else said - 1
+        else:
+            count = self.fixed(wide, path)
+        if count < 0 and not field.nullable_in(self.form.version):
             self.pos = start
-            self.fail("null where none may be" if count == -1 else "negative length", path)
+            self.fail("null where none may be", path)
         return count
 
     def array(self, field: Field, path: str) -> Any:
@@ -122,15 +127,10 @@ class Cursor:
             return None
         if field.kind == "string" and count > LONGEST_STRING:
             self.fail(f"string of {count} bytes, at most {LONGEST_STRING} are taken", path)
-        start = self.pos
         raw = self.take(count, path)
-        if field.kind != "string":
-            return raw if field.kind == "batches" else bytes(raw)
-        try:
-            return str(raw, "utf-8")
-        except UnicodeDecodeError as error:
-            self.pos = start + error.start
-            self.fail("not UTF-8", path)
+        if field.kind == "string":
+            return text_as_java(raw)
+        return raw if field.kind == "batches" else bytes(raw)
 
     def tags(self, message: Message, path: str) -> None:
         known = {field.tag: field for field in self.form.tagged(type(message))}

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 class Form:
     """What version and flexibility make of a message: which fields, in which form."""
 
-    def __init__(self, cls: type[Message], version: int, keep_tags: bool = False) -> None:
+    def __init__(
+        self, cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
+    ) -> None:
+        """`lenient`: strings that are not UTF-8 are read as Java reads them."""
         first, last = cls._versions
         if not first <= version <= last:
             raise UnsupportedVersionError(
@@ -24,6 +27,7 @@ class Form:
         self.version = version
         self.flexible = version >= cls._flexible
         self.keep_tags = keep_tags
+        self.lenient = lenient
         self.zero_copy = has_batches(cls)
 
     def plain(self, cls: type[Message]) -> list[Field]:

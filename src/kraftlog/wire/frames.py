@@ -8,7 +8,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import writer
-from kraftlog.wire.primitives import Malformed, skip_tags
+from kraftlog.wire.primitives import Malformed, skip_tags, text_as_java
 
 if TYPE_CHECKING:
     from typing import Any
@@ -44,7 +44,11 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
         body = pos + _REQUEST.size
         client_id = None
         if size >= 0:
-            client_id = str(buffer[body : body + size], "utf-8")
+            raw = buffer[body : body + size]
+            try:
+                client_id = str(raw, "utf-8")
+            except UnicodeDecodeError:
+                client_id = text_as_java(raw)
             body += size
         api = APIS.get(key)
         if api is not None and api.flexible <= version <= api.last:
@@ -52,7 +56,7 @@ def read_request_head(buffer: Buffer, pos: int, end: int) -> RequestHead:
             body = skip_tags(buffer, body + 1, end, count) if count else body + 1
         if body > end:
             raise Malformed("the header is longer than the frame")
-    except (struct.error, IndexError, UnicodeDecodeError, Malformed) as error:
+    except (struct.error, IndexError, Malformed) as error:
         raise ProtocolError(f"no request header: {error}", position=0) from None
     return RequestHead(key, version, correlation_id, client_id, body)
 

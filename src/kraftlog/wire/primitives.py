@@ -1,7 +1,7 @@
 """The few pieces of the wire format that are functions at run time.
 
 Everything else is written out by the compiler. Reading functions raise `IndexError`,
-`struct.error`, `UnicodeDecodeError` or `Malformed` on bytes that are no message; the codec turns
+`struct.error` or `Malformed` on bytes that are no message; the codec turns
 all of them into one `ProtocolError` (see `explain`).
 """
 
@@ -14,6 +14,8 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
+    from kraftlog.types import Buffer
 
 
 class Malformed(Exception):  # noqa: N818 - not an error that anyone but the codec sees
@@ -39,6 +41,22 @@ def uvarint(value: int) -> bytes:
 
 #: As in Kafka, whichever form a string has.
 LONGEST_STRING = 32767
+#: Compact lengths are 32 bits wide, signed, and one more than what they count: above this one they
+#: are negative. This one itself overflows to the largest length.
+LEAST_NEGATIVE = 1 << 31
+
+
+def text_as_java(piece: Buffer) -> str:
+    """Bytes as Java reads them as UTF-8: whatever can't be read becomes U+FFFD.
+
+    So does Python's `replace`, but for half a surrogate pair, which counts as one, not as three.
+    """
+    raw = bytes(piece)
+    if b"\xed" in raw:
+        import re  # hardly ever needed
+
+        raw = re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", "\ufffd".encode(), raw)
+    return raw.decode("utf-8", "replace")
 
 
 def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
@@ -55,12 +73,18 @@ def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
     raise Malformed("varint longer than five bytes")
 
 
+def rest_of_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
+    """As above, where it is a length, counted from 1. Beyond 31 bits it is negative, so null."""
+    value, pos = rest_of_uvarint(buf, pos, first)
+    return (value, pos) if value <= LEAST_NEGATIVE else (0, pos)
+
+
 def rest_of_text_length(buf: Any, pos: int, first: int) -> tuple[int, int]:
-    """As above, where it is the length of a string, counted from 1.
+    """As above, where it is the length of a string.
 
     Compact ones could be longer than the old form can say: they could never be quoted in it.
     """
-    value, pos = rest_of_uvarint(buf, pos, first)
+    value, pos = rest_of_length(buf, pos, first)
     if value > LONGEST_STRING + 1:
         raise Malformed("string longer than any may be")
     return value, pos

@@ -24,8 +24,9 @@ class ReaderWriter:
         self.source = Source("def read(buf, pos, end):")
         self.source.scope |= {
             "Malformed": primitives.Malformed,
-            "long": primitives.rest_of_uvarint,
+            "long": primitives.rest_of_length,
             "long_text": primitives.rest_of_text_length,
+            "java_text": primitives.text_as_java,
             "skip_tags": primitives.skip_tags,
             "each_tag": primitives.each_tag,
             "new": object.__new__,
@@ -102,18 +103,14 @@ class ReaderWriter:
             out.line(f"if {count} > 127: {count}, pos = {rest}(buf, pos, {count})")
         return count, int(compact)
 
-    def null(self, field: Field, count: str, zero: int, target: str) -> None:
-        """The branches for a length that is less than nothing."""
+    def null(self, field: Field, target: str) -> None:
+        """The branch for a negative length: null, whichever it is."""
         out = self.source
-        nullable = field.nullable_in(self.form.version)
-        if nullable and not zero:
-            with out.block(f"elif {count} == -1:"):
-                out.line(f"{target} = None")
         with out.block("else:"):
-            if nullable and zero:
+            if field.nullable_in(self.form.version):
                 out.line(f"{target} = None")
             else:
-                out.line("raise Malformed('null or negative length')")
+                out.line("raise Malformed('null where none may be')")
 
     def sized(self, field: Field, target: str) -> None:
         """A string, bytes or batches."""
@@ -127,7 +124,7 @@ class ReaderWriter:
             out.line(f"pos = {stop}")
         with out.block(f"elif {count} == {zero}:"):
             out.line(f"{target} = {self.empty(field)}")
-        self.null(field, count, zero, target)
+        self.null(field, target)
 
     @staticmethod
     def empty(field: Field) -> str:
@@ -136,10 +133,12 @@ class ReaderWriter:
     def content(self, kind: str, stop: str) -> str:
         if kind == "batches":
             return f"whole[pos:{stop}]"
-        if self.form.zero_copy:  # the buffer may be of any kind
-            piece = f"buf[pos:{stop}]"
-            return f"str({piece}, 'utf-8')" if kind == "string" else f"bytes({piece})"
-        return f"buf[pos:{stop}].decode()" if kind == "string" else f"buf[pos:{stop}]"
+        piece = f"buf[pos:{stop}]"
+        if kind == "string":
+            if self.form.lenient:
+                return f"java_text({piece})"
+            return f"str({piece}, 'utf-8')" if self.form.zero_copy else f"{piece}.decode()"
+        return f"bytes({piece})" if self.form.zero_copy else piece
 
     def nested(self, field: Field, target: str) -> None:
         out = self.source
@@ -168,7 +167,7 @@ class ReaderWriter:
                 self.items(field, count, zero, target)
         with out.block(f"elif {count} == {zero}:"):
             out.line(f"{target} = ()")
-        self.null(field, count, zero, target)
+        self.null(field, target)
 
     def numbers(self, field: Field, count: str, target: str) -> None:
         out = self.source
