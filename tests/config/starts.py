@@ -5,6 +5,11 @@ Each case says in what it differs from a plain file: `key=value` sets, `-key` le
 
 from __future__ import annotations
 
+#: Defaults that are not Kafka's: ours, and theirs.
+OWN_DEFAULTS = {
+    "group.initial.rebalance.delay.ms": ("0", "3000"),
+    "offsets.topic.replication.factor": ("1", "3"),
+}
 PLAIN = {
     "process.roles": "broker,controller",
     "node.id": "1",

@@ -24,7 +24,7 @@ from kraftlog.config.properties import parse
 from kraftlog.config.reading import read_config
 from kraftlog.config.values import complaint, parse_value, to_text
 from kraftlog.errors import ConfigError
-from tests.config.starts import ACCEPTED, REFUSED, started_with
+from tests.config.starts import ACCEPTED, OWN_DEFAULTS, REFUSED, started_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,6 +74,9 @@ def test_every_key_with_its_facts(theirs: dict[str, dict[str, Any]], kind: str) 
     for facts in theirs[kind].values():
         if kind != "broker":
             facts["change"] = ""
+    for name, (own, kafkas) in OWN_DEFAULTS.items() if kind == "broker" else ():
+        assert (ours[name]["default"], theirs[kind][name]["default"]) == (own, kafkas)
+        ours[name]["default"] = kafkas
     assert ours == theirs[kind]
 
 

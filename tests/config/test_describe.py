@@ -20,6 +20,7 @@ from kraftlog.config.describe import (
     describe_topic,
 )
 from kraftlog.config.layers import OF_DEFAULT, OF_FILE, Layers
+from tests.config.starts import OWN_DEFAULTS
 
 if TYPE_CHECKING:
     from kraftlog.config.describe import Described
@@ -57,8 +58,20 @@ def test_the_same_as_kafka(kind: str) -> None:
     ours = {it.name: row(it) for it in described(kind) if it.name not in DIFFERENT}
     theirs = {row[0]: row for row in RECORDED["answers"][kind] if row[0] not in DIFFERENT}
     assert sorted(ours) == sorted(theirs)
+    for name in OWN_DEFAULTS if kind == "broker" else ():
+        theirs[name] = with_own_default(theirs[name])
     wrong = [(ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]]
     assert wrong == []
+
+
+def with_own_default(theirs: list[Any]) -> list[Any]:
+    """A row of Kafka's, of a key whose default is another one here."""
+    name, value, read_only, source, sensitive, synonyms, config_type = theirs
+    own, kafkas = OWN_DEFAULTS[name]
+    assert synonyms[-1] == [name, kafkas, OF_DEFAULT]
+    synonyms = [*synonyms[:-1], [name, own, OF_DEFAULT]]
+    value = own if source == OF_DEFAULT else value
+    return [name, value, read_only, source, sensitive, synonyms, config_type]
 
 
 def test_a_larger_unit_is_shown_as_what_it_is() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.node.coordinating import TOPIC
+from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -18,17 +21,15 @@ from kraftlog.wire.messages.metadata_records import (
     BrokerRegistrationChangeRecord,
     RegisterBrokerRecord,
 )
-from tests.node.talk import ask_settled, make_host
-
-if TYPE_CHECKING:
-    from kraftlog.simulator.host import VirtualHost
+from tests.node.talk import ask_settled, create_topics, make_host
 
 FENCED = 1
 
 
-def three_brokers() -> VirtualHost:
+def three_brokers(settings: str = "") -> VirtualHost:
     """The host's broker and two more, all with the default settings."""
-    host = make_host()
+    host = VirtualHost(settings=SETTINGS + settings)
+    create_topics(host, {"demo": 1})
     for broker in (2, 3):
         endpoint = BrokerEndpoint(name="PLAINTEXT", host="h", port=broker, security_protocol=0)
         register = RegisterBrokerRecord(
@@ -60,11 +61,15 @@ def test_three_brokers_have_group_coordinators_out_of_the_box() -> None:
     assert {len(each) for each in replicas} == {1}
     assert set(replicas) == {(1,), (2,), (3,)}
     assert [line for line in host.said if TOPIC in line] == [
-        (
-            f"{TOPIC} has 1 replica, though offsets.topic.replication.factor=3: brokers of this "
-            "version do not replicate"
-        )
+        f"{TOPIC} is created with 1 replica: brokers of this version do not replicate"
     ]
+
+
+@pytest.mark.parametrize(("factor", "lines"), [(3, 1), (1, 0)])
+def test_one_replica_is_logged_unless_it_was_asked_for(factor: int, lines: int) -> None:
+    host = three_brokers(f"offsets.topic.replication.factor={factor}\n")
+    assert find_coordinator(host).error_code == ErrorCode.NONE
+    assert len([line for line in host.said if TOPIC in line]) == lines
 
 
 def test_one_broker_has_as_many_replicas_as_it_can_and_no_warning() -> None:

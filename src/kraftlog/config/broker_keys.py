@@ -1,6 +1,8 @@
 """Every key of a broker that Kafka 4.3 knows: name, type, default, valid values, who may change it.
 
-The columns are explained in `keys`. A line that ends in a backslash goes on in the next one.
+The columns are explained in `keys`. A line that ends in a backslash goes on in the next one. Two
+defaults are not Kafka's: `group.initial.rebalance.delay.ms` is 3000 there, and
+`offsets.topic.replication.factor` 3.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ group.coordinator.cached.buffer.max.bytes                   int 1048588 524288..
 group.coordinator.rebalance.protocols                       list \
     classic,consumer,streams +consumer|classic|share|streams
 group.coordinator.threads                                   int 4 1..
-group.initial.rebalance.delay.ms                            int 3000
+group.initial.rebalance.delay.ms                            int 0
 group.max.session.timeout.ms                                int 1800000
 group.max.size                                              int 2147483647 1..
 group.min.session.timeout.ms                                int 6000
@@ -216,7 +218,7 @@ offsets.retention.check.interval.ms                         long 600000 1..
 offsets.retention.minutes                                   int 10080 1..
 offsets.topic.compression.codec                             int 0
 offsets.topic.num.partitions                                int 50 1..
-offsets.topic.replication.factor                            short 3 1..
+offsets.topic.replication.factor                            short 1 1..
 offsets.topic.segment.bytes                                 int 104857600 1..
 principal.builder.class                                     class \
     org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder - broker

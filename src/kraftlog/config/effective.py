@@ -47,7 +47,7 @@ _BROKER = {
     "default.replication.factor": "Replication factor of topics created without one.",
     "delete.topic.enable": "Allow topics to be deleted.",
     "fetch.max.bytes": "Largest amount of records in one fetch response.",
-    "group.initial.rebalance.delay.ms": "Wait for further members of a new group; 0 unless set.",
+    "group.initial.rebalance.delay.ms": "Wait for further members of a new group.",
     "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
     "group.max.size": "Largest number of members in a group.",
     "group.min.session.timeout.ms": "Shortest session timeout a group member may request.",

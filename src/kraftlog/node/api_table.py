@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 class Served(Value):
-    """`first` to `last` is what clients are told; a handler may refuse some of it."""
+    """`first` to `last` is what clients are told. Other versions are refused, as are those of
+    Produce that have no schema here."""
 
     key: int
     handler: str

@@ -63,11 +63,7 @@ class Coordinating:
         self._config = GroupConfig(
             min_session_timeout_ms=settings.group_min_session_timeout_ms,
             max_session_timeout_ms=settings.group_max_session_timeout_ms,
-            initial_rebalance_delay_ms=(
-                settings.group_initial_rebalance_delay_ms
-                if settings.is_given("group.initial.rebalance.delay.ms")
-                else 0
-            ),
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
             max_size=settings.group_max_size,
             offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
             offsets_retention_ms=settings.offsets_retention_minutes * 60_000,

@@ -50,16 +50,19 @@ def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> 
         node.coordinating.report(f"{OFFSETS_TOPIC} is not created: there is no active controller")
         return
     found = [topic for topic in response.topics if topic.name == OFFSETS_TOPIC]
-    wanted = node.config.settings.offsets_topic_replication_factor
+    settings = node.config.settings
+    is_one_wanted = settings.is_given("offsets.topic.replication.factor") and (
+        settings.offsets_topic_replication_factor <= MOST_REPLICAS
+    )
     for topic in found:
         code = topic.error_code
         if code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
             why = f"{error_name(code)}: {topic.error_message}"
             node.coordinating.report(f"{OFFSETS_TOPIC} is not created: {why}")
-        elif not code and min(wanted, len(node.image.brokers)) > MOST_REPLICAS:
+        elif not code and len(node.image.brokers) > MOST_REPLICAS and not is_one_wanted:
             node.coordinating.report(
-                f"{OFFSETS_TOPIC} has {MOST_REPLICAS} replica, though offsets.topic.replication."
-                f"factor={wanted}: brokers of this version do not replicate"
+                f"{OFFSETS_TOPIC} is created with {MOST_REPLICAS} replica: brokers of this version "
+                "do not replicate"
             )
 
 

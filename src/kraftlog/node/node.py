@@ -446,7 +446,7 @@ class Node:
         slot.api = api = APIS[head.api_key]
         if head.api_key not in _DATA:
             self.is_stirred = True
-        if not api.first <= head.version <= api.last:
+        if not api.first <= head.version <= served.last:
             if api.key == ApiKey.API_VERSIONS:
                 # The asker learns what to ask instead, in the oldest form.
                 slot.version = 0

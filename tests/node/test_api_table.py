@@ -1,0 +1,40 @@
+"""What is advertised is what is served: every version of every API, and no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ProtocolError
+from kraftlog.node.api_table import SERVED, Served
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
+from tests.node.talk import Talker, make_host
+
+#: Advertised for the sake of clients that else send uncompressed batches; never served.
+PRODUCE_FOR_SHOW = (0, 1, 2)
+
+
+def test_what_is_advertised_has_a_schema() -> None:
+    for served in SERVED.values():
+        api = APIS[served.key]
+        first = served.first + len(PRODUCE_FOR_SHOW) * (served.key == ApiKey.PRODUCE)
+        assert (api.first, api.last) == (first, max(api.last, served.last)), api.name
+
+
+EVERY_API = pytest.mark.parametrize(
+    "served",
+    [served for served in SERVED.values() if served.key != ApiKey.API_VERSIONS],
+    ids=lambda served: APIS[served.key].name,
+)
+
+
+@EVERY_API
+def test_versions_beyond_those_advertised_are_refused(served: Served) -> None:
+    api = APIS[served.key]
+    listener = BROKER if api.listeners & BROKER else CONTROLLER
+    for version in (served.first - 1, served.last + 1):
+        talker = Talker(make_host(), listener)
+        frame = (
+            b"\0\0\0\0" + served.key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True)
+        )
+        with pytest.raises(ProtocolError, match=f"{api.name} version {version} is not served"):
+            talker.host.send(talker.connection, frame + bytes(64))
