@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate mutants soak torture bench docs fuzz lock clean
+.PHONY: help setup run test coverage check fix explore simulate mutants soak torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -89,6 +89,10 @@ docs: $(READY)
 ## fuzz      fuzz the decoders for MINUTES=5 (coverage guided), keeping what is found
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz --minutes $(or $(MINUTES),5)
+
+## fuzz-requests  lives of nodes under plausible requests for MINUTES=5 (SEED=1000: the first)
+fuzz-requests: $(READY)
+	$(BIN)/python -m tests.fuzz_requests --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1000)
 
 ## lock      pin all dependencies anew, with hashes
 lock: $(READY)

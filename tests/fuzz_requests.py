@@ -1,0 +1,61 @@
+"""Lives of nodes under plausible requests, for as long as is wanted: see tests/node/lives.py.
+
+    python -m tests.fuzz_requests --minutes 60 --seed 1000
+
+Each seed is a life. Of each way to fail the first seed is shown, with what was done last; a
+single one is run again by `--seed N --lives 1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from random import Random
+from time import monotonic  # noqa: TID251 - a run lasts as long as it is told to
+from traceback import extract_tb, format_exception
+
+from tests.node.lives import Life
+
+STEPS = 150
+#: How much is shown of what was done before a failure.
+LAST, WIDTH = 5, 1500
+
+
+def one_life(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
+    """What went wrong in it, and what was done until then."""
+    life = None
+    try:
+        life = Life(Random(seed))
+        life.go_on(steps)
+    except Exception as error:
+        return error, life.done if life is not None else []
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=1000, help="of the first life")
+    parser.add_argument("--lives", type=int, default=sys.maxsize)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    given = parser.parse_args()
+    end = monotonic() + 60 * given.minutes
+    seen: set[tuple[str, str, int | None]] = set()
+    seed = given.seed
+    while monotonic() < end and seed < given.seed + given.lives:
+        found = one_life(seed, given.steps)
+        if found is not None:
+            error, done = found
+            at = extract_tb(error.__traceback__)[-1]
+            kind = type(error).__name__, at.filename, at.lineno
+            if kind not in seen:
+                seen.add(kind)
+                print(f"seed {seed}:", "".join(format_exception(error)))
+                print(*[f"  > {line[:WIDTH]}" for line in done[-LAST:]], sep="\n", flush=True)
+        seed += 1
+    print(f"{seed - given.seed} lives, {len(seen)} ways to fail")
+    return bool(seen)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,332 @@
+"""A node's life under plausible requests: what becomes a record is replayed by all who read it.
+
+Requests name what the node has (topics, members, epochs, voters, snapshots), or have one kind of
+malice in all of their fields. They come on both listeners, peers answer as they like, and between
+them the node is killed and starts again. `check` then replays the logs as others would.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware
+from kraftlog.errors import ProtocolError
+from kraftlog.groups.shard import GroupShard
+from kraftlog.metadata.image import Image
+from kraftlog.node.api_table import SERVED
+from kraftlog.node.group_log import replay
+from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in
+from kraftlog.node.quorum.snapshots import check_snapshot, snapshot_pieces
+from kraftlog.runner.recovered import newest_snapshot, read_batches
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
+from tests.node.talk import Talker, create_topics
+from tests.node.test_hostile_requests import Hostile
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from kraftlog.types import Buffer
+
+GROUPS = "__consumer_offsets"
+TOPICS = {"demo": 2, "other": 1, GROUPS: 2}
+CASES = [(key, version) for key in SERVED for version in range(APIS[key].first, APIS[key].last + 1)]
+#: The chance that a field says something that the node knows.
+KNOWING = (0.5, 0.75, 0.97)
+#: As long as strings may be, in letters of one byte and of two; and longer.
+LONG_STRINGS = ("x" * 32_767, "ä" * 16_383, "x" * 32_760, "x" * 20_000, "x" * 70_000)
+CONFIGS = (
+    ("retention.ms", "1000"),
+    ("cleanup.policy", "compact"),
+    ("cleanup.policy", "delete,compact"),
+    ("min.insync.replicas", "1"),
+    ("max.message.bytes", "1000"),
+    ("segment.bytes", "2000000"),
+    ("metrics", "a,b"),
+    ("interval.ms", "1000"),
+    ("leader.replication.throttled.replicas", "*"),
+    ("leader.replication.throttled.replicas", "0:1"),
+    ("consumer.session.timeout.ms", "45000"),
+    ("log.retention.ms", "5"),
+    ("unclean.leader.election.enable", "true"),
+)
+
+
+class Informed(Hostile):
+    """Random requests of a client that has looked at the node; `kind` is its malice, if any."""
+
+    def __init__(self, random: Random, life: Life) -> None:
+        super().__init__(random)
+        self.life = life
+        self.topic_ids = tuple(life.host.node.image.topics) or (bytes(16),)
+        self.knowing = random.choice(KNOWING)
+
+    def primitive(self, kind: str, name: str = "") -> object:
+        if name == "cluster_id":
+            return CLUSTER_ID
+        if self.random.random() < self.knowing:
+            known = self.known(kind, name)
+            if known:
+                return self.random.choice(known)
+        if kind == "string" and self.kind == "long":
+            return self.random.choice(LONG_STRINGS if self.flexible else LONG_STRINGS[:-1])
+        return super().primitive(kind, name)
+
+    def known(self, kind: str, name: str) -> list[Any]:
+        """What a field of this name may be about."""
+        node, life = self.life.host.node, self.life
+        image, quorum = node.image, node.quorum
+        if kind in {"int32", "int64", "int16", "int8"}:
+            return self._numbers(name)
+        if kind == "uuid":
+            if name == "topic_id":
+                return [*image.topics]
+            return [b"\x01" * 16, bytes(16), *[b.incarnation_id for b in image.brokers.values()]]
+        if name == "topic_name":
+            return ["__cluster_metadata", *image.topic_ids]
+        if name in {"topic", "topic_names", "topics"}:
+            return [*image.topic_ids]
+        if name in {"group_id", "groups", "groups_names", "key", "coordinator_keys"}:
+            return ["g", "h"]
+        if name == "member_id":
+            return [*life.member_ids, ""]
+        if name == "group_instance_id":
+            return ["i", "j"]
+        if name in {"protocol_name", "protocol_type"}:
+            return ["consumer", "range"]
+        if name in {"name", "resource_name", "configuration_keys", "feature"}:
+            names = [*image.topic_ids, "new", "1", "", "metadata.version", "kraft.version"]
+            return [
+                *names,
+                "CONTROLLER",
+                "PLAINTEXT",
+                *[key for key, _ in CONFIGS],
+                *image.features,
+            ]
+        if name == "value":
+            return [value for _, value in CONFIGS]
+        if name == "host":
+            return ["127.0.0.1", str(quorum.leader_id)]
+        return []
+
+    def _numbers(self, name: str) -> list[int]:
+        node = self.life.host.node
+        log, image = node.quorum.core.log, node.image
+        if name.endswith("_id") or name in {"broker_ids", "replicas", "preferred_successors"}:
+            if name in {"session_id", "producer_id"}:
+                return [0, 1, *node.fetch_sessions._sessions]
+            return [1, 1, 1, 2, -1]
+        if name in {"broker_epoch", "previous_broker_epoch", "replica_epoch"}:
+            return [broker.epoch for broker in image.brokers.values()]
+        if name.endswith("epoch"):
+            return [node.quorum.epoch, node.quorum.epoch + 1, 0, -1]
+        if name in {"partition", "partition_index", "partitions", "partition_indexes", "index"}:
+            return [0, 1]
+        if name == "count":
+            return [1, 2, 3, 5]
+        if name in {"num_partitions", "replication_factor"}:
+            return [-1, 1, 2]
+        if name.startswith("generation_id"):
+            return [-1, 0, 1, 2, 3]
+        if name in {"end_offset", "fetch_offset", "last_offset", "current_metadata_offset"}:
+            found = [log.end, log.high_watermark, log.start, 0]
+            return [log.snapshot.offset, *found] if log.snapshot is not None else found
+        if name in {"position", "offset"}:
+            return [0, 1, 100]
+        if name in {"session_timeout_ms", "rebalance_timeout_ms"}:
+            return [6000, 10_000, 30_000]
+        if name.endswith("timeout_ms") or name == "max_wait_ms":
+            return [0, 10, 1000]
+        if name == "resource_type":
+            return [2, 4, 16, 32]
+        if name == "config_operation":
+            return [0, 1, 2, 3]
+        if name == "acks":
+            return [-1, 0, 1]
+        if name in {"max_bytes", "partition_max_bytes"}:
+            return [100, 1 << 20]
+        if name == "max_version_level":
+            return [0, 1, 30]
+        return []
+
+
+class Peers:
+    """Other nodes: they answer whatever they like, or not at all."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def ask(self, ask: Any) -> None:
+        self.asked.append(ask)
+
+
+class Life:
+    """One node on one disk, through several starts."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.files = MemoryFiles()
+        self.member_ids: list[str] = []
+        self.peers = Peers()
+        #: What has been done, to be shown when something fails.
+        self.done: list[str] = []
+        self.host = VirtualHost(self.files, peers=self.peers)
+        create_topics(self.host, TOPICS)
+        self.host.settle()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the node leads no quorum any more: nothing that follows would change anything."""
+        self.settle(10_000)
+        governing = self.host.node.governing
+        return governing is None or not governing.is_active
+
+    def go_on(self, steps: int) -> None:
+        """So many steps, or until nothing that follows would come to anything; then a check."""
+        for number in range(steps):
+            self.step()
+            if number % 10 == 9 and self.is_over:
+                return
+        self.check()
+
+    def step(self) -> None:
+        chance = self.random.random()
+        if chance < 0.02:
+            self.restart()
+        elif chance < 0.06:
+            self.check()
+        elif chance < 0.1:
+            self.done.append("time passes")
+            self.settle(self.random.choice((100, 1000, 10_000, 60_000)))
+        else:
+            self.request(*self.random.choice(CASES))
+        self.hear_peers()
+
+    def request(self, key: int, version: int) -> None:
+        sampler = Informed(self.random, self)
+        listeners = [it for it in (BROKER, CONTROLLER) if APIS[key].listeners & it]
+        talker = Talker(self.host, listener := self.random.choice(listeners))
+        if self.random.random() < 0.3:
+            sampler.kind = self.random.choice(Hostile.KINDS)
+        if self.random.random() < 0.03:
+            talker.client_id = self.random.choice(LONG_STRINGS[:4])
+        request = sampler.message(APIS[key].request(), version)
+        self.done.append(f"{APIS[key].name} v{version} on {listener}: {request!r:.3000}")
+        frame = talker.overlong_frame(key, version, request)
+        try:
+            self.host.send(talker.connection, frame)
+        except ProtocolError:
+            return
+        self.host.turn()
+        self.host.pass_time(self.random.choice((0, 1, 10)))
+        for _, answer in talker.take():
+            member_id = getattr(answer, "member_id", "")
+            if member_id:
+                self.member_ids = [*self.member_ids[-5:], member_id]
+        if self.random.random() < 0.3:
+            for slot in talker.connection.slots:
+                slot.abandon()
+
+    def hear_peers(self) -> None:
+        """Each of the node's own requests gets its one report."""
+        asked, self.peers.asked = self.peers.asked, []
+        for ask in asked:
+            report: Any = PeerSilent(ask.line, ask.peer, ask.number)
+            chance = self.random.random()
+            if chance < 0.1:
+                report = PeerUnaware(ask.line, ask.peer, ask.number)
+            elif chance < 0.5:
+                sampler = Informed(self.random, self)
+                answer = sampler.message(APIS[ask.api_key].response(), ask.version)
+                self.done.append(f"peer {ask.peer} answers {answer!r:.3000}")
+                report = PeerAnswered(ask.line, ask.peer, ask.number, answer)
+            self.host.node.handle(report, self.host.now)
+            self.host.turn()
+
+    def settle(self, ms: int = 0) -> None:
+        """Time passes in steps, as in a node that is not held."""
+        for _ in range(10):
+            self.host.pass_time(ms // 10)
+            self.host.settle()
+            self.hear_peers()
+
+    def restart(self) -> None:
+        self.done.append("killed, and started again")
+        self.files.kill()
+        self.peers.asked.clear()
+        self.check_said()
+        self.host = VirtualHost(self.files, peers=self.peers, settled=False)
+        self.settle(3000)
+
+    def check_said(self) -> None:
+        wrong = [line for line in self.host.said if "mistake of ours" in line]
+        assert not wrong, wrong[0]
+
+    # What others make of it ----------------------------------------------------------------------
+
+    def check(self) -> None:
+        """All who read the logs come to the same."""
+        self.done.append("checked")
+        self.settle(100)
+        self.check_said()
+        node = self.host.node
+        if node.governing is not None and node.governing.is_active:
+            assert node.governing.controller.state.maps() == node.image.maps()
+        if node.quorum.applied == node.quorum.core.log.end:
+            assert self._replayed().maps() == node.image.maps(), "another node replays the same"
+        self._check_snapshot()
+        self._check_groups()
+        files = deepcopy(self.files)
+        files.kill()
+        copy = VirtualHost(files, peers=Peers(), settled=False)
+        for _ in range(30):
+            copy.pass_time(100)
+            copy.settle()
+        assert copy.node.image.topic_ids == node.image.topic_ids
+        assert copy.node.image.configs == node.image.configs
+
+    def _replayed(self) -> Image:
+        image = Image()
+        log = self.host.runner.directory.logs[METADATA_LOG]
+        snapshot = newest_snapshot(log, self.host.said.append)
+        offset = log.start_offset
+        if snapshot is not None:
+            self._feed(image, snapshot.content)
+            offset = max(offset, snapshot.end.offset)
+        while data := read_batches(log, offset, log.end_offset):
+            self._feed(image, data)
+            offset = end_of(data)
+        return image
+
+    @staticmethod
+    def _feed(image: Image, data: Buffer) -> None:
+        for record in records_in(data):
+            image.replay(record)
+
+    def _check_snapshot(self) -> None:
+        """What reads a snapshot of the image comes to the same image."""
+        node = self.host.node
+        pieces = snapshot_pieces(node.image.records(), node.quorum.core.log.voter_set, 1, 0)
+        data = b"".join(pieces)
+        check_snapshot(data)
+        image = Image()
+        self._feed(image, data)
+        left_out: dict[str, Any] = {"transaction": {}, "held_back": {}, "removed": {}}
+        assert {**image.maps(), **left_out} == {**node.image.maps(), **left_out}
+
+    def _check_groups(self) -> None:
+        """Another coordinator reads from the log what this one knows."""
+        coordinating = self.host.node.coordinating
+        assert coordinating is not None
+        for index, hosted in coordinating._hosted.items():
+            log = self.host.runner.directory.logs[GROUPS, index]
+            other = GroupShard(hosted.shard.config, str)
+            offset = log.start_offset
+            while data := read_batches(log, offset, log.end_offset):
+                offset = replay(other, memoryview(data), self.host.now)
+            if not hosted.shard.is_loaded or hosted.partition.high_watermark < log.end_offset:
+                continue
+            assert other.durable.groups == hosted.shard.durable.groups
+            assert other.durable.offsets.by_group == hosted.shard.durable.offsets.by_group
