@@ -8,6 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.broker_registration import Listener
 from kraftlog.wire.messages.metadata_records import (
     BrokerEndpoint,
     BrokerFeature,
@@ -46,6 +47,10 @@ def test_v5_a_registration_is_a_record_whose_offset_is_the_epoch() -> None:
     assert (decision.response.error_code, decision.response.broker_epoch) == (0, offset)
 
 
+def listener(host: str, port: int) -> Listener:
+    return Listener(name="PLAINTEXT", host=host, port=port, security_protocol=0)
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -55,6 +60,9 @@ def test_v5_a_registration_is_a_record_whose_offset_is_the_epoch() -> None:
         ({"log_dirs": [directory(5), directory(5)]}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [directory(1)]}, ErrorCode.INVALID_REGISTRATION),
         ({"features": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": []}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": [listener(" ", 1)]}, ErrorCode.INVALID_REGISTRATION),
+        ({"listeners": [listener("h", 0)]}, ErrorCode.INVALID_REGISTRATION),
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )

@@ -8,6 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, VoterHistory
+from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
     Answered,
@@ -108,6 +109,7 @@ def test_q38_who_needs_the_snapshot_is_told_its_id(
         ({"epoch": 9}, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ({"id": OffsetAndEpoch(5, 1)}, ErrorCode.SNAPSHOT_NOT_FOUND),
         ({"position": -1}, ErrorCode.POSITION_OUT_OF_RANGE),
+        ({"max_bytes": -1}, ErrorCode.INVALID_REQUEST),
         ({}, ErrorCode.NONE),
     ],
 )
@@ -255,15 +257,18 @@ def test_q38_who_does_not_lead_has_no_snapshot_to_give(make: Any) -> None:
     assert answer.leader_id == solo.core.election.leader_id
 
 
-@pytest.mark.parametrize("max_bytes", [1, 4096])
-def test_q38_a_chunk_is_as_large_as_was_asked_for(max_bytes: int) -> None:
+CHUNK_LIMIT = RaftConfig().max_snapshot_bytes
+
+
+@pytest.mark.parametrize("max_bytes", [1, 4096, 2**31 - 1])
+def test_q38_a_chunk_is_as_large_as_was_asked_for_and_as_may_be(max_bytes: int) -> None:
     """C98: the core says from where and how much, its host fills it in."""
     net = with_snapshot(1, voters=(1,))
     asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
     leading = net.leader()
     leading.handle(Asked("it", asked), net.now)
     (answer,) = [effect.body for effect in leading.take_effects() if isinstance(effect, Reply)]
-    assert (answer.error, answer.position, answer.max_bytes) == (0, 3, max_bytes)
+    assert (answer.error, answer.position, answer.max_bytes) == (0, 3, min(max_bytes, CHUNK_LIMIT))
 
 
 # Between the whole snapshot and the log that begins behind it -----------------------------------

@@ -79,6 +79,7 @@ class BrokerConfig:
     controller_quorum_election_backoff_max_ms: int = setting()
     controller_quorum_fetch_timeout_ms: int = setting()
     controller_quorum_fetch_max_bytes: int = setting()
+    controller_quorum_fetch_snapshot_max_bytes: int = setting()
     controller_quorum_request_timeout_ms: int = setting()
     controller_quorum_retry_backoff_ms: int = setting()
     controller_quorum_auto_join_enable: bool = setting()

@@ -35,6 +35,9 @@ _BROKER = {
     ),
     "controller.quorum.election.timeout.ms": "Time to win an election before a new one starts.",
     "controller.quorum.fetch.max.bytes": "Largest response to a fetch of the metadata log.",
+    "controller.quorum.fetch.snapshot.max.bytes": (
+        "Largest piece of a metadata snapshot in one response."
+    ),
     "controller.quorum.fetch.timeout.ms": (
         "Time without a successful fetch before a voter starts an election."
     ),

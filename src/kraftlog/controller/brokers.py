@@ -95,7 +95,7 @@ def _refuse_registration(
     if request.is_migrating_zk_broker:
         why = "Controller does not support registering ZK brokers."
         return Refusal(ErrorCode.BROKER_ID_NOT_REGISTERED, why)
-    wrong = _invalid_directories(state, request)
+    wrong = _invalid_listeners(request) or _invalid_directories(state, request)
     if wrong is not None:
         return Refusal(ErrorCode.INVALID_REGISTRATION, wrong)
     ranges = {
@@ -109,6 +109,16 @@ def _refuse_registration(
         if unsupported_level(level, ranges.get(name, (0, 0))):
             why = f"Unable to register because the broker does not support {name} {level}."
             return Refusal(ErrorCode.UNSUPPORTED_VERSION, why)
+    return None
+
+
+def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
+    """Every listener is a host and a port that clients can be told of, and there is one."""
+    if not request.listeners:
+        return "No listeners specified in request"
+    for listener in request.listeners:
+        if not listener.host.strip() or not listener.port:
+            return f"Listener {listener.name} has no host or no port"
     return None
 
 

@@ -17,7 +17,9 @@ class RaftConfig(Value):
     awaits_commits: bool = True
     #: How long a linearizable read may wait before the client tries elsewhere (P6).
     read_timeout_ms: int = 5000
+    #: The most that one answer carries of the log and of a snapshot, asked for or sent.
     max_fetch_bytes: int = 8 << 20
+    max_snapshot_bytes: int = 8 << 20
     #: What one batch may hold; Kafka's figure.
     max_batch_bytes: int = 8 << 20
     #: For the first leader of a cluster that has no id yet (R11); the host makes one up.

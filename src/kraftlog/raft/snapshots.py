@@ -70,7 +70,9 @@ def on_fetch(core: RaftCore, leader: Leader, asked: Asked, fetch: SnapshotFetch)
     error = leader.refusal_of(core, fetch.cluster_id, fetch.epoch)
     if not error:
         leader.progress.heard(fetch.replica, core.now)
-        if fetch.id != core.log.snapshot:
+        if fetch.max_bytes < 0:
+            error = ErrorCode.INVALID_REQUEST
+        elif fetch.id != core.log.snapshot:
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif fetch.position < 0:
             error = ErrorCode.POSITION_OUT_OF_RANGE
@@ -83,7 +85,7 @@ def refusal(core: RaftCore, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
         error=error,
         id=fetch.id,
         position=fetch.position,
-        max_bytes=fetch.max_bytes,
+        max_bytes=min(fetch.max_bytes, core.config.max_snapshot_bytes),
         **core.leader_and_epoch,
     )
 
@@ -114,7 +116,7 @@ def go_on(core: RaftCore, role: Fetcher) -> None:
             epoch=core.election.epoch,
             id=download.id,
             position=download.position,
-            max_bytes=core.config.max_fetch_bytes,
+            max_bytes=core.config.max_snapshot_bytes,
         ),
     )
 

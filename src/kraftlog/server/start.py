@@ -194,6 +194,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         retry_backoff_ms=settings.controller_quorum_retry_backoff_ms,
         retry_backoff_max_ms=max(longest, settings.controller_quorum_retry_backoff_ms),
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
+        max_snapshot_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
         awaits_commits=settings.is_broker,
         # Numbers that no node can have, as where to ask is known before who is there.
         bootstrap_ids=(

@@ -46,7 +46,8 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
     if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
         node.is_stirred = True
         body = request_from_wire(ApiKey.FETCH, request)
-        node.quorum.asked(slot, body, slot.connection, now, body.max_bytes)
+        most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
+        node.quorum.asked(slot, body, slot.connection, now, most)
         return
     session: FetchSession | None = None
     if request.session_epoch != LAST or request.session_id != NO_SESSION:
