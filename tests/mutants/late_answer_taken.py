@@ -1,4 +1,4 @@
-"""The answer to an earlier request is taken for that to the newest."""
+"""The answer to a fetch that was given up is taken for that to the newest one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ MUTANT = Mutant(
             return peer, None
 """,
     replacement="""\
-        if peer.in_flight < 0:
+        is_fetched = isinstance(getattr(message, "body", None), messages.FetchAnswer)
+        late = is_fetched and isinstance(peer.asked, messages.Fetch)
+        if peer.in_flight != message.number and not late:
             return peer, None
 """,
-    scenario="leader-failure",
-    seed=13,
+    scenario="late-answers",
+    seed=70,
 )

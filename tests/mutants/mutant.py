@@ -1,9 +1,10 @@
 """A mutant: a module with one snippet replaced, loaded instead of the real one.
 
-    python -m tests.mutants.mutant NAME             the run that is pinned with it
-    python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until it is killed 10 times
+    python -m tests.mutants.mutant NAME             the run, or the test, that is pinned with it
+    python -m tests.mutants.mutant NAME 1 500 10    500 seeds from 1 on, until 10 kills
 
-Each kill is a line: scenario, seed, invariant; the last line says how many runs there were.
+Each failing run is a line: scenario, seed, invariant; for a test its id, 0, how it failed. A bare
+exception kills nothing, as it may have any cause. The last line says how many runs there were.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from typing import NamedTuple
 
 from tests.altered import AlteredFinder, replaced_once
 
+#: How a line says that a run or a test ended with an exception that nobody had expected.
+BARE = "exception"
+
 
 class Mutant(NamedTuple):
-    """`source` stands exactly once in `module`; the run of `scenario` and `seed` must fail.
+    """`source` stands once in `module`; the run of `scenario` and `seed`, or `test`, must fail.
 
+    A mutant has a test where what it breaks can't be seen from outside, or not by chance.
     `equivalent` argues why none can: such a mutant has no run, and is left out of the score.
     """
 
@@ -27,6 +32,7 @@ class Mutant(NamedTuple):
     scenario: str = ""
     seed: int = 0
     equivalent: str = ""
+    test: str = ""
 
     def mutated(self, text: str) -> str:
         return replaced_once(self.module, text, self.source, self.replacement)
@@ -40,6 +46,8 @@ def named(name: str) -> Mutant:
 def main(words: list[str]) -> int:
     """0 when the mutant was killed."""
     mutant = named(words[0])
+    if mutant.test:
+        return by_test(mutant)
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
     from kraftlog.simulator.run import scenario_of, simulate
 
@@ -53,12 +61,22 @@ def main(words: list[str]) -> int:
         outcome = simulate(scenario, seed)
         played += 1
         if outcome.failed:
-            kills += 1
+            kills += outcome.violation.invariant != BARE
             print(scenario, seed, outcome.violation.invariant, outcome, sep="\t")
         if kills == wanted:
             break
     print(f"{played} runs")
     return 0 if kills else 1
+
+
+def by_test(mutant: Mutant) -> int:
+    from tests.killing import killers
+
+    found = killers(mutant.module, mutant.mutated, [mutant.test])
+    for killer in found:
+        print(mutant.test, 0, BARE if killer.bare else "assertion", killer.bare, sep="\t")
+    print("1 runs")
+    return 0 if any(not killer.bare for killer in found) else 1
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.mutants.mutant import named
+from tests.mutants.mutant import BARE, named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,22 +38,35 @@ NAMES = sorted(
 
 
 class Score(NamedTuple):
-    """`kills` are (scenario, seed, invariant), in the order of the seeds."""
+    """`kills` are (scenario, seed, invariant), in the order of the seeds; (test, 0, …) for a test.
+
+    `bare` counts the runs that ended with a bare exception: those are no kills.
+    """
 
     name: str
     runs: int
     kills: list[tuple[str, int, str]]
+    bare: int
 
     @property
     def row(self) -> str:
         mutant = named(self.name)
         by = Counter(invariant for _, _, invariant in self.kills)
         invariants = ", ".join(f"{invariant} {times}" for invariant, times in by.items())
-        first = f"{self.kills[0][0]} {self.kills[0][1]}" if self.kills else "none"
+        first = "none"
+        if self.kills:
+            where, seed, _ = self.kills[0]
+            first = test_link(where) if mutant.test else f"{where} {seed}"
         if mutant.equivalent and not self.kills:
             first = "equivalent"
         killed = f"{len(self.kills)} of {self.runs}"
-        return f"| `{self.name}` | {what_is_wrong(self.name)} | {killed} | {first} | {invariants} |"
+        cells = (what_is_wrong(self.name), killed, first, invariants, str(self.bare or ""))
+        return f"| `{self.name}` | {' | '.join(cells)} |"
+
+
+def test_link(node_id: str) -> str:
+    path, _, name = node_id.partition("::")
+    return f"[{name}](../{path})"
 
 
 def what_is_wrong(name: str) -> str:
@@ -69,11 +82,14 @@ def hunt(name: str, seeds: int, kills: int) -> Score:
         raise RuntimeError(f"{name}: {played.stderr}")
     *found, last = played.stdout.splitlines()
     fields = [line.split("\t") for line in found]
-    return Score(name, int(last.split()[0]), [(f[0], int(f[1]), f[2]) for f in fields])
+    killing = [(f[0], int(f[1]), f[2]) for f in fields if f[2] != BARE]
+    return Score(name, int(last.split()[0]), killing, len(fields) - len(killing))
 
 
 def pin(score: Score) -> None:
     """Write the first killing run into the mutant's file."""
+    if named(score.name).test:
+        return
     scenario, seed, _ = score.kills[0]
     path = os.path.join(FOLDER, f"{score.name}.py")
     with open(path, encoding="utf-8") as file:
@@ -95,8 +111,8 @@ def table(rows: Iterable[str], seeds: int, kills: int) -> str:
         f"Killed: {len(killed)} of {len(counted)}, by at most {seeds} seeds each. A mutant killed",
         f"{kills} time(s) was played no further. Equivalent, not counted: {len(equivalent)}.",
         "",
-        "| mutant | what is wrong in it | killed by | first by | invariants that killed it |",
-        "|---|---|---|---|---|",
+        "| mutant | what is wrong in it | killed by | first by | what killed it | bare |",
+        "|---|---|---|---|---|---|",
         *rows,
         "",
         *[f"- `{name}` is equivalent. {named(name).equivalent}" for name in equivalent],

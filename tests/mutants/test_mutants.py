@@ -33,7 +33,9 @@ def test_mutant_is_killed(name: str) -> None:
     assert played.returncode == 0, played.stdout + played.stderr
 
 
-@pytest.mark.parametrize("run", sorted({named(name)[3:5] for name in FOUND}), ids=str)
+@pytest.mark.parametrize(
+    "run", sorted({named(name)[3:5] for name in FOUND if named(name).scenario}), ids=str
+)
 def test_the_core_as_it_is_passes_the_same_run(run: tuple[str, int]) -> None:
     outcome = simulate(*run)
     assert not outcome.failed, str(outcome)
@@ -55,7 +57,7 @@ def test_a_mutant_whose_text_is_gone_is_an_error() -> None:
 
 
 def test_there_are_as_many_as_there_were() -> None:
-    assert len(FOUND) >= 80
+    assert len(FOUND) >= 105
 
 
 def test_the_page_shows_no_mutant_that_is_gone() -> None:

@@ -30,6 +30,7 @@ from tests.raft.solo import (
     FETCH,
     Solo,
     batch,
+    committed_leader,
     follower,
     key,
     leader,
@@ -99,6 +100,27 @@ def test_q38_who_needs_the_snapshot_is_told_its_id(
     (answer,) = [body for slot, body in net.replies if slot == "it"]
     assert isinstance(answer, FetchAnswer)
     assert answer.snapshot == (leader.log.snapshot if needs else None)
+
+
+def parted(offset: int, last_epoch: int) -> Any:
+    """What a fetch gets at a leader whose log starts behind a snapshot at 10, of epoch 1."""
+    solo = committed_leader()
+    solo.step(SnapshotTaken(OffsetAndEpoch(10, 1)))
+    return solo.asked(solo.fetch(offset=offset, last_epoch=last_epoch, max_wait_ms=0))
+
+
+@pytest.mark.parametrize("last_epoch", [0, 2, 3])
+def test_q38_a_parted_log_that_ends_where_the_snapshot_does_gets_it(last_epoch: int) -> None:
+    """What precedes is not the leader's: records behind it would join two logs."""
+    assert parted(10, last_epoch).snapshot == OffsetAndEpoch(10, 1)
+    assert parted(10, 1).snapshot is None
+
+
+def test_q38_a_log_of_an_older_epoch_than_the_snapshot_gets_it() -> None:
+    """However long it is: it parted before the snapshot's end."""
+    assert parted(11, 0).snapshot == OffsetAndEpoch(10, 1)
+    assert parted(11, 0).diverging is None
+    assert parted(11, 1).diverging == OffsetAndEpoch(10, 1)
 
 
 @pytest.mark.parametrize(

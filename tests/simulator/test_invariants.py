@@ -17,6 +17,7 @@ from kraftlog.simulator.invariants import INVARIANTS, Invariant
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
 from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
+from kraftlog.simulator.invariants.committed_kept import CommittedKept
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
 from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
@@ -164,6 +165,40 @@ def committed_otherwise_in_a_step(scene: Scene) -> None:
     disk.chains[:] = [chain + 10**6 for chain in disk.chains]
     core = scene.core(scene.follower)
     scene.find(CommittedPrefix).on_commit(scene.follower, core, core.log.high_watermark)
+
+
+def committed_elsewhere_is_cut(scene: Scene) -> None:
+    """The replica that cuts knows of nothing committed."""
+    core = scene.core(scene.follower)
+    core.log.high_watermark = scene.follower.seen_high_watermark = scene.follower.applied = 0
+    scene.world.truncates(scene.follower, 5)
+
+
+def record_of_the_present_epoch_is_cut(scene: Scene) -> None:
+    """No replica takes it for committed, and the one that cuts is the only one that holds it."""
+    core, disk = scene.core(scene.follower), scene.follower.disk
+    disk.append(Batch(disk.end, disk.end, core.election.epoch, 100), 10**6)
+    scene.world.truncates(scene.follower, disk.end - 1)
+
+
+def cut_of_what_both_hold(scene: Scene, *, durable_on_both: bool) -> None:
+    """In the next epoch; the leader of its own epoch has not heard that a majority holds it."""
+    epoch, whole = scene.core(scene.leader).election.epoch, scene.leader.disk
+    end = whole.end
+    whole.append(Batch(end, end, epoch, 100), 10**6, epoch)
+    disk = scene.follower.disk
+    for name in ("batches", "bases", "chains", "arrived_in"):
+        setattr(disk, name, getattr(whole, name)[:])
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(epoch=epoch + 1)
+    whole.sync(len(whole.batches))
+    if durable_on_both:
+        disk.sync(len(disk.batches))
+    scene.world.truncates(scene.follower, end)
+
+
+def record_that_a_majority_holds_is_cut(scene: Scene) -> None:
+    cut_of_what_both_hold(scene, durable_on_both=True)
 
 
 def logs_part_below(scene: Scene) -> None:
@@ -380,6 +415,9 @@ BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
     (DurableMajority, minority_commits),
     (CommittedPrefix, committed_otherwise),
     (CommittedPrefix, committed_otherwise_in_a_step),
+    (CommittedKept, committed_elsewhere_is_cut),
+    (CommittedKept, record_of_the_present_epoch_is_cut),
+    (CommittedKept, record_that_a_majority_holds_is_cut),
     (LogMatching, logs_part_below),
     (LeaderCompleteness, leader_lacks_records),
     (LogShape, batches_have_a_gap),
@@ -420,6 +458,10 @@ def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene],
     with pytest.raises(Violation) as found:
         tamper(scene)
     assert found.value.invariant == kind.name
+
+
+def test_a_record_that_a_minority_holds_durably_may_be_cut() -> None:
+    cut_of_what_both_hold(Scene(), durable_on_both=False)
 
 
 def test_every_invariant_has_a_case() -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey, VoterSet
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.roles.leader import Leader
+    from kraftlog.types import Now
 
 VOTERS_SIZE = 200
 #: The timer of a leader that waits for somebody who can take over.
@@ -119,12 +120,11 @@ def step(core: RaftCore, leader: Leader) -> None:
     voters = core.log.voter_set
     if voters.targets is None or not may_change(core, leader):
         return
-    missing = [t for t in voters.targets if t not in voters.ids]
-    surplus = [v for v in voters.ids if v not in voters.targets]
+    missing, surplus = _missing_and_surplus(voters, voters.targets)
     if not missing and not surplus:
         append_voters(core, leader, voters.replace(targets=None))  # R6
     elif missing and len(missing) >= len(surplus):
-        added = _most_caught_up(core, leader, missing)
+        added = _most_caught_up(core, leader, missing, core.now)
         if added is not None:
             append_voters(core, leader, voters.with_voter(added))
     else:
@@ -135,17 +135,36 @@ def step(core: RaftCore, leader: Leader) -> None:
             leader.leave_last(core)  # R5: whoever leads next removes this one
 
 
-def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int]) -> Voter | None:
+def waits_for(core: RaftCore, leader: Leader, now: Now) -> tuple[int, ...]:
+    """R4: the targets one of which must catch up, and be alone under its id, before the next step.
+
+    Nothing while there is no target, or the step waits for a commit.
+    """
+    voters = core.log.voter_set
+    if voters.targets is None or not may_change(core, leader):
+        return ()
+    missing, surplus = _missing_and_surplus(voters, voters.targets)
+    adds = missing and len(missing) >= len(surplus)
+    return tuple(missing) if adds and not _most_caught_up(core, leader, missing, now) else ()
+
+
+def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[list[int], list[int]]:
+    """The targets that do not vote yet, and the voters that are no targets."""
+    missing = [target for target in targets if target not in voters.ids]
+    return missing, [voter_id for voter_id in voters.ids if voter_id not in targets]
+
+
+def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int], now: Now) -> Voter | None:
     """Of the missing ones that have caught up the one that holds most.
 
     Two replicas that fetch under one id hold the step: it can't be told which is meant.
     """
     found: list[tuple[int, int, ReplicaKey]] = []
     for target in missing:
-        keys = leader.progress.keys_of(target, core.now, core.config.fetch_timeout_ms)
+        keys = leader.progress.keys_of(target, now, core.config.fetch_timeout_ms)
         if len(keys) != 1:
             continue
-        if leader.progress.is_caught_up(keys[0], core.now, core.config.fetch_timeout_ms):
+        if leader.progress.is_caught_up(keys[0], now, core.config.fetch_timeout_ms):
             found.append((-leader.progress.of(keys[0]).end_offset, target, keys[0]))
     return Voter(min(found, key=_rank)[2]) if found else None
 

@@ -1,7 +1,8 @@
-"""Who leads, who lags: what the leader knows of every replica (D1, D3, D4, D7)."""
+"""Who leads, who lags: what the leader knows of every replica (D1, D3, D4, D7, R4, R13)."""
 
 from __future__ import annotations
 
+from kraftlog.raft import changes
 from kraftlog.raft.progress import UNKNOWN, Progress
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.value import TYPE_CHECKING, Value
@@ -32,6 +33,8 @@ class QuorumDescription(Value):
     voters: tuple[ReplicaDescription, ...]
     observers: tuple[ReplicaDescription, ...]
     targets: tuple[int, ...] | None
+    #: The targets for whose replicas the next step waits (R4).
+    waits_for: tuple[int, ...] = ()
 
 
 def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
@@ -58,6 +61,7 @@ def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
         voters=tuple(shown),
         observers=tuple(sorted(observers, key=_by_id)),
         targets=targets,
+        waits_for=changes.waits_for(core, leader, now),
     )
 
 

@@ -70,10 +70,8 @@ def become_in(core: RaftCore, election: ElectionState) -> None:
 
 def on_wrong_cluster(core: RaftCore, peer: int, asked: Any, body: Any) -> None:
     """Q31: only the leader of a fetcher may end it by this; from any other peer it is a refusal."""
-    if isinstance(asked, (Fetch, SnapshotFetch)) and peer in {
-        core.election.leader_id,
-        body.leader_id,
-    }:
+    leads = peer in {core.election.leader_id, body.leader_id}
+    if isinstance(asked, (Fetch, SnapshotFetch)) and leads:
         core.refuse_cluster(peer)
     core.role.on_answer(core, peer, asked, body)
 

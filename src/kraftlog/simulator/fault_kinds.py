@@ -111,6 +111,26 @@ def reset_connections(world: World, chance: Chance, for_ms: int) -> None:
         world.at(world.time + chance.below(for_ms), world.network.reset, *pair)
 
 
+def answer_late(world: World, chance: Chance, for_ms: int) -> None:
+    """Answers arrive after their requests were given up, while newer ones are in flight."""
+    _set_rate(world, "late_answers", chance.between(50, 700), for_ms)
+
+
+def refuse_falsely(world: World, chance: Chance, for_ms: int) -> None:
+    """Processes that run seem gone: one to another, one to all others, or all to each other."""
+    everybody = list(world.replicas.values())
+    victim, how = some_replica(world, chance), chance.below(3)
+    for _ in range(1 + chance.below(4)):
+        when = world.time + chance.below(for_ms)
+        pairs = [(other, victim) for other in everybody]
+        if how == 0:
+            pairs = [chance.pick(pairs)]
+        elif how == 1:
+            pairs = [(one, other) for one in everybody for other in everybody]
+        for source, target in pairs:
+            world.at(when, _unless_healed, world, world.network.refuse_falsely, source, target)
+
+
 def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
     return [pair for a in one for b in other for pair in ((a, b), (b, a))]
 
@@ -181,9 +201,9 @@ def _resume(victim: Replica, incarnation: int) -> None:
         victim.resume()
 
 
-def _unless_healed(world: World, act: Callable[[Replica], None], victim: Replica) -> None:
+def _unless_healed(world: World, act: Callable[..., None], *replicas: Replica) -> None:
     if not world.healed:
-        act(victim)
+        act(*replicas)
 
 
 # Clocks and oddities ------------------------------------------------------------------------------
@@ -244,4 +264,6 @@ USUAL: dict[str, Kind] = {
     "strangers": strangers,
 }
 DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
-KINDS = {**USUAL, **DAMAGES}
+#: What peers seem to say, and do not.
+LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
+KINDS = {**USUAL, **DAMAGES, **LIES}

@@ -8,7 +8,7 @@ so a plan can be shrunk by leaving entries out.
 from __future__ import annotations
 
 from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.fault_kinds import DAMAGES, KINDS, USUAL
+from kraftlog.simulator.fault_kinds import DAMAGES, KINDS, LIES, USUAL
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -36,12 +36,15 @@ class Fault(Value):
 
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
     """The plan of a seed; `kinds` limits it to some kinds of faults. Half of the seeds have damage
-    as well, which is drawn by itself: the rest of the plan is the same without it."""
-    damage = Chance(seed, "damage")
+    as well, a third have lies; each is drawn by itself: the rest of the plan is the same without.
+    """
+    damage, lies = Chance(seed, "damage"), Chance(seed, "lies")
     wants_damage = damage.below(2) == 1 or kinds is not None
+    wants_lies = lies.below(3) == 0 or kinds is not None
     plan = [
         *_drawn(Chance(seed, "faults"), USUAL, duration_ms, kinds),
         *(_drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
+        *(_drawn(lies, LIES, duration_ms, kinds) if wants_lies else ()),
     ]
     plan.sort()
     return tuple(

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: More requests than a process ever makes: numbers grow from one of its lives to the next.
 A_LIFE = 1 << 32
+#: How long after the request timeout a late answer leaves: the least and the most.
+LATE_BY_MS = (0, 1000)
 #: A request's way back: who asked, in which life, and with which number.
 Slot = tuple[CoreReplica, int, int]
 
@@ -42,6 +44,9 @@ class Network:
         self.delayed = 0
         self.delay_ms = 0
         self.garbled = 0
+        #: Answers that come only after the asker has given their requests up.
+        self.late_answers = 0
+        self.late_by_ms = LATE_BY_MS
         self.calm = True
         self.wire = Wire() if world.setting.in_bytes else None
 
@@ -68,7 +73,13 @@ class Network:
             self.world.saw("log diverges")
         if self.wire is not None or self.garbled:
             body = self._cross(slot, body)
-        self._carry(source.id, asker.id, self._answer, (slot, source.id, body))
+        way = source.id, asker.id, self._answer, (slot, source.id, body)
+        if self.late_answers and self.chance.permille(self.late_answers):
+            self.world.saw("answer later than the request timeout")
+            late = self.world.setting.request_timeout_ms + self.chance.between(*self.late_by_ms)
+            self.world.at(self.world.time + late, self._carry, *way)
+        else:
+            self._carry(*way)
 
     def _cross(self, slot: Slot, body: Any) -> Any:
         """An answer as it arrives: out of bytes, if these are played, and maybe not as it left."""
@@ -179,6 +190,13 @@ class Network:
             self.world.saw("connection reset")
             source.disconnected(source.incarnation, target.id, gone=False)
 
+    def refuse_falsely(self, source: Replica, target: Replica) -> None:
+        """A connection ends and a new one is refused, though the process at its end runs."""
+        if source.core is not None and source is not target:
+            if target.core is not None:
+                self.world.saw("a running process seemed gone")
+            source.disconnected(source.incarnation, target.id, gone=True)
+
     # Faults ----------------------------------------------------------------------------------
 
     def cut(self, sources: Iterable[int], targets: Iterable[int]) -> None:
@@ -203,4 +221,5 @@ class Network:
         self.cuts.clear()
         self.clogged.clear()
         self.loss = self.duplicates = self.delayed = self.delay_ms = self.garbled = 0
+        self.late_answers, self.late_by_ms = 0, LATE_BY_MS
         self.calm = True

@@ -6,6 +6,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from kraftlog.raft.messages import ElectionState
+from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -21,11 +22,14 @@ class RaftDisk:
     The first `dropped` of them are in the snapshot alone: nobody reads them, they are kept so that
     a log can be compared with others from its beginning.
 
+    `arrived_in` is the epoch in which a replica got a batch; -1: by a snapshot, or unknown.
+
     `old_tail` is what a truncation removed that is not synced yet: it may come back. Beside each
     batch lies its chain, a number for the whole log up to it (see `oracle`).
     """
 
     __slots__ = (
+        "arrived_in",
         "bases",
         "batches",
         "chains",
@@ -43,6 +47,7 @@ class RaftDisk:
         self.batches: list[Batch] = []
         self.bases: list[int] = []
         self.chains: list[int] = []
+        self.arrived_in: list[int] = []
         self.durable = 0
         self.old_tail: list[tuple[Batch, int]] = []
         #: Counts truncations: a sync that began before one says nothing about what came after.
@@ -68,10 +73,11 @@ class RaftDisk:
     def durable_end(self) -> int:
         return self.batches[self.durable - 1].last_offset + 1 if self.durable else 0
 
-    def append(self, batch: Batch, chain: int) -> None:
+    def append(self, batch: Batch, chain: int, epoch: int = -1) -> None:
         self.batches.append(batch)
         self.bases.append(batch.base_offset)
         self.chains.append(chain)
+        self.arrived_in.append(epoch)
 
     def truncate(self, offset: int) -> int:
         """Cut at `offset`; how many batches went."""
@@ -119,12 +125,13 @@ class RaftDisk:
         self.download = None
 
     def _keep(self, count: int) -> None:
-        del self.batches[count:], self.bases[count:], self.chains[count:]
+        del self.batches[count:], self.bases[count:], self.chains[count:], self.arrived_in[count:]
 
     def between(self, offset: int, limit: int, most: int) -> tuple[Batch, ...]:
         """At most so many batches from `offset` on that begin before `limit`."""
         first = bisect_left(self.bases, offset)
-        assert first >= self.dropped, "what a snapshot has replaced is not read"
+        if first < self.dropped:
+            raise Violation("log start", f"{offset} is read, the log starts at {self.start}")
         last = bisect_left(self.bases, limit, first, min(first + most, len(self.bases)))
         return tuple(self.batches[first:last])
 
@@ -151,6 +158,7 @@ class RaftDisk:
         """A snapshot takes the place of the log; these are what it stands for."""
         self.batches, self.chains = batches, chains
         self.bases = [batch.base_offset for batch in batches]
+        self.arrived_in = [-1] * len(batches)
         assert self.end == snapshot.id.offset, "a snapshot holds what its name says"
         self.dropped = self.durable = len(batches)
         self.old_tail = []

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kraftlog.simulator.goals import (
+    all_reached,
     any_reached,
     begin,
+    converged,
     expect_to_stay,
     heal_and_serve,
     leader_agreed,
@@ -12,7 +14,7 @@ from kraftlog.simulator.goals import (
     led_by_another,
 )
 from kraftlog.simulator.setting import kafka_setting, reading_setting
-from kraftlog.simulator.world import passing
+from kraftlog.simulator.world import Goal, passing
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,10 +22,12 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.chance import Chance
     from kraftlog.simulator.setting import Setting
-    from kraftlog.simulator.world import Goal, World
+    from kraftlog.simulator.world import World
 
 #: Copies of messages come so late that a leader they speak to may be deposed by then.
 LATE_MS = 4000
+#: After a request was given up and, a backoff later, repeated: some of the next ones are under way.
+SOON_AFTER_RETRY_MS = (60, 125)
 
 
 def busy_setting(chance: Chance) -> Setting:
@@ -91,3 +95,55 @@ def late_farewell(world: World) -> Iterator[Goal]:
     yield leader_agreed(world)
     expect_to_stay(world, leader_of(world))
     yield passing(2 * LATE_MS)
+
+
+def late_setting(chance: Chance) -> Setting:
+    return busy_setting(chance).replace(voters=3, observers=0, request_timeout_ms=1000)
+
+
+def late_answers(world: World) -> Iterator[Goal]:
+    """Q19: “your log diverges” comes once more, after the log was mended and acknowledged.
+
+    The old leader is all that the new one has for a majority, so that nothing is committed before
+    it has fetched; its first request was given up meanwhile, and newer ones are in flight.
+    """
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old, network = leader_of(world), world.network
+    network.isolate(old.id)
+    yield led_by_another(world, old)
+    third = next(r for r in world.replicas.values() if r not in {old, leader_of(world)})
+    network.heal()
+    network.isolate(third.id)
+    network.late_answers, network.late_by_ms = 1000, SOON_AFTER_RETRY_MS
+    seen = world.sights.get("log diverges", 0)
+    for _ in range(1000):
+        if world.sights.get("log diverges", 0) > seen:
+            break
+        yield passing(5)
+    network.late_answers = 0
+    yield passing(2 * world.setting.request_timeout_ms)
+    yield from heal_and_serve(world)
+
+
+def seems_gone(world: World) -> Iterator[Goal]:
+    """One voter after the other finds the leader gone, though it runs: no one deposes it.
+
+    Its next answer shows that it is there. So who is cut off from it later is refused.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    world.workload.stop()
+    yield Goal("all logs are the same", lambda: converged(world), 5000)
+    leader, fetch_timeout_ms = leader_of(world), world.setting.raft.fetch_timeout_ms
+    others = [r for r in world.replicas.values() if r is not leader]
+    expect_to_stay(world, leader)
+    for other in others:
+        world.network.refuse_falsely(other, leader)
+        yield passing(fetch_timeout_ms)
+    yield leader_agreed(world)
+    voters = [r.id for r in others if r.id < world.setting.voters]
+    deaf = world.chance("script").pick(voters)
+    world.network.cut([leader.id], [deaf])
+    world.network.cut([deaf], [leader.id])
+    yield passing(3 * fetch_timeout_ms)

@@ -313,13 +313,14 @@ class CoreReplica(Replica):
         before = disk.chains[-1] if disk.chains else NO_CHAIN
         known = oracle.known
         chain = oracle.chain(before, batch)
-        disk.append(batch, chain)
+        assert self.core is not None
+        disk.append(batch, chain, self.core.election.epoch)
         if chain == known:
             world.appended(self, batch)
 
     def _truncate(self, effect: Truncate) -> None:
+        self.world.truncates(self, effect.offset)
         self.disk.truncate(effect.offset)
-        self.world.truncated(self, effect.offset)
 
     def _persist(self, effect: PersistElection) -> None:
         self.persisting.append(effect)

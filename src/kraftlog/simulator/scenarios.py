@@ -25,9 +25,12 @@ from kraftlog.simulator.goals import (
 from kraftlog.simulator.rare_scripts import (
     busy_setting,
     impatient_setting,
+    late_answers,
     late_copies,
     late_farewell,
+    late_setting,
     parted_logs,
+    seems_gone,
 )
 from kraftlog.simulator.readers import Readers
 from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
@@ -223,6 +226,8 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "late-copies": (impatient_setting, late_copies),
     "late-farewell": (busy_setting, late_farewell),
     "parted-logs": (busy_setting, parted_logs),
+    "late-answers": (late_setting, late_answers),
+    "seems-gone": (kafka_setting(3, 5, 2), seems_gone),
     "quiet": (any_setting, quiet),
     **VOTER_SCENARIOS,
     "mixture": (any_setting, mixture),

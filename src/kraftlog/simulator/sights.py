@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 #: What the mixture must have seen,
 OF_THE_MIXTURE = (
     "answer garbled",
+    "a running process seemed gone",
+    "answer later than the request timeout",
     "append of unknown outcome",
     "change made: add_voter",
     "change made: reassign",
@@ -29,6 +31,7 @@ OF_THE_MIXTURE = (
     "download resumed",
     "leader change during a voter change",
     "leader change",
+    "leader of another cluster refused",
     "leader removed itself",
     "leader resigned",
     "log diverges",

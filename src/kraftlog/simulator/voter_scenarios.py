@@ -394,6 +394,27 @@ def leader_removes_itself(world: World) -> Iterator[Goal]:
     assert old.core.role.name == "observer"
 
 
+def removed_leader_reads(world: World) -> Iterator[Goal]:
+    """P5: a leader that removed itself is no proof of a read; one other voter is no majority.
+
+    Two voters have the record of its removal, elect one of them and commit, while it still leads
+    for the third.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    old = leader_of(world)
+    others = [i for i in range(world.setting.voters) if i != old.id]
+    friend = world.chance("script").pick(others)
+    far = [i for i in others if i != friend]
+    yield passing(world.chance("script").below(100))
+    try_at(world, old, voter_of(world, old.id))
+    world.network.cut(far, [old.id, friend])  # they get the record, and can't acknowledge it
+    yield passing(15)
+    world.network.split(far)
+    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    yield from heal_and_serve(world)
+
+
 def only_the_removed_knows(world: World) -> Iterator[Goal]:
     """A leader of two removes itself and restarts before the other hears of it: the other needs
     its vote, and its log is longer. So it stands although its own log names it no voter.
@@ -435,5 +456,9 @@ VOTER_SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "returned-empty": (some_voters(3, 0, dynamic=True), returned_empty),
     "removed-voter": (kafka_setting(3, 5, 2), removed_voter),
     "leader-removes-itself": (kafka_setting(3, 5, 1), leader_removes_itself),
+    "removed-leader-reads": (
+        some_voters(4, 0, append_gap_ms=(20, 60), read_gap_ms=(5, 30)),
+        removed_leader_reads,
+    ),
     "only-the-removed-knows": (some_voters(2, 0), only_the_removed_knows),
 }

@@ -16,7 +16,7 @@ from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
 from kraftlog.simulator.oracle import Oracle
 from kraftlog.simulator.replica import NO_PROGRESS, CoreReplica, Crash, Replica, directory_of
-from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.violation import Violation, is_of_script
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -140,7 +140,8 @@ class World:
         except Violation:
             raise
         except Exception as error:  # a core that breaks has a bug, whatever the exception
-            raise Violation("exception", f"{type(error).__name__}: {error}") from error
+            what = "expectation" if is_of_script(error) else "exception"
+            raise Violation(what, f"{type(error).__name__}: {error}") from error
 
     def pursue(self, goal: Goal) -> None:
         """Let events happen until the goal is met, or its time is over."""
@@ -270,7 +271,7 @@ class World:
         for look in self._on["on_change"]:
             look(change, end_offset)
 
-    def truncated(self, replica: Replica, offset: int) -> None:
+    def truncates(self, replica: Replica, offset: int) -> None:
         self.saw("truncation")
         for look in self._on["on_truncate"]:
             look(replica, offset)

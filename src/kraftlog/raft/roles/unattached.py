@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
 
+#: How seldom a peer that is gone is asked who leads.
+GONE_ASKED_ONCE_IN = 4
+
+
 class Unattached(Standing, Role):
     """Asks the other voters in turn, by fetching, who leads (Q24, Q32)."""
 
@@ -59,8 +63,13 @@ def discover(core: RaftCore) -> None:
     """
     candidates = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
     candidates = [*candidates, *core.config.bootstrap_ids]
-    # Who is gone knows nothing, and asking would cost a wait; but all may be back.
-    candidates = [i for i in candidates if not core.peer(i).gone] or candidates
+    now = core.now.monotonic_ms
+    gone = [i for i in candidates if core.peer(i).gone]
+    if 0 < len(gone) < len(candidates):
+        # A peer that is gone knows nothing. But it may be back, or its refusal was false: then no
+        # other peer is believed that names it as the leader, so it is asked now and then.
+        asks_gone = core.chance(9, now, below=GONE_ASKED_ONCE_IN) == 0
+        candidates = gone if asks_gone else [i for i in candidates if i not in gone]
     if candidates:
-        turn = core.chance(4, core.now.monotonic_ms, below=len(candidates))
+        turn = core.chance(4, now, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
 from kraftlog.simulator.invariants.changes_told import ChangesTold
 from kraftlog.simulator.invariants.client_history import ClientHistory
+from kraftlog.simulator.invariants.committed_kept import CommittedKept
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
 from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
 from kraftlog.simulator.invariants.durable_majority import DurableMajority
@@ -43,6 +44,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     DurableMajority,
     CountsItsEpoch,
     CommittedPrefix,
+    CommittedKept,
     LogMatching,
     LeaderCompleteness,
     LogShape,

@@ -57,7 +57,7 @@ class Invariant:
         """
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
-        """The log on the disk was cut at `offset`."""
+        """The log on the disk is about to be cut at `offset`."""
 
     def on_apply(self, replica: Replica, offset: int) -> None:
         """The state machine was told that everything before `offset` is committed."""

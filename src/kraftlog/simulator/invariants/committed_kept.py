@@ -1,0 +1,56 @@
+"""I9: no replica cuts what a majority has committed, or a record of the epoch that it is in.
+
+Judged over all replicas: the one that cuts may not know yet how much is committed, and the leader
+may not know yet that a majority holds it. Source: Q19, Q21; Raft, section 5.3.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.durable_majority import rule
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.simulator.replica import Replica
+
+
+class CommittedKept(Invariant):
+    name = "committed kept"
+
+    def on_truncate(self, replica: Replica, offset: int) -> None:
+        disk, core = replica.disk, replica.core
+        first = disk.position_before(offset) + 1
+        if core is None or first >= len(disk.batches):
+            return
+        what = f"replica {replica.id} cuts its log at {offset}"
+        committed = self.oracle.committed
+        if first < len(committed) and disk.chains[first] == committed[first]:
+            self.fails(f"{what}: up to {self.oracle.committed_end} it is committed")
+        if disk.batches[-1].epoch == core.election.epoch:
+            self.fails(f"{what}: it has records of epoch {core.election.epoch}, which it is in")
+        for position in range(first, len(disk.batches)):
+            holders = self._holders(replica, position)
+            if rule(holders, [], self._voters_at(replica, position)):
+                self.fails(f"{what}: {sorted(holders)} hold what follows, from its own leader")
+
+    def _holders(self, replica: Replica, position: int) -> dict[int, ReplicaKey]:
+        """The replicas that hold a batch on disk and got it while its epoch lasted.
+
+        Only such copies commit it: a later leader may spread it, and another overwrite it (Q21).
+        """
+        chain, epoch = replica.disk.chains[position], replica.disk.batches[position].epoch
+        return {
+            other.id: other.key
+            for other in self.world.replicas.values()
+            if other.disk.durable > position
+            and other.disk.chains[position] == chain
+            and other.disk.arrived_in[position] == epoch
+        }
+
+    def _voters_at(self, replica: Replica, position: int) -> VoterSet:
+        """The set in force in a log that ends with this batch (R1)."""
+        for batch in reversed(replica.disk.batches[: position + 1]):
+            if batch.voters is not None:
+                return batch.voters
+        return self.world.voters

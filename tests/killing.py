@@ -1,0 +1,99 @@
+"""Plays tests against a module that is loaded changed, and says which of them notice it.
+
+A test notices by an assertion of its own, or an expected exception that does not come. A bare
+exception, from the product or from a test that breaks, is told apart: it may have any cause.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.altered import AlteredFinder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+HERE = os.path.dirname(__file__)
+ROOT = os.path.dirname(HERE)
+
+
+class Killer(NamedTuple):
+    """`test` is the id of a test that failed; `bare` names the exception if it was no assertion."""
+
+    test: str
+    bare: str = ""
+
+
+class _Notes:
+    """A plugin: which tests failed, and how."""
+
+    def __init__(self) -> None:
+        self.killers: list[Killer] = []
+        self.played = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.played += report.when == "call"
+
+    def pytest_exception_interact(
+        self,
+        node: pytest.Item | pytest.Collector,
+        call: pytest.CallInfo[None],
+        report: object,  # noqa: ARG002 - a hook's arguments are matched by name
+    ) -> None:
+        error = call.excinfo
+        assert error is not None, "that is what this hook is called for"
+        frames = traceback.extract_tb(error.value.__traceback__)
+        ours = frames[-1].filename.startswith(HERE)
+        is_assertion = (error.typename == "AssertionError" and ours) or error.typename == "Failed"
+        self.killers.append(Killer(node.nodeid, "" if is_assertion else error.typename))
+
+
+def killers(
+    module: str, alter: Callable[[str], str], tests: Sequence[str], *, first: bool = True
+) -> list[Killer]:
+    """The tests that fail while `module` is changed; with `first`, no more than one.
+
+    In a process of its own, which must not have loaded the module yet: neither may this one.
+    """
+    assert "kraftlog" not in sys.modules, "the child would inherit what is loaded"
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        with os.fdopen(writing, "w") as answer:
+            json.dump(_play(module, alter, tests, first=first), answer)
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    assert told, f"the process that played {module} changed has ended"
+    found = json.loads(told)
+    if isinstance(found, str):
+        raise ValueError(found)
+    return [Killer(*killer) for killer in found]
+
+
+def _play(
+    module: str, alter: Callable[[str], str], tests: Sequence[str], *, first: bool
+) -> list[Killer] | str:
+    """In the child. A text says why the answer means nothing."""
+    sys.meta_path.insert(0, AlteredFinder(module, alter))
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nothing, stream)
+    os.chdir(ROOT)
+    notes = _Notes()
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", *(["-x"] if first else [])]
+    code = pytest.main([*options, *tests], plugins=[notes])
+    if module not in sys.modules and not notes.killers:
+        return f"{', '.join(tests)}: {module} is not used there (pytest ended with {int(code)})"
+    if not notes.played and not notes.killers:
+        return f"{', '.join(tests)}: no test was played (pytest ended with {int(code)})"
+    return notes.killers

@@ -1,0 +1,13 @@
+"""A peer that was reported gone stays so although it answers (Q9a, P2)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.core",
+    source="peer.failures, peer.gone = 0, False",
+    replacement="peer.failures = 0",
+    scenario="seems-gone",
+    seed=1,
+)

@@ -1,0 +1,17 @@
+"""R4: an observer that caught up once is added although it fetches no more."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.progress",
+    source="""\
+            and progress.in_time
+            and now.monotonic_ms - progress.fetched_at < within_ms
+""",
+    replacement="""\
+            and progress.in_time
+""",
+    test="tests/raft/test_promotion.py::test_r4_an_observer_that_fetches_no_more_is_not_added",
+)

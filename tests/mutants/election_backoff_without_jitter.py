@@ -1,0 +1,16 @@
+"""Candidates that lost wait for the same time (Q10)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.unattached",
+    source="""\
+        return 1 + core.chance(2, below=bound)
+""",
+    replacement="""\
+        return bound
+""",
+    test="tests/raft/test_timing.py::test_q10_the_backoff_is_random",
+)

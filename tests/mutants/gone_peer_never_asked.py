@@ -1,0 +1,13 @@
+"""A leader that only seemed gone is never asked again, and nobody is believed about it (Q24)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.roles.unattached",
+    source="asks_gone = core.chance(9, now, below=GONE_ASKED_ONCE_IN) == 0",
+    replacement="asks_gone = False",
+    scenario="seems-gone",
+    seed=104,
+)

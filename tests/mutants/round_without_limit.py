@@ -1,0 +1,16 @@
+"""R4: a round may take as long as it likes."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.progress",
+    source="""\
+            progress.in_time = progress.round_end >= 0 and took < round_limit_ms
+""",
+    replacement="""\
+            progress.in_time = progress.round_end >= 0 and took >= 0
+""",
+    test="tests/raft/test_promotion.py::test_r4_a_round_must_take_less_than_the_election_timeout",
+)

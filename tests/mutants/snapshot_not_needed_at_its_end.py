@@ -1,0 +1,16 @@
+"""A log that ends where the snapshot does, in another epoch, goes on from there (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.snapshots",
+    source="""\
+        or (fetch.offset == snapshot.offset and fetch.last_epoch != snapshot.epoch)
+""",
+    replacement="""\
+        or False
+""",
+    test="tests/raft/test_snapshots.py::test_q38_a_parted_log_that_ends_where_the_snapshot_does_gets_it",
+)

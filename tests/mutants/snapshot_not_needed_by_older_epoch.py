@@ -1,0 +1,16 @@
+"""A log that parted before the snapshot's last epoch goes on from the log (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.raft.snapshots",
+    source="""\
+        or fetch.last_epoch < snapshot.epoch
+""",
+    replacement="""\
+        or fetch.last_epoch < 0
+""",
+    test="tests/raft/test_snapshots.py::test_q38_a_log_of_an_older_epoch_than_the_snapshot_gets_it",
+)

@@ -1,0 +1,96 @@
+"""Q10, Q24: how long replicas wait, and that no two of them wait for the same time."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.roles.unattached import election_delay
+from tests.raft.solo import CONFIG, ELECTION, Solo, candidate, leader, prospective, unattached
+
+SEEDS = range(40)
+LONGEST = CONFIG.retry_backoff_max_ms
+
+
+def with_seed(seed: int) -> RaftConfig:
+    return CONFIG.replace(seed=seed)
+
+
+def backoffs(failures: int) -> list[int]:
+    return [unattached(config=with_seed(seed)).core.backoff(failures) for seed in SEEDS]
+
+
+@pytest.mark.parametrize(
+    ("failures", "bound"), [(0, 20), (1, 40), (2, 80), (5, 640), (6, LONGEST), (60, LONGEST)]
+)
+def test_q24_retries_grow_exponentially_up_to_a_bound(failures: int, bound: int) -> None:
+    found = backoffs(failures)
+    assert bound // 2 <= min(found) <= max(found) <= bound
+    assert max(found) > bound * 3 // 4
+
+
+@pytest.mark.parametrize("failures", [0, 2, 6, 60])
+def test_q24_retries_are_jittered(failures: int) -> None:
+    """Replicas that lost a peer together do not come back to it together."""
+    assert len(set(backoffs(failures))) >= 8
+
+
+def test_q24_the_jitter_of_a_replica_differs_from_retry_to_retry() -> None:
+    core = unattached().core
+    assert len({core.backoff(failures) for failures in range(20, 60)}) >= 20
+
+
+def delays(attempt: int) -> list[int]:
+    found = []
+    for seed in SEEDS:
+        core = unattached(config=with_seed(seed)).core
+        core.attempt = attempt
+        found.append(election_delay(core))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("attempt", "bound"), [(1, 100), (2, 200), (4, 800), (5, 1000), (50, 1000)]
+)
+def test_q10_the_backoff_grows_exponentially_up_to_a_bound(attempt: int, bound: int) -> None:
+    found = delays(attempt)
+    assert 1 <= min(found) <= max(found) <= bound
+    assert max(found) > bound * 3 // 4
+
+
+def test_q10_the_backoff_is_random() -> None:
+    assert len(set(delays(4))) >= len(SEEDS) // 2
+
+
+def candidate_timeout(config: RaftConfig) -> int:
+    return candidate(config=config).in_ms("election")
+
+
+def resigned_timeout(config: RaftConfig) -> int:
+    solo = leader(config=config)
+    solo.shut_down()
+    return solo.in_ms("election")
+
+
+@pytest.mark.parametrize(
+    "timeout",
+    [
+        lambda config: unattached(config=config).in_ms("election"),
+        lambda config: prospective(config=config).in_ms("election"),
+        candidate_timeout,
+        resigned_timeout,
+    ],
+    ids=["unattached", "prospective", "candidate", "resigned"],
+)
+def test_q10_election_timeouts_are_random_between_one_and_two(timeout: object) -> None:
+    assert callable(timeout)
+    found = [timeout(with_seed(seed)) for seed in SEEDS]
+    assert ELECTION <= min(found) < ELECTION * 5 // 4
+    assert ELECTION * 7 // 4 < max(found) < 2 * ELECTION
+    assert len(set(found)) > len(SEEDS) // 2
+
+
+def test_q24_the_first_search_for_a_leader_is_jittered() -> None:
+    found = {Solo(config=with_seed(seed)).in_ms("discover") for seed in SEEDS}
+    assert len(found) >= CONFIG.retry_backoff_ms // 2
+    assert max(found) < CONFIG.retry_backoff_ms
