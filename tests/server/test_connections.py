@@ -17,6 +17,7 @@ from kraftlog.runner.logs import FileSlice
 from kraftlog.server import connections
 from kraftlog.server.connections import COPY_SLICE, FIRST_LARGE, Arena, Connection
 from kraftlog.server.files import OsFiles
+from kraftlog.server.turns import TurnClock
 from kraftlog.storage.disk import Handle, HandleCache
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
@@ -44,7 +45,7 @@ class Ends:
         self.handle = Handle(HandleCache(self.files, 4), str(path))
         ours, self.peer = socket.socketpair()
         ours.setblocking(False)
-        self.connection = Connection(ours, "peer", 1 << 20, AnswerTimes())
+        self.connection = Connection(ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0))
 
     def answer(self, *sizes: int) -> None:
         """An answer of slices that begin at the beginning of the file."""
@@ -139,7 +140,7 @@ def test_what_nobody_takes_is_not_made(ends: Ends, monkeypatch: pytest.MonkeyPat
         got += ends.peer.recv(1 << 20)
         if not connection.overdue() and connection.holds_frames:
             arena.used = 0
-            connection.receive(arena, host.node, host.now)
+            connection.go_on(arena, host.node, host.now)
     numbers = [struct.unpack_from(">i", got, at + 4)[0] for at in range(0, len(got), one)]
     assert numbers == list(range(1000))
     assert not connection.holds_frames
@@ -151,7 +152,7 @@ def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
     with ours, peer:
         ours.setblocking(False)
         peer.setblocking(False)
-        connection = Connection(ours, "peer", 1 << 30, AnswerTimes())
+        connection = Connection(ours, "peer", 1 << 30, AnswerTimes(), TurnClock(lambda: 0))
         left = memoryview(sent)
         while left:
             left = left[peer.send(left) :]
@@ -182,7 +183,7 @@ def test_a_connection_that_is_closed_is_gone() -> None:
     """Also for what it was seen to repeat: nobody has to look for circles."""
     host = make_host(demo=1)
     ours, peer = socket.socketpair()
-    connection = Connection(ours, "peer", 1 << 20, AnswerTimes())
+    connection = Connection(ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0))
     with peer:
         for number in range(2):
             peer.sendall(produce(number, b"value"))

@@ -486,14 +486,15 @@ class Node:
         if steps is not None:
             yield from steps
 
-    def finish_requests(self) -> None:
-        """At the end of a turn: go on with requests that take more than one."""
+    def finish_requests(self) -> bool:
+        """At the end of a turn: go on with requests that take more than one; whether any does."""
         sliced = self.sliced
-        if sliced.has_work:
-            sliced.finish_turn()
-            self.is_stirred = True
-        else:
+        if not sliced.has_work:
             sliced.refresh()
+            return False
+        sliced.finish_turn()
+        self.is_stirred = True
+        return True
 
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""

@@ -82,12 +82,15 @@ class Care:
         can not be."""
         self._moved.add(log)
 
-    def take(self, node: Node, now: Now) -> None:
-        """At the end of a turn: see to it if it is time."""
+    def take(self, node: Node, now: Now) -> bool:
+        """At the end of a turn: see to it if it is time; whether it was."""
+        if not (self._moved or self._to_look_at or now.monotonic_ms >= self.due_ms):
+            return False
         if self._moved:
             self._store_starts(node, now)
         if self._to_look_at or now.monotonic_ms >= self.due_ms:
             self._take(node, now)
+        return True
 
     def _take(self, node: Node, now: Now) -> None:
         is_online = self._directory.disk.failure is None

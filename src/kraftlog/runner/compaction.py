@@ -88,12 +88,14 @@ class Compactions:
         """Whether the next turn goes on with something."""
         return self._under_way is not None and bool(self._under_way.groups)
 
-    def take(self, node: Node, now: Now) -> None:
-        """At the end of a turn: go on with what is under way, or begin if it is time."""
-        if self._under_way is not None and self._under_way.groups:
+    def take(self, node: Node, now: Now) -> bool:
+        """At the end of a turn: go on with what is under way, or begin if it is time; whether there
+        was something to do."""
+        goes_on = self._under_way is not None and bool(self._under_way.groups)
+        if self._under_way is not None and goes_on:
             self._put_in_place(self._under_way, now)
         if now.monotonic_ms < self.due_ms:
-            return
+            return goes_on
         layers = node.config_layers()
         # A little more than nothing, or a loop without anything to do would turn all the time.
         self.due_ms = now.monotonic_ms + max(layers.value("log.cleaner.backoff.ms"), 1)
@@ -106,6 +108,7 @@ class Compactions:
                 self._has_asked = False
             elif self._has_asked:
                 self.due_ms = min(self.due_ms, now.monotonic_ms + FLUSHED_MS)
+        return True
 
     def close(self) -> None:
         """The node stops in order: a pass that is under way has not been, the helper is gone."""

@@ -93,8 +93,8 @@ class Openings:
         step = self._steps[0]
         return isinstance(step, OpenLog) or not self._directory.is_in_use(step.log)
 
-    def go_on(self, now: Now) -> None:
-        """A slice of the work."""
+    def go_on(self, now: Now) -> bool:
+        """A slice of the work; whether there was any."""
         if self.due_ms is not None and self.due_ms <= now.monotonic_ms:
             self.due_ms = None
             self._is_held_up = False
@@ -112,6 +112,7 @@ class Openings:
                 self._under_way = None
             if self._under_way is None and not self._is_held_up:
                 self._steps.popleft()
+        return spent_bytes > 0
 
     def close(self) -> None:
         """A clean stop: what was to be deleted does not lie about for ever."""

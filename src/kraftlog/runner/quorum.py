@@ -231,27 +231,29 @@ class QuorumHands:
         """Whether the next turn goes on with something."""
         return self._storing is not None and not self._storing.is_writing
 
-    def go_on(self) -> None:
-        """One piece more of the snapshot that is being made, once the one before it is on the disk.
+    def go_on(self) -> bool:
+        """One piece more of the snapshot that is being made, once the one before it is on the disk;
+        whether there was one.
 
         They share a lane with the log: whoever waits for a change waits for a piece, not for all.
         """
         storing = self._storing
         if storing is None or storing.is_writing:
-            return
+            return False
         piece = next(storing.left, None)
         if piece is None:
             self._storing = None
             self._lane.submit(
                 lambda: self._snapshots.finish(storing.id), self._written(storing, self._stored)
             )
-            return
+            return True
         position, storing.position = storing.position, storing.position + len(piece)
         storing.is_writing = True
         self._lane.submit(
             lambda: self._snapshots.write_part(storing.id, position, piece, durably=True),
             self._written(storing, _go_on_with),
         )
+        return True
 
     def _written(
         self, storing: _Storing, then: Callable[[_Storing, Now], None]

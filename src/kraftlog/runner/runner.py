@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.helper import Helper
     from kraftlog.ports.lane import Lane
     from kraftlog.ports.peers import Peers
-    from kraftlog.replication.partition import Append, Partition
+    from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
@@ -49,8 +49,15 @@ if TYPE_CHECKING:
 REPLAYED_A_TURN = 32 << 10
 
 
+def _unaccounted(_: str) -> object:
+    """Where nobody looks how long the parts of a turn take."""
+
+
 class Runner:
-    """One node's hands. `say` gets a line for people."""
+    """One node's hands. `say` gets a line for people; `step` hears the end of each part of a turn,
+    and what it was, so that a host can account for its time. `carry` gives it the node."""
+
+    node: Node
 
     def __init__(
         self,
@@ -60,8 +67,10 @@ class Runner:
         helper: Helper,
         peers: Peers,
         say: Callable[[str], None],
+        step: Callable[[str], object] = _unaccounted,
     ) -> None:
         self.directory = directory
+        self._step = step
         self.logs = Logs(files, directory)
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
@@ -71,7 +80,6 @@ class Runner:
         self._compactions = Compactions(
             files, directory, lane, helper, self._flushes, say, self._tell
         )
-        self._node: Node | None = None
         self._said_offline = False
         #: Logs for which there was no room at the last try, which was said once.
         self._said_full: set[LogName] = set()
@@ -86,32 +94,39 @@ class Runner:
             MoveLogStart: self._move_start,
         }
 
-    @property
-    def node(self) -> Node:
-        assert self._node is not None, "a runner is given its node before it runs"
-        return self._node
-
     def carry(self, node: Node) -> None:
-        self._node = node
+        self.node = node
 
     def finish_turn(self, now: Now) -> None:
         """Do everything that the turn's requests and messages have left to do."""
-        self.node.finish_requests()
+        if self.node.finish_requests():
+            self._step("sliced requests")
         while self.node.has_work:
             for append in self.node.take_turn():
                 self._write(append, now)
             for effect in self.node.take_effects():
                 self._carry_out[type(effect)](effect, now)
-        self._openings.go_on(now)
-        self._go_on_reading(now)
-        self._quorum.go_on()
-        self._care.take(self.node, now)
-        self._compactions.take(self.node, now)
+                self._step(type(effect).__name__)
+        self._maintain(now)
         self._flushes.start(now)
         failure = self.directory.disk.failure
         if failure is not None and not self._said_offline:
             self._said_offline = True
             self._say(f"the log directory is offline until the next start: {failure}")
+
+    def _maintain(self, now: Now) -> None:
+        """Go on with what takes many turns, and begin what is due."""
+        if self._openings.go_on(now):
+            self._step("open")
+        if self._reads:
+            self._go_on_reading(now)
+            self._step("replay")
+        if self._quorum.go_on():
+            self._step("snapshot")
+        if self._care.take(self.node, now):
+            self._step("retention and checkpoints")
+        if self._compactions.take(self.node, now):
+            self._step("compaction")
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
@@ -162,11 +177,14 @@ class Runner:
             append.buffers.clear()
         if self._said_full:
             self._said_full.discard(append.partition.log)
-        self._written(append.partition, end)
+        self._written(append, end)
 
-    def _written(self, partition: Partition, end: int) -> None:
+    def _written(self, append: Append, end: int) -> None:
         """The node hears of it at once, or, where the topic wants that, once it is durable."""
+        partition = append.partition
         log = self.logs[partition.log]
+        if log.segments[-1].size == append.size:
+            self._step("roll")
         if end - log.recovery_point < log.config.flush_messages:
             self.node.written(partition, end)
         else:

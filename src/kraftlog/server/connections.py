@@ -4,6 +4,9 @@ Receiving goes through one arena that all connections share: each socket that is
 it behind the one before, so that batches lie still until the turn's write and nothing is
 allocated. What is left of a frame at the end of a turn is kept by its connection; a frame larger
 than that is received straight into a buffer of its own.
+
+A connection has a slice of the turn for its requests. Whole frames that are left then are kept as
+they came, and go on (`go_on`) after those of other connections.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections import deque
 from kraftlog.errors import MistakeError, ProtocolError
 from kraftlog.node.slots import Slot
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import BROKER
+from kraftlog.wire.apis import APIS, BROKER, ApiKey
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
     from kraftlog.node.node import Node
+    from kraftlog.server.turns import TurnClock
     from kraftlog.types import Now
 
 ARENA_SIZE = 1 << 20
@@ -42,12 +46,17 @@ KEPT_FREE = 8 << 20
 #: A connection that owes more answers than this is not listened to until it has taken some.
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
+#: The clock is looked at after each request, and after so many of those that repeat.
+REPEATS_A_LOOK = 32
 #: Slices up to this size are copied and sent together with what is around them.
 COPY_SLICE = 64 << 10
 #: About the most bytes, and the most pieces, that are gathered for one system call.
 SEND_SIZE = 1 << 20
 MAX_PIECES = 512
+#: A connection sends about this much in a turn.
+SENT_A_TURN = 4 << 20
 
+PRODUCE = APIS[ApiKey.PRODUCE].name
 _LENGTH = struct.Struct(">i")
 _IN_MEMORY = (bytes, bytearray, memoryview)
 assert SMALL_FRAME + READ_SIZE <= ARENA_SIZE
@@ -96,13 +105,21 @@ class Arena:
 class Connection:
     """Slots are filled by the node in any order and leave in the order of `slots`."""
 
-    def __init__(self, sock: socket.socket, peer: str, max_frame: int, times: AnswerTimes) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        peer: str,
+        max_frame: int,
+        times: AnswerTimes,
+        turns: TurnClock,
+    ) -> None:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
         self.host = peer.rpartition(":")[0]
         self.max_frame = max_frame
         self.times = times
+        self.turns = turns
         #: Which APIs are served here: those of brokers, of controllers, or both.
         self.listener = BROKER
         #: The name of the listener that accepted the connection.
@@ -110,10 +127,13 @@ class Connection:
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
         self.failure: OSError | MistakeError | ProtocolError | None = None
-        #: What was received and not handed over: the beginning of a frame, or, while the peer
-        #: is overdue, any number of frames.
-        self.rest = b""
+        #: What was received and not handed over: the beginning of a frame; or, where the slice
+        #: of a turn was over or the peer is overdue, any number of frames from `rest_at` on.
+        self.rest = bytearray()
+        self.rest_at = 0
         self.holds_frames = False
+        #: Whether the loop has it in a queue of those to be served.
+        self.is_queued = False
         #: Whether the node is still at work on a request, and those behind it have to wait.
         self.is_held = False
         #: A large frame under way, its size, and how much of it is there.
@@ -168,24 +188,38 @@ class Connection:
     # Receiving -----------------------------------------------------------------------------------
 
     def receive(self, arena: Arena, node: Node, now: Now) -> None:
-        """Read what there is, once, and hand every whole frame to the node."""
+        """Read what there is, once, and hand whole frames to the node while the slice lasts."""
         start = arena.used
         if self.large is not None:
-            end = start + self._receive_large(arena, node, now)
+            behind = self._receive_large(arena, node, now)
+            if behind < 0:
+                return
+            end = start + behind
+            if self._is_over(PRODUCE) and behind:
+                self.rest, self.holds_frames = arena.buffer[start:end], True
+                return
         else:
             kept = len(self.rest)
             if kept:
                 arena.view[start : start + kept] = self.rest
             end = start + kept
-            try:
-                end += self._read([arena.view[end : start + SMALL_FRAME + READ_SIZE]])
-            except BlockingIOError:
-                if not self.holds_frames:
-                    raise
+            end += self._read([arena.view[end : start + SMALL_FRAME + READ_SIZE]])
         arena.used = end
-        self.rest = b""
-        pos = self._frames(arena, start, end, node, now)
-        self._keep(arena, pos, end)
+        if self.rest:
+            self.rest = bytearray()
+        pos = self._frames(arena.buffer, arena.view, start, end, node, now)
+        if pos < end:
+            self._keep(arena, arena.view, pos, end)
+
+    def go_on(self, arena: Arena, node: Node, now: Now) -> None:
+        """Hand frames to the node that were received earlier, while the slice lasts."""
+        rest = self.rest
+        end = len(rest)
+        view = memoryview(rest)
+        self.rest_at = pos = self._frames(rest, view, self.rest_at, end, node, now)
+        if not self.holds_frames:
+            self.rest, self.rest_at = bytearray(), 0
+            self._keep(arena, view, pos, end)
 
     def _read(self, views: list[memoryview]) -> int:
         """What the socket has; whatever else comes of it is the end of the connection."""
@@ -204,47 +238,63 @@ class Connection:
             raise ConnectionResetError("closed by the peer")
         return count
 
-    def _frames(self, arena: Arena, pos: int, end: int, node: Node, now: Now) -> int:
-        """Hand over whole frames in the arena's `[pos:end]`; where the first one left begins."""
-        slots, buffer, view = self.slots, arena.buffer, arena.view
+    def _frames(
+        self, buffer: bytearray, view: memoryview, pos: int, end: int, node: Node, now: Now
+    ) -> int:
+        """Hand over whole frames in `buffer[pos:end]`; where the first one left begins."""
+        slots = self.slots
+        repeats_left = REPEATS_A_LOOK
         while end - pos >= 4:
-            if self.is_held:
-                self.holds_frames = True
-                self.stir()
-                return pos
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
                 raise ProtocolError(f"a frame of {size} bytes; 1 to {self.max_frame} are taken")
-            if end - pos - 4 < size:
-                break
-            if len(slots) >= MAX_UNANSWERED or self.unsent >= MAX_UNSENT:
-                self.holds_frames = True
-                self.stir()
-                return pos
             after = pos + 4 + size
+            if after > end:
+                break
             repeats = self.repeats
-            if repeats is None or not repeats.take(buffer, view, pos + 4, after, now):
+            if repeats is not None and repeats.take(buffer, view, pos + 4, after, now):
+                pos = after
+                repeats_left -= 1
+                if repeats_left:
+                    continue
+                repeats_left = REPEATS_A_LOOK
+                cause = _name(slots[-1]) if slots else PRODUCE  # which has none with acks 0
+            else:
                 slot = Slot(self)
                 slots.append(slot)
                 node.frame(slot, buffer, pos + 4, after, now)
-            pos = after
+                pos = after
+                cause = _name(slot)
+            if self._is_over(cause) and pos < end:
+                self.holds_frames = True
+                return pos
         self.holds_frames = False
         return pos
 
-    def _keep(self, arena: Arena, pos: int, end: int) -> None:
+    def _is_over(self, cause: str) -> bool:
+        """Whether a request of this kind was the last one that is served for now."""
+        turns = self.turns
+        is_over = turns.step(cause) >= turns.slice_until_ns
+        if self.overdue():
+            self.stir()
+            return True
+        return is_over
+
+    def _keep(self, arena: Arena, view: memoryview, pos: int, end: int) -> None:
         left = end - pos
         if left >= 4 and not self.holds_frames:
-            size = _LENGTH.unpack_from(arena.buffer, pos)[0]
+            size = _LENGTH.unpack_from(view, pos)[0]
             if size > SMALL_FRAME:
                 self.large = arena.lend(size)
-                memoryview(self.large)[: left - 4] = arena.view[pos + 4 : end]
+                memoryview(self.large)[: left - 4] = view[pos + 4 : end]
                 self.large_filled = left - 4
                 self.large_size = size
                 return
-        self.rest = bytes(arena.view[pos:end])
+        self.rest = bytearray(view[pos:end])
 
     def _receive_large(self, arena: Arena, node: Node, now: Now) -> int:
-        """What is missing of a large frame; how much there was behind it, now in the arena."""
+        """What is missing of a large frame; how many bytes came after it, now in the arena, or -1
+        while it is not complete."""
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
@@ -269,7 +319,7 @@ class Connection:
                 self.slots.append(slot)
                 node.frame(slot, buffer, 0, size, now)
             return behind
-        return 0
+        return -1
 
     # Sending -------------------------------------------------------------------------------------
 
@@ -283,9 +333,12 @@ class Connection:
             out.extend(slot.pieces or ())
             if slot.asked_ms != quick_ms:
                 self.times.answered(slot)
+        before = self.unsent
         while out:
             pieces = self._gather()
             if not (self._send_bytes(pieces) if pieces else self._send_slice(out[0])):
+                return
+            if out and before - self.unsent >= SENT_A_TURN:
                 return
 
     def _gather(self) -> list[Any]:
@@ -362,6 +415,10 @@ class Connection:
 
 
 _TOO_SHORT = "a file is shorter than what was promised from it"
+
+
+def _name(slot: Slot | Answers | Found) -> str:
+    return slot.api.name if slot.api is not None else ""
 
 
 def _copy(piece: Any) -> bytes:

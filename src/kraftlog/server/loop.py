@@ -1,8 +1,12 @@
 """The server's loop: one thread, one epoll, one turn after the other.
 
-A turn: every ready socket is read once, its requests are decided; then the turn's appends are
+A turn: ready sockets are read once, their requests are decided; then the turn's appends are
 written, a call per partition; then the answers leave, a call per connection. Threads exist only
 for what blocks in the kernel, and report through an eventfd (see `lane`).
+
+Clients share what a turn has for them: a slice of time for each connection (`turns`). Sockets that
+a turn did not come to are read first in the next one; requests that a connection has left after its
+slice follow, in rotation, and at least one connection with such goes on in each turn.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import select
 import signal
 import socket
 import time
+from collections import deque
 
 from kraftlog.errors import (
     ConfigError,
@@ -26,6 +31,7 @@ from kraftlog.errors import (
 from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.peers import Peers
 from kraftlog.server.saying import say
+from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER
@@ -46,6 +52,8 @@ ACCEPTED_AT_ONCE = 64
 #: So many sockets are served in a turn: of a thousand that ask at once, as members of a group do,
 #: each would have to wait for the answers of all. The system names the others next time.
 READY_A_TURN = 256
+#: And so many at least are looked at, however many wait to be read from earlier turns.
+FEWEST_READY = 64
 #: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
 FULL_FOR_MS = 1000
 #: How many partitions a node has more than before when all that it knows is set aside anew.
@@ -71,15 +79,25 @@ class ListeningSocket:
 
 
 class Server:
-    """Carries one node: its sockets, its clock, its turns."""
+    """Carries one node: its sockets, its clock, its turns. `carry` gives it node and runner."""
 
-    def __init__(self, lane: Lane, helper: Helper, *, max_frame: int, max_connections: int) -> None:
-        self._node: Node | None = None
-        self._runner: Runner | None = None
+    node: Node
+    runner: Runner
+
+    def __init__(
+        self,
+        lane: Lane,
+        helper: Helper,
+        *,
+        max_frame: int,
+        max_connections: int,
+        turns: TurnClock | None = None,
+    ) -> None:
         self.lane = lane
         self.helper = helper
         self.max_frame = max_frame
         self.max_connections = max_connections
+        self.turns = turns or TurnClock()
         self.arena = Arena()
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
@@ -98,8 +116,11 @@ class Server:
         self.stirred: list[Connection] = []
         self.stopping = False
         self._said_refusal = int(ErrorCode.NONE)
-        #: Sockets that were ready when the arena was full: first in the next turn.
-        self.delayed: list[int] = []
+        #: Connections whose socket is ready: those that a turn did not come to are first in the
+        #: next one.
+        self.unread: deque[Connection] = deque()
+        #: Connections with requests left after their slice: in rotation, after those above.
+        self.unserved: deque[Connection] = deque()
         self.http: Http | None = None
         #: With more partitions than this, `_set_aside` is due.
         self._set_aside_above = GROWN_BY
@@ -108,18 +129,8 @@ class Server:
         self.epoll.register(lane.ready_fd, EPOLLIN)
         self.epoll.register(helper.ready_fd, EPOLLIN)
 
-    @property
-    def node(self) -> Node:
-        assert self._node is not None, "a server is given its node before it runs"
-        return self._node
-
-    @property
-    def runner(self) -> Runner:
-        assert self._runner is not None, "a server is given its runner before it runs"
-        return self._runner
-
     def carry(self, node: Node, runner: Runner) -> None:
-        self._node, self._runner = node, runner
+        self.node, self.runner = node, runner
 
     def _tell(self, report: Any, now: Now) -> None:
         self.node.handle(report, now)
@@ -255,34 +266,48 @@ class Server:
         and neither the node nor the peers are asked before it what they have to do.
         """
         events = self._wait()
-        node = self.node
-        began_ns = time.monotonic_ns()
+        node, turns = self.node, self.turns
+        began_ns = turns.begin()
         now = Now(began_ns // 1_000_000, time.time_ns() // 1_000_000)
         node.now = now
+        if self.unread:
+            self._read_on(now)
         for fd, event in events:
-            self._event(fd, event, now)
+            connection = self.connections.get(fd)
+            if connection is None:
+                turns.step(self._event(fd, event, now))
+            elif event == EPOLLIN:
+                self._read(connection, now)
+            else:
+                self._ready(connection, event, now)
+        if self.unserved:
+            self._serve_on(now)
         if node.is_stirred or now.monotonic_ms >= self._due_ms:
             node.is_stirred = True
             if len(node.by_log) > self._set_aside_above:
                 self._set_aside()
+                turns.step("garbage collection")
             if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
                 self._welcome()
             node.poll(now)
             self.peers.expire(now)
+            turns.step("timers")
             if self.http is not None:
                 self.http.go_on(now)
+                turns.step("http")
         self.runner.finish_turn(now)
         self.arena.clear()
         self.peers.send(now)
+        at_ns = turns.step("append")
         if self.stirred:
-            took_ms = (time.monotonic_ns() - began_ns + 500_000) // 1_000_000
-            self.node.counts.times.turn_ends(now.monotonic_ms, took_ms)
+            took_ms = (at_ns - began_ns + 500_000) // 1_000_000
+            node.counts.times.turn_ends(now.monotonic_ms, took_ms)
             self._send()
+        turns.end("send")
 
     def _wait(self) -> list[tuple[int, int]]:
-        if self.delayed:
-            delayed, self.delayed = self.delayed, []
-            return [(fd, EPOLLIN) for fd in delayed] + self.epoll.poll(0, READY_A_TURN)
+        if self.unread or self.unserved or self.stirred:
+            return self.epoll.poll(0, max(READY_A_TURN - len(self.unread), FEWEST_READY))
         if self.node.is_stirred:
             http = self.http
             if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
@@ -299,22 +324,26 @@ class Server:
         wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
         return self.epoll.poll(wait_s, READY_A_TURN)
 
-    def _event(self, fd: int, event: int, now: Now) -> None:
-        connection = self.connections.get(fd)
-        if connection is not None:
-            self._serve(connection, event, now)
-            return
+    def _event(self, fd: int, event: int, now: Now) -> str:
+        """Something that is no client's; what it was, for the account of the turn."""
         self.node.is_stirred = True
         if fd in self.listeners:
             self._accept(self.listeners[fd], now)
-        elif self.peers.owns(fd):
+            return "accept"
+        if self.peers.owns(fd):
             self.peers.event(fd, event, now)
-        elif fd == self.lane.ready_fd:
+            return "peers"
+        if fd == self.lane.ready_fd:
             self.lane.deliver(now)
-        elif fd == self.helper.ready_fd:
+            return "flush"
+        if fd == self.helper.ready_fd:
             self.helper.deliver(now)
-        elif self.http is not None:
+            return "compaction"
+        if self.http is not None:
             self.http.event(fd, event, now)
+        return "http"
+
+    # Clients -------------------------------------------------------------------------------------
 
     def _accept(self, listener: ListeningSocket, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
@@ -331,7 +360,9 @@ class Server:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             times = self.node.counts.times
-            connection = Connection(sock, f"{address[0]}:{address[1]}", self.max_frame, times)
+            connection = Connection(
+                sock, f"{address[0]}:{address[1]}", self.max_frame, times, self.turns
+            )
             connection.stirred = self.stirred
             connection.listener = listener.serves
             connection.listener_name = listener.name
@@ -352,17 +383,55 @@ class Server:
         for fd in self.listeners:
             self.epoll.modify(fd, EPOLLIN)
 
-    def _serve(self, connection: Connection, event: int, now: Now) -> None:
-        try:
-            if event & EPOLLOUT:
-                connection.stir()
-            if event & EPOLLIN:
-                if not self.arena.has_room():
-                    self.delayed.append(connection.fd)
+    def _ready(self, connection: Connection, event: int, now: Now) -> None:
+        """The socket of a client has something, has room, or broke."""
+        if event & EPOLLOUT:
+            connection.stir()
+        if event & EPOLLIN:
+            self._read(connection, now)
+        elif event & BROKEN and not connection.is_queued:
+            self._drop(connection)
+
+    def _read(self, connection: Connection, now: Now) -> None:
+        """The socket of a client has something: it is read now, or first in the next turn."""
+        turns = self.turns
+        if connection.is_queued:
+            return
+        if turns.at_ns < turns.until_ns and self.arena.has_room():
+            self._serve(connection, now)
+        else:
+            connection.is_queued = True
+            self.unread.append(connection)
+
+    def _read_on(self, now: Now) -> None:
+        """Read the sockets that an earlier turn did not come to."""
+        turns, unread = self.turns, self.unread
+        while unread and turns.at_ns < turns.until_ns and self.arena.has_room():
+            connection = unread.popleft()
+            connection.is_queued = False
+            if not connection.closed:
+                self._serve(connection, now)
+
+    def _serve_on(self, now: Now) -> None:
+        """Go on with requests that are left: of one connection at least."""
+        turns, unserved = self.turns, self.unserved
+        while unserved:
+            connection = unserved.popleft()
+            connection.is_queued = False
+            if not connection.closed:
+                self._serve(connection, now)
+                if turns.at_ns >= turns.until_ns:
                     return
+
+    def _serve(self, connection: Connection, now: Now) -> None:
+        """A slice of the turn for the requests of a connection."""
+        turns = self.turns
+        turns.slice_until_ns = turns.at_ns + SLICE_NS
+        try:
+            if connection.holds_frames:
+                connection.go_on(self.arena, self.node, now)
+            else:
                 connection.receive(self.arena, self.node, now)
-            elif event & BROKEN:
-                self._drop(connection)
         except BlockingIOError:
             return
         except ProtocolError as error:
@@ -373,14 +442,30 @@ class Server:
             self._drop(connection)
         except ConnectionError:
             self._drop(connection)
+        turns.step("receive")
+        if connection.holds_frames and not connection.overdue():
+            self._go_on_later(connection)
+
+    def _go_on_later(self, connection: Connection) -> None:
+        if not connection.is_queued:
+            connection.is_queued = True
+            self.unserved.append(connection)
 
     def _send(self) -> None:
-        """One go at sending for every connection that has something new to say."""
+        """One go at sending for every connection that has something new to say.
+
+        Those that the turn has no time for follow in the next one; one at least goes in each.
+        """
+        turns = self.turns
+        until_ns = turns.at_ns + SENDS_NS
         stirred = self.stirred[:]
         self.stirred.clear()
-        for connection in stirred:
+        for number, connection in enumerate(stirred):
             if connection.closed:
                 continue
+            if number and turns.step("send") >= until_ns:
+                self.stirred[:0] = stirred[number:]
+                return
             connection.stirred = self.stirred
             try:
                 connection.send()
@@ -401,7 +486,7 @@ class Server:
         if connection.out:
             wanted |= EPOLLOUT
         if wanted & EPOLLIN and connection.holds_frames:
-            self.delayed.append(connection.fd)
+            self._go_on_later(connection)
         if wanted != connection.events:
             connection.events = wanted
             self.epoll.modify(connection.fd, wanted)

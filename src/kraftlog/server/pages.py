@@ -15,11 +15,12 @@ from kraftlog.server.http import Answer
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.node.telling.family import Labels, Samples
     from kraftlog.server.loop import Server
+    from kraftlog.server.turns import Account, TurnClock
     from kraftlog.types import Now
 
 #: The version that every Prometheus reads.
@@ -152,6 +153,44 @@ SOCKETS = (
 # The loop ----------------------------------------------------------------------------------------
 
 
+def _by_cause(
+    accounts: Callable[[TurnClock], dict[str, Account]], value: Callable[[Account], float]
+) -> Callable[[Server, Now], Samples]:
+    def tell(server: Server, _: Now) -> Samples:
+        for cause, account in sorted(accounts(server.turns).items()):
+            yield (("cause", cause),), value(account)
+
+    return tell
+
+
+TURNS = (
+    Family(
+        "kraftlog_loop_long_turns_total",
+        COUNTER,
+        "Turns of the loop that used the processor for 5 ms or more, by their longest step.",
+        _by_cause(lambda turns: turns.long_turns, lambda account: account.count),
+    ),
+    Family(
+        "kraftlog_loop_long_turns_seconds_total",
+        COUNTER,
+        "Processor time of these turns, by their longest step.",
+        _by_cause(lambda turns: turns.long_turns, lambda account: account.total_ns / 1e9),
+    ),
+    single(
+        "kraftlog_loop_longest_turn_seconds",
+        GAUGE,
+        "Processor time of the longest of these turns in the last half to whole minute; 0: none.",
+        lambda server, _: server.turns.longest_ns() / 1e9,
+    ),
+    Family(
+        "kraftlog_loop_steps_seconds_total",
+        COUNTER,
+        "Time of the loop's steps that took 1 ms or more: APIs by name, and what else it does.",
+        _by_cause(lambda turns: turns.steps, lambda account: account.total_ns / 1e9),
+    ),
+)
+
+
 class Idleness:
     """The share of time in which the loop waited, between two times of asking.
 
@@ -192,7 +231,7 @@ def _idle_family(name: str, idleness: Idleness) -> Family:
     return single(name, GAUGE, IDLE_MEANING, lambda _, now: idleness.look(now.monotonic_ms))
 
 
-OF_THE_HOST = (*SOCKETS, *PROCESS, *_idle(Idleness()))
+OF_THE_HOST = (*SOCKETS, *PROCESS, *TURNS, *_idle(Idleness()))
 
 
 # The pages ---------------------------------------------------------------------------------------

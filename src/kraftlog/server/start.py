@@ -75,7 +75,7 @@ def serve(
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
     )
-    runner = Runner(files, directory, lane, helper, server.peers, say)
+    runner = Runner(files, directory, lane, helper, server.peers, say, server.turns.step)
     _listen(server, settings)
     server.stop_on_signals()
     metadata = open_quorum(directory, _voters(settings), say)

@@ -1,0 +1,159 @@
+"""`TurnClock`: what the turns of the loop spend their time on, and how much of it clients get.
+
+Time is read once per step (a connection that was served, an append, what was sent), not once per
+request. Steps below a millisecond are not accounted; a turn below `LONG_NS` leaves no trace. The
+processor's clock is a system call, so it is read once per millisecond of work and for long turns:
+what counts as long is the time on the processor, as a machine that is shared may stop any turn.
+"""
+
+from __future__ import annotations
+
+import time
+
+from kraftlog.server.saying import say
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: A turn that takes longer is counted and logged: all clients wait for it.
+LONG_NS = 5_000_000
+#: Shorter steps are not accounted.
+NOTED_NS = 1_000_000
+#: The time for clients' requests in one turn, and for those of one connection.
+TURN_NS = 3_000_000
+SLICE_NS = 1_000_000
+#: The time for sending responses in one turn.
+SENDS_NS = 1_000_000
+#: Long turns are logged at most this often.
+LOGGED_EVERY_NS = 10_000_000_000
+#: `longest_ns` covers the last one to two of these spans, if it is read that often.
+SPAN_NS = 30_000_000_000
+#: A log line names this many causes at most.
+NAMED_AT_MOST = 5
+
+
+class Account:
+    """How often something took its time, and how much in all."""
+
+    __slots__ = ("count", "total_ns")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total_ns = 0
+
+    def add(self, took_ns: int) -> None:
+        self.count += 1
+        self.total_ns += took_ns
+
+
+class TurnClock:
+    """The loop calls `begin`, `step` after each part of a turn, and `end`.
+
+    `clock_ns` is any clock that goes on evenly; `cpu_ns` is the processor time of this thread.
+    """
+
+    def __init__(
+        self,
+        clock_ns: Callable[[], int] = time.monotonic_ns,
+        cpu_ns: Callable[[], int] = time.thread_time_ns,
+        log: Callable[[str], None] = say,
+    ) -> None:
+        self.clock_ns = clock_ns
+        self._cpu_ns = cpu_ns
+        self._log = log
+        self.began_ns = 0
+        #: The end of the last step.
+        self.at_ns = 0
+        #: When the requests of clients have had their share of the turn, and those of the
+        #: connection that is being served.
+        self.until_ns = TURN_NS
+        self.slice_until_ns = SLICE_NS
+        #: Steps of this turn that took long enough to be noted.
+        self._steps: dict[str, int] = {}
+        #: The processor's clock when it was last read, and the time of the turns since.
+        self._cpu_read_ns = cpu_ns()
+        self._turns_since_ns = 0
+        #: By cause: steps of a millisecond and more; long turns, by their longest step.
+        self.steps: dict[str, Account] = {}
+        self.long_turns: dict[str, Account] = {}
+        self._longest_ns = [0, 0]
+        self._span_began_ns = 0
+        self._logged_ns: int | None = None
+        self._unlogged = 0
+
+    def begin(self) -> int:
+        """A turn begins: what the clock says."""
+        self.began_ns = self.at_ns = now_ns = self.clock_ns()
+        self.until_ns = now_ns + TURN_NS
+        return now_ns
+
+    def step(self, cause: str) -> int:
+        """What has passed since the last step was spent on this; what the clock says."""
+        now_ns = self.clock_ns()
+        took_ns = now_ns - self.at_ns
+        self.at_ns = now_ns
+        if took_ns >= NOTED_NS:
+            self._note(cause, took_ns)
+        return now_ns
+
+    def end(self, cause: str) -> None:
+        """The turn ends with this step."""
+        self.at_ns, before_ns = self.clock_ns(), self.at_ns
+        took_ns = self.at_ns - self.began_ns
+        if took_ns < NOTED_NS and self._turns_since_ns < NOTED_NS:
+            self._turns_since_ns += took_ns
+            return
+        if self.at_ns - before_ns >= NOTED_NS:
+            self._note(cause, self.at_ns - before_ns)
+        if took_ns >= LONG_NS:
+            self._long(took_ns)
+        else:
+            self._read_cpu()
+        self._steps.clear()
+
+    def longest_ns(self) -> int:
+        """The longest turn of the last one to two spans."""
+        self._next_span()
+        return max(self._longest_ns)
+
+    def _note(self, cause: str, took_ns: int) -> None:
+        self._steps[cause] = self._steps.get(cause, 0) + took_ns
+        self.steps.setdefault(cause, Account()).add(took_ns)
+
+    def _read_cpu(self) -> int:
+        """The processor time since the last reading, without the turns before this one."""
+        now_ns = self._cpu_ns()
+        used_ns = now_ns - self._cpu_read_ns - self._turns_since_ns
+        self._cpu_read_ns, self._turns_since_ns = now_ns, 0
+        return used_ns
+
+    def _long(self, took_ns: int) -> None:
+        steps = self._steps
+        used_ns = min(self._read_cpu(), took_ns)
+        if used_ns < LONG_NS:
+            return
+        cause = max(steps, key=steps.__getitem__, default="small steps")
+        self.long_turns.setdefault(cause, Account()).add(used_ns)
+        self._next_span()
+        self._longest_ns[1] = max(self._longest_ns[1], used_ns)
+        if self._logged_ns is not None and self.at_ns - self._logged_ns < LOGGED_EVERY_NS:
+            self._unlogged += 1
+            return
+        self._log(_line(used_ns, steps, self._unlogged))
+        self._logged_ns, self._unlogged = self.at_ns, 0
+
+    def _next_span(self) -> None:
+        while self.at_ns - self._span_began_ns >= SPAN_NS:
+            if self.at_ns - self._span_began_ns >= 2 * SPAN_NS:
+                self._span_began_ns = self.at_ns - SPAN_NS
+            self._longest_ns = [self._longest_ns[1], 0]
+            self._span_began_ns += SPAN_NS
+
+
+def _line(used_ns: int, steps: dict[str, int], unlogged: int) -> str:
+    parts = sorted(steps.items(), key=lambda step: -step[1])[:NAMED_AT_MOST]
+    named = ", ".join([f"{cause} {took_ns / 1e6:.0f} ms" for cause, took_ns in parts])
+    before = f"; {unlogged} more such turns since the last line" if unlogged else ""
+    why = named or "many small steps"
+    return f"all clients waited {used_ns / 1e6:.0f} ms for one turn: {why}{before}"

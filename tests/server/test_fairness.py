@@ -1,0 +1,225 @@
+"""Connections take turns: on a clock that each look at it puts forward."""
+
+from __future__ import annotations
+
+import socket
+import struct
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.server import connections
+from kraftlog.server.helper import Helper
+from kraftlog.server.lane import Lane
+from kraftlog.server.loop import Server
+from kraftlog.server.turns import SLICE_NS, TURN_NS, TurnClock
+from kraftlog.wire.apis import BROKER
+from tests.node.talk import make_host
+from tests.patience import LIMIT_S
+from tests.server.raw import api_versions, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.node.slots import Slot
+    from kraftlog.server.connections import Connection
+
+    Connect = Callable[[], "Peer"]
+
+#: What a request takes on this clock, and how many fit into a slice and into a turn.
+REQUEST_NS = SLICE_NS // 4
+A_SLICE = SLICE_NS // REQUEST_NS
+A_TURN = TURN_NS // SLICE_NS
+MANY = 200
+
+
+class Peer:
+    """A client's socket, and the node's connection to it."""
+
+    def __init__(self, server: Server, port: int) -> None:
+        known = set(server.connections)
+        self.sock = socket.create_connection(("127.0.0.1", port), LIMIT_S)
+        self.server = server
+        server.turn()
+        [fd] = set(server.connections) - known
+        self.connection: Connection = server.connections[fd]
+        self._raw = b""
+
+    @property
+    def served(self) -> int:
+        """How many of the requests that were left have been served."""
+        return self.connection.rest_at // len(api_versions(0))
+
+    def answered(self) -> list[int]:
+        """The numbers of the requests whose answers are there."""
+        self.sock.setblocking(False)
+        try:
+            while data := self.sock.recv(1 << 20):
+                self._raw += data
+        except BlockingIOError:
+            pass
+        numbers, at = [], 0
+        while len(self._raw) - at >= 8:
+            size, number = struct.unpack_from(">ii", self._raw, at)
+            if len(self._raw) - at < 4 + size:
+                break
+            numbers.append(number)
+            at += 4 + size
+        return numbers
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Callable[[], Peer]]:
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
+    server.let_clients_in()
+    peers: list[Peer] = []
+
+    def one_more() -> Peer:
+        peers.append(Peer(server, port))
+        return peers[-1]
+
+    yield one_more
+    for peer in peers:
+        peer.sock.close()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    host = make_host()
+    clock = count(0, REQUEST_NS)
+    turns = TurnClock(clock.__next__, lambda: 0)
+    made = Server(Lane("test"), Helper(), max_frame=1 << 20, max_connections=64, turns=turns)
+    made.carry(host.node, host.runner)
+    yield made
+    made._hang_up()
+    host.deliver()
+    host.runner.close()
+
+
+def turn_until(server: Server, is_done: Callable[[], bool]) -> int:
+    """How many turns it takes."""
+    for number in range(1000):
+        if is_done():
+            return number
+        server.turn()
+    raise AssertionError("it takes too many turns")
+
+
+def requests(amount: int) -> bytes:
+    return b"".join([api_versions(number) for number in range(amount)])
+
+
+def test_pipelining_connection_gets_a_slice_per_turn(server: Server, connect: Connect) -> None:
+    """Another one, however late it asks, is served in the same turn."""
+    greedy, other = connect(), connect()
+    greedy.sock.sendall(requests(MANY))
+    other.sock.sendall(api_versions(7))
+    server.turn()
+    assert len(greedy.answered()) < A_SLICE * A_TURN
+    assert other.answered() == [7]
+
+
+def test_requests_left_are_served_in_later_turns_in_order(server: Server, connect: Connect) -> None:
+    greedy = connect()
+    greedy.sock.sendall(requests(MANY))
+    turns = turn_until(server, lambda: len(greedy.answered()) == MANY)
+    assert greedy.answered() == list(range(MANY))
+    assert turns >= MANY / (A_SLICE * (A_TURN + 1))
+    assert not greedy.connection.holds_frames
+
+
+def test_connections_with_requests_left_rotate(server: Server, connect: Connect) -> None:
+    greedy = [connect() for _ in range(6)]
+    for peer in greedy:
+        peer.sock.sendall(requests(MANY))
+    turn_until(server, lambda: all(peer.connection.holds_frames for peer in greedy))
+    before = [peer.served for peer in greedy]
+    for _ in range(20):
+        server.turn()
+        served = [peer.served - then for peer, then in zip(greedy, before, strict=True)]
+        assert max(served) - min(served) <= A_SLICE
+    assert all(peer.served > then for peer, then in zip(greedy, before, strict=True))
+
+
+def test_new_requests_go_before_those_that_are_left(server: Server, connect: Connect) -> None:
+    greedy = [connect() for _ in range(6)]
+    other = connect()
+    for peer in greedy:
+        peer.sock.sendall(requests(MANY))
+    turn_until(server, lambda: all(peer.connection.holds_frames for peer in greedy))
+    for number in range(10):
+        other.sock.sendall(api_versions(number))
+        server.turn()
+        server.turn()  # responses to others may still be on their way
+        assert other.answered() == list(range(number + 1))
+
+
+def test_requests_left_are_served_though_new_ones_fill_each_turn(
+    server: Server, connect: Connect
+) -> None:
+    greedy, others = connect(), [connect() for _ in range(2 * A_TURN)]
+    greedy.sock.sendall(requests(MANY))
+    turn_until(server, lambda: greedy.connection.holds_frames)
+    before = greedy.served
+    for _ in range(5 * A_TURN):
+        for other in others:
+            other.sock.sendall(requests(A_SLICE))
+        server.turn()
+    assert greedy.served >= before + A_SLICE
+
+
+def test_connection_with_a_sliced_request_is_fed_no_other(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes on with the next one after the response, in order."""
+    peer, other = connect(), connect()
+    serve, begun = server.node.frame, []
+
+    def begin(slot: Slot, *what: Any) -> None:
+        slot.connection.hold()
+        begun.append((slot, what))
+
+    monkeypatch.setattr(server.node, "frame", begin)
+    peer.sock.sendall(requests(3))
+    turn_until(server, lambda: bool(begun))
+    monkeypatch.setattr(server.node, "frame", serve)
+    other.sock.sendall(requests(3))
+    turn_until(server, lambda: len(other.answered()) == 3)
+    assert (peer.answered(), len(begun), len(peer.connection.slots)) == ([], 1, 1)
+    [(slot, what)] = begun
+    serve(slot, *what)
+    peer.connection.let_go()
+    turn_until(server, lambda: len(peer.answered()) == 3)
+    assert peer.answered() == [0, 1, 2]
+
+
+def test_batches_left_over_are_written_as_they_came(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large frame that has only begun to come follows small ones that wait for their turn."""
+    monkeypatch.setattr(connections, "REPEATS_A_LOOK", 1)
+    peer = connect()
+    large = produce(MANY, b"z" * 2 * connections.SMALL_FRAME)
+    sent = b"".join([produce(number, b"a" * number) for number in range(MANY)])
+    peer.sock.sendall(sent + large[:1000])
+    turn_until(server, lambda: peer.connection.holds_frames)
+    turn_until(server, lambda: len(peer.answered()) == MANY)
+    peer.sock.sendall(large[1000:])
+    turn_until(server, lambda: len(peer.answered()) > MANY)
+    assert peer.answered() == list(range(MANY + 1))
+    assert server.node.by_log["demo", 0].end == MANY + 1
+
+
+def test_answers_a_turn_has_no_time_to_send_leave_in_the_next(
+    server: Server, connect: Connect
+) -> None:
+    peers = [connect() for _ in range(40)]
+    for peer in peers:
+        peer.sock.sendall(api_versions(3))
+    server.turn()
+    assert 0 < len([peer for peer in peers if peer.answered()]) < len(peers)
+    for _ in peers:
+        if not all(peer.answered() for peer in peers):
+            server.turn()
+    assert all(peer.answered() == [3] for peer in peers)

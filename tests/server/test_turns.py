@@ -1,0 +1,108 @@
+"""The account of the loop's turns, on a clock that the test turns on."""
+
+from __future__ import annotations
+
+from kraftlog.server.turns import LOGGED_EVERY_NS, LONG_NS, NOTED_NS, SPAN_NS, TurnClock
+
+MS = 1_000_000
+
+
+class Scene:
+    """A clock account whose time passes as `spend` says, on the processor or off it."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1000 * MS
+        self.cpu_ns = 0
+        self.lines: list[str] = []
+        self.turns = TurnClock(lambda: self.now_ns, lambda: self.cpu_ns, self.lines.append)
+
+    def spend(self, cause: str, took_ns: int, *, on_cpu: bool = True) -> None:
+        self.now_ns += took_ns
+        if on_cpu:
+            self.cpu_ns += took_ns
+        self.turns.step(cause)
+
+    def turn(self, *steps: tuple[str, int]) -> None:
+        self.turns.begin()
+        for cause, took_ns in steps:
+            self.spend(cause, took_ns)
+        self.turns.end("small steps")
+
+    def long_turns(self) -> dict[str, tuple[int, int]]:
+        return {
+            cause: (account.count, account.total_ns)
+            for cause, account in self.turns.long_turns.items()
+        }
+
+
+def test_long_turn_is_counted_by_its_longest_step() -> None:
+    scene = Scene()
+    scene.turn(("Metadata", 2 * MS), ("CreateTopics", 4 * MS), ("append", MS - 1))
+    assert scene.long_turns() == {"CreateTopics": (1, 7 * MS - 1)}
+    assert {cause: it.total_ns for cause, it in scene.turns.steps.items()} == {
+        "Metadata": 2 * MS,
+        "CreateTopics": 4 * MS,
+    }
+    assert scene.turns.longest_ns() == 7 * MS - 1
+
+
+def test_turn_below_the_limit_is_not_counted() -> None:
+    scene = Scene()
+    scene.turn(("Metadata", LONG_NS - 1))
+    assert (scene.long_turns(), scene.lines, scene.turns.longest_ns()) == ({}, [], 0)
+
+
+def test_steps_of_an_earlier_turn_are_not_taken_for_those_of_a_long_one() -> None:
+    scene = Scene()
+    scene.turn(("Metadata", LONG_NS - 1))
+    scene.turn(("append", NOTED_NS), ("roll", LONG_NS - NOTED_NS))
+    assert scene.lines == ["all clients waited 5 ms for one turn: roll 4 ms, append 1 ms"]
+
+
+def test_time_off_the_processor_does_not_count() -> None:
+    scene = Scene()
+    scene.turns.begin()
+    scene.spend("Metadata", 100 * MS, on_cpu=False)
+    scene.turns.end("end")
+    assert (scene.long_turns(), scene.lines) == ({}, [])
+    scene.turn(("Metadata", LONG_NS))
+    assert scene.long_turns() == {"Metadata": (1, LONG_NS)}
+
+
+def test_turn_of_many_small_steps_names_none() -> None:
+    scene = Scene()
+    scene.turn(*[("append", MS // 2)] * 20)
+    assert scene.long_turns() == {"small steps": (1, 10 * MS)}
+    assert scene.lines == ["all clients waited 10 ms for one turn: many small steps"]
+
+
+def test_long_turns_are_logged_at_most_every_ten_seconds() -> None:
+    scene = Scene()
+    for _ in range(4):
+        scene.turn(("Metadata", LONG_NS))
+    assert len(scene.lines) == 1
+    scene.now_ns += LOGGED_EVERY_NS
+    scene.turn(("Metadata", LONG_NS))
+    assert scene.lines[1:] == [
+        "all clients waited 5 ms for one turn: Metadata 5 ms; 3 more such turns since the last line"
+    ]
+    assert scene.long_turns() == {"Metadata": (5, 5 * LONG_NS)}
+
+
+def test_longest_turn_is_forgotten_after_two_spans() -> None:
+    scene = Scene()
+    scene.turn(("Metadata", LONG_NS))
+    scene.now_ns += SPAN_NS
+    scene.turn()
+    assert scene.turns.longest_ns() == LONG_NS
+    scene.now_ns += SPAN_NS
+    scene.turn()
+    assert scene.turns.longest_ns() == 0
+
+
+def test_clients_time_ends_with_the_step_that_passes_it() -> None:
+    scene = Scene()
+    scene.turns.begin()
+    assert scene.turns.at_ns < scene.turns.until_ns
+    scene.spend("Metadata", 3 * MS)
+    assert scene.turns.at_ns >= scene.turns.until_ns
