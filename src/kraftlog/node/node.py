@@ -488,11 +488,8 @@ class Node:
 
     def finish_requests(self) -> bool:
         """At the end of a turn: go on with requests that take more than one; whether any does."""
-        sliced = self.sliced
-        if not sliced.has_work:
-            sliced.refresh()
+        if not self.sliced.finish_turn():
             return False
-        sliced.finish_turn()
         self.is_stirred = True
         return True
 

@@ -79,13 +79,13 @@ class SlicedRequests:
             slot.connection.hold()
             self._waiting.append(request)
 
-    def refresh(self) -> None:
-        """A turn ends that has left nothing undone."""
-        self._left = A_TURN
-
-    def finish_turn(self) -> None:
-        """Spend what is left of the turn's budget, but take at least one step."""
+    def finish_turn(self) -> bool:
+        """Spend what is left of the turn's budget, but take at least one step; whether anything
+        was left undone."""
         waiting = self._waiting
+        if not waiting:
+            self._left = A_TURN
+            return False
         left = max(self._left, 1)
         while waiting and left > 0:
             request = waiting.popleft()
@@ -97,6 +97,7 @@ class SlicedRequests:
             else:
                 waiting.append(request)
         self._left = A_TURN
+        return True
 
     def _go_on(self, request: SlicedRequest, budget: int) -> int:
         slot = request.slot
