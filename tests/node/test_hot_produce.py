@@ -21,6 +21,9 @@ from kraftlog.node.hot.repeats import (
     MOST_TEMPLATES,
     Repeats,
 )
+from kraftlog.records.builder import encode_record
+from kraftlog.records.capacity import MOST_RECORDS
+from kraftlog.records.compression import compress
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import CRC_START, HEADER
 from kraftlog.simulator.host import VirtualConnection, VirtualHost
@@ -169,6 +172,24 @@ ALTERED = [
     for sign in (True, False)
     if not (field == LENGTH and sign) and not (field == MAGIC_FIELD and not -128 <= value < 128)
 ]
+
+
+def claiming(codec: int, records: bytes, count: int) -> bytes:
+    """A batch that says of its records how they are packed, and how many they are."""
+    fields = (0, 49 + len(records), -1, 2, 0, codec, count - 1, 1000, 1000, -1, -1, -1, count)
+    made = bytearray(HEADER.pack(*fields) + records)
+    struct.pack_into(">I", made, CRC_START - 4, crc32c(memoryview(made)[CRC_START:]))
+    return bytes(made)
+
+
+RECORD = encode_record(0, 0, None, b"v")
+#: Counts that the bytes can't hold, and codecs that the records are not packed by.
+CLAIMS = [
+    claiming(codec, compress(codec, RECORD * records), count)
+    for count in (1, 9, 20, 2**20, MOST_RECORDS, MOST_RECORDS + 1, 2**31 - 1)
+    for records in (1, 9)
+    for codec in range(5)
+] + [claiming(said, compress(codec, RECORD), 1) for codec in range(5) for said in range(5)]
 BATCHES: st.SearchStrategy[bytes | None] = st.one_of(
     st.just(PLAIN),
     st.builds(lambda size, at: batch(b"x" * size, timestamp=at), st.integers(0, 300), TIMES),
@@ -176,6 +197,7 @@ BATCHES: st.SearchStrategy[bytes | None] = st.one_of(
         numbered, st.integers(0, 4), st.integers(1, 2), epoch=st.integers(0, 1), timestamp=TIMES
     ),
     st.sampled_from(ALTERED),
+    st.sampled_from(CLAIMS),
     st.sampled_from([None, b"", PLAIN[:-1], PLAIN + b"x", PLAIN * 2, PLAIN[:40], PLAIN[:61]]),
 )
 
@@ -276,7 +298,7 @@ def test_whatever_a_header_says_it_gets_the_same_answer(version: int) -> None:
     """Each field of a batch's header, with numbers that are right, wrong and impossible."""
     quick, slow = Side(VirtualConnection), Side(Forgetful)
     for side in (quick, slow):
-        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED]):
+        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED, *CLAIMS]):
             side.send(0, frame(raw, version, -1, number=number, host=side.host))
             if number % 8 == 0:
                 side.turn()

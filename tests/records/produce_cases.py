@@ -28,6 +28,8 @@ INVALID = ErrorCode.INVALID_RECORD
 TIMESTAMP = ErrorCode.INVALID_TIMESTAMP
 UNKNOWN = ErrorCode.UNKNOWN_SERVER_ERROR
 
+_PACKERS = (cramjam.snappy.compress_raw, cramjam.lz4.compress, cramjam.zstd.compress)
+
 TOPICS = {
     "plain": ProduceRules(),
     "compacted": ProduceRules(needs_keys=True),
@@ -88,6 +90,7 @@ def cases() -> list[Case]:
 
     _bytes_of_batches(case)
     _numbers(case)
+    _counts(case)
     _producers(case)
     _payloads(case)
     _times_and_sizes(case)
@@ -146,6 +149,24 @@ def _numbers(case: Any) -> None:
     for codec in (5, 6, 7):
         code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
         case(f"codec {codec}", put(good, 21, ">h", codec), UNKNOWN, ours=code)
+
+
+def _counts(case: Any) -> None:
+    """More records than the bytes can hold."""
+    most = 2**31 - 1
+    one = record(0)
+    case("most records in no bytes", raw(b"", most, most - 1), INVALID)
+    case("most records in one", raw(one, most, most - 1), INVALID)
+    case("two records in one", raw(one, 2, 1), INVALID)
+    packed = [gzip.compress(one), *(bytes(pack(one)) for pack in _PACKERS)]
+    for codec, payload in enumerate(packed, start=1):
+        name = f"most records in one by {compression.CODEC_NAMES[codec]}"
+        kafka = UNKNOWN if codec == compression.LZ4 else INVALID
+        case(name, raw(payload, most, most - 1, codec), kafka, ours=INVALID)
+    skippable = b"\x50\x2a\x4d\x18\x04\0\0\0abcd" + packed[3]
+    case("a skippable frame before zstd", raw(skippable, 1, 0, 4), OK)
+    case("empty members before gzip", raw(gzip.compress(b"") * 3 + packed[0], 1, 0, 1), OK)
+    case("gzip that is called zstd", put(made(codec=1), 21, ">h", 4), UNKNOWN, ours=INVALID)
 
 
 def _producers(case: Any) -> None:

@@ -55,7 +55,6 @@ def test_the_header_alone_tells_all_but_what_is_in_the_records() -> None:
     codes = {case.name: case.ours for case in CASES}
     assert refused == [(name, codes[name]) for name, _ in refused]
     assert [case.name for case in passed if case.ours != ErrorCode.NONE] == [
-        "a record too few",
         "a record too many",
         "a byte behind the record",
         "a record cut off",
@@ -67,10 +66,7 @@ def test_the_header_alone_tells_all_but_what_is_in_the_records() -> None:
         "a record too few in gzip",
         "bytes behind gzip",
         "bytes behind lz4",
-        "not packed by gzip",
         "not packed by snappy",
-        "not packed by lz4",
-        "not packed by zstd",
         "no key",
         "no key in gzip",
     ]

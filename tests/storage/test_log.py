@@ -129,6 +129,20 @@ def test_a_segment_rolls_where_relative_offsets_end() -> None:
     assert len(read_all(log)) == 4
 
 
+def test_one_append_of_more_offsets_than_a_segment_can_have_is_parted() -> None:
+    """What one turn appends can span any number of offsets; indexes have 31 bits for them."""
+    disk = new_disk()
+    log, _ = opened(disk, LogConfig())
+    put(log, batch(0))
+    put(log, batch(5), batch(0x7FFFFFFF), batch(0x80000000), batch(0x1_8000_0000))
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 0x1_8000_0000]
+    log.roll(T0)
+    log.flush()
+    log.release()
+    again, report = opened(disk, LogConfig())
+    assert (len(read_all(again)), report.problem) == (5, "")
+
+
 def test_a_segment_rolls_when_its_index_is_full() -> None:
     log, _ = opened(new_disk(), LogConfig(segment_index_bytes=240, index_interval_bytes=100))
     fill(log, 100)

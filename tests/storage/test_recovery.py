@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
-from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.builder import BatchBuilder, build_batch
+from kraftlog.records.header import HEADER
+from kraftlog.records.record import Record
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
+from kraftlog.storage.config import LogConfig
 from kraftlog.storage.recovery import open_log, run
 from tests.storage.making import (
     FOLDER,
@@ -239,6 +242,79 @@ def test_an_index_that_covers_too_little_is_made_anew() -> None:
     files.truncate(files.open(log.segments[0].path(".index")), 8)
     _, report = opened(new_disk(files), clean=True)
     assert report.rebuilt
+
+
+@pytest.mark.parametrize("damage", ["a hole", "a length", "the epoch"])
+def test_whole_batches_after_the_damage_are_reported(damage: str) -> None:
+    """They were never durable, so the log ends before them as Kafka's does; but not in silence."""
+    files = memory()
+    disk = new_disk(files)
+    log, _ = opened(disk)
+    fill(log, 3)
+    place, end = log.segments[-1].size, log.end_offset
+    written = fill(log, 12, epoch=3)
+    log.release()
+    changed = {"a hole": (0, bytes(61)), "a length": (8, bytes(4)), "the epoch": (15, b"\0\0")}
+    at, data = changed[damage]
+    files.corrupt(log.segments[0].log.path, place + at, data)
+    lost = log.end_offset - 1
+    again, report = opened(disk)
+    assert again.end_offset == end
+    first = end + 1
+    assert f"{len(written) - 1} whole batches after it, offsets {first} to {lost}" in report.line()
+    assert again.folder in report.line()
+    assert f"bytes cut off: {report.problem}" in report.line()
+
+
+def test_records_that_look_like_batches_are_not_reported() -> None:
+    files = memory()
+    disk = new_disk(files)
+    log, _ = opened(disk, LogConfig())
+    fill(log, 1)
+    place = log.segments[-1].size
+    inner = batch(50, size=30)
+    put(log, build_batch([Record(log.end_offset, T0, None, inner[:-1] + b"X")]))
+    log.release()
+    files.corrupt(log.segments[0].log.path, place, bytes(61))
+    _, report = opened(disk, LogConfig())
+    assert report.problem
+    assert "whole" not in report.line()
+
+
+def test_the_search_for_whole_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a large batch full of headers would cost the square of its size."""
+    monkeypatch.setattr("kraftlog.storage.salvage._PATIENCE_BYTES", 1000)
+    files = memory()
+    disk = new_disk(files)
+    log, _ = opened(disk, LogConfig())
+    fill(log, 1)
+    place = log.segments[-1].size
+    liar = HEADER.pack(60, 400, 0, 2, 0, 0, 0, T0, T0, -1, -1, -1, 1)
+    put(log, build_batch([Record(log.end_offset, T0, None, liar * 100)]))
+    fill(log, 3)
+    log.release()
+    files.corrupt(log.segments[0].log.path, place, bytes(61))
+    files.journal = []
+    _, report = opened(disk, LogConfig())
+    assert "whole" not in report.line()
+    assert len(files.journal) < 30
+
+
+def test_a_whole_batch_that_its_segment_can_not_hold_stops_the_log() -> None:
+    """An index could not name it; it is no damage, so nothing is cut off."""
+    files = memory()
+    disk = new_disk(files)
+    log, _ = opened(disk, LogConfig())
+    put(log, batch(0))
+    size = log.segments[0].size
+    log.release()
+    files.write_back()
+    path, far = log.segments[0].log.path, batch(0x80000000)
+    fd = files.open(path)
+    files.pwritev(fd, [far], size)
+    with pytest.raises(CorruptLogError, match="whole, so nothing was changed"):
+        opened(disk, LogConfig())
+    assert files.size(fd) == size + len(far)
 
 
 def test_an_old_batch_behind_newer_ones_is_cut() -> None:

@@ -8,6 +8,7 @@ keys. Kafka opens every batch; what differs for a client is said in docs/records
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
+from kraftlog.records.capacity import why_not
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
@@ -84,6 +85,9 @@ def check_produced(records: Buffer, rules: ProduceRules, now_ms: int) -> BatchHe
             code=ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         )
     _check_numbers(header)
+    lie = why_not(header.codec, memoryview(records)[HEADER_SIZE:], header.record_count)
+    if lie:
+        raise _invalid(lie)
     if header.has_log_append_time:
         # Kafka clears the bit again on a topic with create time, and refuses on the other.
         raise CorruptBatchError(

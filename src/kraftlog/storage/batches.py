@@ -12,11 +12,12 @@ from kraftlog.records.header import (
     read_header,
 )
 from kraftlog.records.walk import walk
+from kraftlog.storage.config import MAX_RELATIVE_OFFSET
 from kraftlog.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kraftlog.logstate.producers import Marker
     from kraftlog.types import Buffer
@@ -81,6 +82,25 @@ def split_by_epoch(buffer: Buffer) -> list[memoryview]:
             start = position
         current = fields[2]
     return [*parts, view[start:]] if start < len(view) else parts
+
+
+def pieces(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memoryview]]:
+    """Whole batches, parted so that a segment can hold each part, by its size and its offsets."""
+    piece: list[memoryview] = []
+    first = size = 0
+    for buffer in buffers:
+        view = memoryview(buffer)
+        for position, fields in walk(view):
+            batch = view[position : position + fields[1] + LENGTH_OVERHEAD]
+            last = fields[0] + fields[6]
+            if piece and (size + len(batch) > segment_bytes or last - first > MAX_RELATIVE_OFFSET):
+                yield piece
+                piece, size = [], 0
+            if not piece:
+                first = fields[0]
+            piece.append(batch)
+            size += len(batch)
+    yield piece
 
 
 def read_marker(buffer: Buffer, position: int) -> Marker | None:

@@ -17,9 +17,9 @@ from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import MAX_OFFSET
-from kraftlog.storage.batches import PLACE, describe
+from kraftlog.storage.batches import PLACE, describe, pieces
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
-from kraftlog.storage.config import DEFAULT_CONFIG, LogConfig
+from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConfig
 from kraftlog.storage.disk import write_all, write_atomically, write_whole
 from kraftlog.storage.flush import FlushJob
 from kraftlog.storage.retention import expired_segments, segments_below
@@ -119,7 +119,7 @@ class Log:
         assert batches.base_offset >= self.end_offset, "offsets only grow"
         segments = self.segments
         if not segments or segment_is_full(segments[-1], batches, self.config, now_ms):
-            if batches.size_bytes > self.config.segment_bytes and len(buffers) > 1:
+            if self._needs_parting(buffers, batches):
                 self._append_in_pieces(buffers, now_ms)
                 return
             self._make_room(batches, now_ms)
@@ -142,16 +142,18 @@ class Log:
                 segment.aborted = [*segment.aborted_transactions(), *aborted]
         self.end_offset = batches.last_offset + 1
 
+    def _needs_parting(self, buffers: Sequence[Buffer], batches: Batches) -> bool:
+        """Whether even a segment of their own would not hold all of these batches."""
+        if batches.last_offset - batches.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        return batches.size_bytes > self.config.segment_bytes and len(buffers) > 1
+
     def _append_in_pieces(self, buffers: Sequence[Buffer], now_ms: int) -> None:
         """More than a segment holds: as much as fits into each, and all or nothing."""
-        end_offset, start, size = self.end_offset, 0, 0
+        end_offset = self.end_offset
         try:
-            for number, buffer in enumerate(buffers):
-                if number > start and size + len(buffer) > self.config.segment_bytes:
-                    self.append(buffers[start:number], describe(buffers[start:number]), now_ms)
-                    start, size = number, 0
-                size += len(buffer)
-            self.append(buffers[start:], describe(buffers[start:]), now_ms)
+            for piece in pieces(buffers, self.config.segment_bytes):
+                self.append(piece, describe(piece), now_ms)
         except DiskFullError:
             self.truncate_to(end_offset)
             raise
@@ -159,7 +161,7 @@ class Log:
     def _make_room(self, batches: Batches, now_ms: int) -> None:
         """A new active segment for these batches."""
         base_offset = self.end_offset
-        if batches.last_offset - base_offset > 0x7FFFFFFF:
+        if batches.last_offset - base_offset > MAX_RELATIVE_OFFSET:
             base_offset = batches.base_offset
         self.roll(now_ms, base_offset)
 

@@ -3,7 +3,8 @@
 A log that was closed cleanly is believed. Else every segment that reaches beyond the recovery
 point is read and checked, and the last one always:
 
-- Behind the recovery point the log ends with its last whole batch; what follows is cut off.
+- Behind the recovery point the log ends with its last whole batch; what follows is cut off, and
+  the report says which whole batches were among it.
 - Below it everything had been durable. If that is damaged or gone, nothing is touched and
   `CorruptLogError` names the place: only a person or another replica can mend it.
 
@@ -21,6 +22,7 @@ from kraftlog.storage.checkpoints import EPOCHS, decode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.log import Log
+from kraftlog.storage.salvage import Salvage
 from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import (
     DELETED,
@@ -345,7 +347,7 @@ class _Opener:
                 self.report.scanned_bytes += scan.position
             problem = hole or scan.problem
             if problem:
-                self._cut(segments[number:], scan, problem, keep=not hole)
+                yield from self._cut(segments[number:], scan, problem, keep=not hole)
                 return
             self._accept(segment, scan)
 
@@ -369,8 +371,10 @@ class _Opener:
         self.log.segments.append(segment)
         self.log.end_offset = segment.end_offset
 
-    def _cut(self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool) -> None:
-        """Cut off what is behind the scan; or stop, if that had been durable."""
+    def _cut(
+        self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool
+    ) -> Generator[int, None, None]:
+        """Cut off what comes after the scan; or stop, if that had been durable or is sound."""
         log, segment = self.log, segments[0]
         end = scan.next_offset if keep else log.end_offset
         if end < self.recovery_point:
@@ -378,6 +382,12 @@ class _Opener:
                 f"{segment.log.path}: at position {scan.position}: {problem}; everything below "
                 f"offset {self.recovery_point} had been durable, so nothing was changed"
             )
+        if scan.is_too_far:
+            raise CorruptLogError(
+                f"{segment.log.path}: at position {scan.position}: {problem}; the batch is whole, "
+                "so nothing was changed"
+            )
+        after = yield from self._salvage(segments, scan.position if keep else 0, end)
         files = self.disk.files
         doomed = segments[1:] if keep else segments
         for lost in reversed(doomed):
@@ -389,7 +399,17 @@ class _Opener:
             self.report.cut_bytes += segment.size - scan.position
             files.truncate(segment.log.use(), scan.position)
             self._accept(segment, scan)
-        self.report.problem = f"{problem}, at position {scan.position} of {segment.log.path}"
+        self.report.problem = f"{problem}, at position {scan.position} of {segment.log.path}{after}"
+
+    def _salvage(
+        self, segments: list[Segment], position: int, next_offset: int
+    ) -> Generator[int, None, str]:
+        """What is to be said of whole batches in what is about to be cut off."""
+        salvage = Salvage(next_offset)
+        for segment in segments:
+            yield from salvage.search(self.disk, segment.log, position, segment.size)
+            position = 0
+        return salvage.line()
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -66,6 +66,8 @@ class Scan:
         self.position = 0
         self.next_offset = base_offset
         self.problem = ""
+        #: the problem is only that the batch's offsets do not belong into this segment
+        self.is_too_far = False
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = -1
@@ -92,7 +94,6 @@ class Scan:
                 or length < MIN_LENGTH
                 or base < next_offset
                 or not 0 <= count <= delta + 1
-                or last > limit
                 or epoch < last_epoch
             ):
                 self.problem = self._explain(view, here, next_offset, last_epoch)
@@ -102,6 +103,10 @@ class Scan:
                 break
             if with_crc and crc(view[here + CRC_START : following]) != checksum:
                 self.problem = f"the checksum of the batch at offset {base} is wrong"
+                break
+            if last > limit:
+                self.problem = f"a batch to offset {last} in the segment of {base_offset}"
+                self.is_too_far = True
                 break
             if producer >= 0 and self.producers is not None and base >= self.producers_from:
                 try:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from kraftlog.errors import CorruptLogError
 from kraftlog.records.header import HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, MIN_LENGTH
 from kraftlog.storage.batches import PLACE
-from kraftlog.storage.config import DEFAULT_CONFIG
+from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET
 from kraftlog.storage.disk import unlink_if_there, write_whole
 from kraftlog.storage.index import OffsetIndex, TimeIndex
 from kraftlog.storage.scan import Scan, scan_file
@@ -408,10 +408,10 @@ class Segment:
 def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_ms: int) -> bool:
     """Whether these batches belong into a new segment."""
     if segment.size == 0:
-        return batches.last_offset - segment.base_offset > 0x7FFFFFFF
+        return batches.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
     if segment.size > config.segment_bytes - batches.size_bytes:
         return True
-    if batches.last_offset - segment.base_offset > 0x7FFFFFFF:
+    if batches.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
         return True
     if segment.first_timestamp >= 0:
         waited_ms = batches.max_timestamp - segment.first_timestamp

@@ -13,16 +13,19 @@ from kraftlog.errors import ErrorCode
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, patience_ms
 from kraftlog.node.hot.forms import ANSWER_HEAD, around_numbers
+from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, is_packed_by
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
 from kraftlog.records.header import (
     CRC_START,
     HEADER,
+    HEADER_SIZE,
     LENGTH_OVERHEAD,
     MAGIC,
     NO_TIMESTAMP,
     BatchHeader,
 )
+from kraftlog.records.reader import MIN_RECORD_SIZE
 from kraftlog.replication.partition import ACKS_ALL, ACKS_NONE
 from kraftlog.replication.terms import AS_PRODUCED
 from kraftlog.value import TYPE_CHECKING
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
 _API = APIS[ApiKey.PRODUCE]
 _INT32 = Struct(">i")
 _INT64 = Struct(">q")
+_SMALLEST_BATCH = HEADER_SIZE + MIN_RECORD_SIZE
 #: So many answers are joined: more would gain nothing, and a slot may not stand for any number.
 MOST_JOINED = 64
 #: Each is told the offset that its batch got.
@@ -161,7 +165,9 @@ class ProduceTemplate:
         self._version = version
         self._is_flexible = version >= _API.flexible
         self._records_at = 8 + len(prefix)
-        self._least_size = self._records_at + len(uvarint(0xFFFFFFFF)) + HEADER.size + len(suffix)
+        # So many bytes hold the header at any rate, however long the size before it is.
+        length_size = 1 if self._is_flexible else _INT32.size
+        self._least_size = self._records_at + length_size + _SMALLEST_BATCH + len(suffix)
         self._node = node
         self._requests = node.counts.requests
         self._count_key = node.counts.key_of(_API.key, version)
@@ -223,8 +229,16 @@ class ProduceTemplate:
             or length != size - LENGTH_OVERHEAD
             or magic != MAGIC
             or not 0 <= attributes <= self._max_codec  # a codec, and no other bit
-            or count < 1
             or count != delta + 1
+            # One record that is not packed has room: the smallest request is as large as that.
+            or (
+                (count != 1 or attributes)
+                and (
+                    not 1 <= count <= MOST_RECORDS
+                    or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
+                    or (attributes and not is_packed_by(attributes, buffer, at + HEADER_SIZE))
+                )
+            )
             or size > self._max_size
             or (
                 newest != NO_TIMESTAMP
