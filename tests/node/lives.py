@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 GROUPS = "__consumer_offsets"
 TOPICS = {"demo": 2, "other": 1, GROUPS: 2}
-CASES = [(key, version) for key in SERVED for version in range(APIS[key].first, APIS[key].last + 1)]
+CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]
 #: The chance that a field says something that the node knows.
 KNOWING = (0.5, 0.75, 0.97)
 #: As long as strings may be, in letters of one byte and of two; and longer.

@@ -15,7 +15,7 @@ from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce, unreadable_batch
 from tests.wire.samples import Sampler
 
-CASES = [(key, version) for key in SERVED for version in range(APIS[key].first, APIS[key].last + 1)]
+CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]
 
 
 class Knowing(Sampler):

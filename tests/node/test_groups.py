@@ -105,6 +105,8 @@ class Broker:
             group_id="g",
             generation_id=1,
             member_id=member_id,
+            protocol_type="consumer",
+            protocol_name="range",
             assignments=(SyncGroupRequestAssignment(member_id=member_id, assignment=b"all"),),
         )
 
@@ -237,7 +239,13 @@ ONE_GROUP: dict[int, dict[str, Any]] = {
         "protocol_type": "p",
         "protocols": (),
     },
-    ApiKey.SYNC_GROUP: {"generation_id": 1, "member_id": "m", "assignments": ()},
+    ApiKey.SYNC_GROUP: {
+        "generation_id": 1,
+        "member_id": "m",
+        "protocol_type": "p",
+        "protocol_name": "range",
+        "assignments": (),
+    },
     ApiKey.HEARTBEAT: {"generation_id": 1, "member_id": "m"},
     ApiKey.LEAVE_GROUP: {"members": ()},
     ApiKey.OFFSET_DELETE: {"topics": ()},

@@ -412,7 +412,8 @@ def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
 
     assert ask(-1) == (3, -1)
     assert ask(-2) == (0, -1)
-    assert ask(-3) == (1, 3000)
+    if version >= 7:
+        assert ask(-3) == (1, 3000)
     assert ask(1001) == (1, 3000)
     assert ask(9999) == (-1, -1)
 

@@ -136,14 +136,16 @@ def _elect(
     else:
         needless = partition.leader != NO_LEADER
         code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+    why = None
     if needless:
         code = ErrorCode.ELECTION_NOT_NEEDED
+        why = "Leader election not needed for topic partition."
     else:
         change = partition_change(state, partition, Wanted(election=_ELECTIONS[election]))
         if change is not None:
             records.append(change)
             code = ErrorCode.NONE
-    return PartitionResult(partition_id=index, error_code=code)
+    return PartitionResult(partition_id=index, error_code=code, error_message=why)
 
 
 # By itself ---------------------------------------------------------------------------------------

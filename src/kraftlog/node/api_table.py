@@ -34,6 +34,11 @@ class Served(Value):
     #: Whatever goes wrong in it, nothing is half changed: it costs the asker's connection.
     only_reads: bool = False
 
+    @property
+    def versions(self) -> range:
+        """Versions that are advertised and have a schema."""
+        return range(max(self.first, APIS[self.key].first), self.last + 1)
+
 
 def _reads(key: int, handled_by: str = "") -> Served:
     return _whole(key, handled_by).replace(only_reads=True)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 
 BROKERS, CONTROLLERS = 1, 2
+_TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 #: What may be done with a cluster where nobody is kept from anything, as bits: create, alter,
 #: describe, cluster action, describe configs, alter configs, idempotent write.
 ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
@@ -24,10 +25,15 @@ NOT_ASKED_FOR = -(2**31)
 def handle(node: Node, slot: Slot, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
     here = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
     if request.endpoint_type not in {BROKERS, CONTROLLERS}:
-        slot.answer(_refused(request, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE))
+        why = f"Unsupported endpoint type {request.endpoint_type}"
+        slot.answer(_refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, why))
         return
     if request.endpoint_type != here:
-        slot.answer(_refused(request, ErrorCode.MISMATCHED_ENDPOINT_TYPE))
+        why = (
+            f"The request was sent to an endpoint of type {_TYPES[here]}, but we wanted an "
+            f"endpoint of type {_TYPES[request.endpoint_type]}"
+        )
+        slot.answer(_refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why))
         return
     listener = slot.connection.listener_name
     slot.answer(
@@ -74,11 +80,10 @@ def _controllers(node: Node, listener: str) -> list[DescribeClusterBroker]:
     ]
 
 
-def _refused(request: DescribeClusterRequest, code: int) -> DescribeClusterResponse:
+def _refused(code: int, why: str) -> DescribeClusterResponse:
     return DescribeClusterResponse(
         error_code=code,
-        error_message="This listener answers for another kind of node.",
-        endpoint_type=request.endpoint_type,
+        error_message=why,
         cluster_id="",
         brokers=(),
     )

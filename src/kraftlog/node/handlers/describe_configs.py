@@ -35,6 +35,7 @@ def _resource(
         )
     return api.DescribeConfigsResult(
         error_code=ErrorCode.NONE,
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[_entry(entry, request) for entry in found],

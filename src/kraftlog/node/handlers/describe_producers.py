@@ -35,11 +35,17 @@ def handle(node: Node, slot: Slot, request: DescribeProducersRequest, now: Now) 
     )
 
 
+UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def _described(node: Node, topic: str, index: int) -> PartitionResponse:
     partition = node.partition(topic, NULL_UUID, index, by_id=False)
     code = partition if isinstance(partition, int) else partition.refusal(-1)
     if code or isinstance(partition, int):
-        return PartitionResponse(partition_index=index, error_code=code, active_producers=())
+        why = "This server does not host this topic-partition." if code == UNKNOWN else None
+        return PartitionResponse(
+            partition_index=index, error_code=code, error_message=why, active_producers=()
+        )
     known = {} if partition.producers is None else partition.producers.entries
     return PartitionResponse(
         partition_index=index,

@@ -51,7 +51,9 @@ def answer(
         )
         for voter in voters
     ]
-    return api.DescribeQuorumResponse(error_code=ErrorCode.NONE, topics=topics, nodes=nodes or ())
+    return api.DescribeQuorumResponse(
+        error_code=ErrorCode.NONE, error_message="", topics=topics, nodes=nodes or ()
+    )
 
 
 def _partition(node: Node, topic: str, part: api.PartitionData, now: Now) -> api.PartitionResult:
@@ -66,6 +68,7 @@ def _partition(node: Node, topic: str, part: api.PartitionData, now: Now) -> api
     return api.PartitionResult(
         partition_index=0,
         error_code=ErrorCode.NONE,
+        error_message="",
         leader_id=found.leader_id,
         leader_epoch=found.epoch,
         high_watermark=found.high_watermark,

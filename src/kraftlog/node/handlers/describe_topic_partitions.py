@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
-from kraftlog.node.handlers.metadata import ALL_TOPIC_OPERATIONS, is_internal, offline_replicas
+from kraftlog.node.handlers.metadata import (
+    ALL_TOPIC_OPERATIONS,
+    is_internal,
+    offline_replicas,
+    why_unknown,
+)
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_topic_partitions as api
@@ -49,10 +54,11 @@ def _topic(
     topic = node.image.topic_named(name)
     if topic is None:
         unknown = api.DescribeTopicPartitionsResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            error_code=why_unknown(name),
             name=name,
             topic_id=NULL_UUID,
             partitions=(),
+            topic_authorized_operations=ALL_TOPIC_OPERATIONS,
         )
         return unknown, True
     partitions = list(node.image.partitions_of(topic))[first:]

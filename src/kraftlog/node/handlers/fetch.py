@@ -241,7 +241,7 @@ class Fetch:
             partition_index=index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=None,
+            aborted_transactions=(),
             records=b"",
         )
 

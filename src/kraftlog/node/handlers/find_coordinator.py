@@ -6,7 +6,7 @@ ask again: every client takes one of two codes for final, and shows the words th
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, error_name
 from kraftlog.groups.shard import partition_of
 from kraftlog.node.coordinating import TOPIC
 from kraftlog.value import TYPE_CHECKING
@@ -48,7 +48,8 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
     slot.answer(
         FindCoordinatorResponse(
             error_code=one.error_code,
-            error_message=one.error_message,
+            # Of a single coordinator Kafka names what the code stands for, also of success.
+            error_message=one.error_message or error_name(one.error_code),
             node_id=one.node_id,
             host=one.host,
             port=one.port,
@@ -58,7 +59,7 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
 
 def _find(node: Node, slot: Slot, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST)
+        return _nowhere(key, ErrorCode.INVALID_REQUEST, f"no coordinators of type {key_type}")
     assert node.coordinating is not None
     topic = node.image.topic_named(TOPIC)
     if topic is None:
@@ -69,7 +70,7 @@ def _find(node: Node, slot: Slot, key_type: int, key: str) -> Coordinator:
     at = None if broker is None or broker.fenced else broker.endpoint(slot.connection.listener_name)
     if broker is None or at is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return Coordinator(key=key, node_id=broker.id, host=at.host, port=at.port)
+    return Coordinator(key=key, node_id=broker.id, host=at.host, port=at.port, error_message="")
 
 
 def _without_transactions(key: str, *, several: bool) -> Coordinator:
@@ -82,5 +83,5 @@ def _without_transactions(key: str, *, several: bool) -> Coordinator:
     return _nowhere(key, code, "this cluster has no transactions")
 
 
-def _nowhere(key: str, code: int, why: str | None = None) -> Coordinator:
+def _nowhere(key: str, code: int, why: str = "") -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=why)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 #: OffsetCommit goes by topic ids from here on.
 COMMIT_BY_ID_SINCE = 10
+#: The first version in which JoinGroup may be answered without a protocol.
+JOIN_WITHOUT_PROTOCOL_SINCE = 7
+#: The first version in which SyncGroup names the protocol, which must be the group's.
+SYNC_BY_PROTOCOL_SINCE = 5
 
 
 def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
@@ -28,11 +32,19 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
     if not request.group_id and slot.api.key != ApiKey.OFFSET_COMMIT:
         # Positions may be kept without a name for the group, as in the oldest clients.
         shard = ErrorCode.INVALID_GROUP_ID
+    elif slot.api.key == ApiKey.SYNC_GROUP and _lacks_protocol(slot, request):
+        shard = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if isinstance(shard, int):
         slot.answer(_refusal(slot, request, shard))
         return
     _ask(node, shard, slot, request, now)
     node.coordinating.settle(now)
+
+
+def _lacks_protocol(slot: Slot, request: Any) -> bool:
+    """Whether a SyncGroup does not name the protocol, which its version asks for."""
+    is_named = request.protocol_type is not None and request.protocol_name is not None
+    return slot.version >= SYNC_BY_PROTOCOL_SINCE and not is_named
 
 
 def asker_of(slot: Slot) -> Asker:
@@ -152,7 +164,12 @@ def _refusal(slot: Slot, request: Any, code: int) -> Any:
         return commit_response(request, lambda _: code)
     if key == ApiKey.JOIN_GROUP:
         return response(
-            error_code=code, generation_id=-1, protocol_name="", leader="", member_id="", members=()
+            error_code=code,
+            generation_id=-1,
+            protocol_name="" if slot.version < JOIN_WITHOUT_PROTOCOL_SINCE else None,
+            leader="",
+            member_id=request.member_id,
+            members=(),
         )
     if key == ApiKey.OFFSET_DELETE:
         return response(error_code=code, topics=())

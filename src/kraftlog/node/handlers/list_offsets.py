@@ -1,7 +1,8 @@
 """ListOffsets 1-11: the ends of a log, and where a moment in time lies in it.
 
 Timestamps below zero have meanings: -1 the end (high watermark), -2 the start, -3 the newest
-timestamp; -4 and -5 ask about tiered storage, of which there is none, so they are -2 and nothing.
+timestamp; -4 to -6 ask about tiered storage, of which there is none: -4 is -2, the others are
+nothing. Each may be asked for since a version; others are UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ END = -1
 START = -2
 NEWEST = -3
 LOCAL_START = -4
+#: The first version that may ask for each of them; -5 and -6 are about tiered storage.
+SINCE = {END: 1, START: 1, NEWEST: 7, LOCAL_START: 8, -5: 9, -6: 11}
+NEVER = 1 << 15
 
 #: After so many partitions there is a pause; one costs so many microseconds beside the search.
 PARTITIONS_IN_A_STEP = 50
@@ -58,6 +62,8 @@ def _one(
     code = (
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
     )
+    if asked.timestamp < 0 and version < SINCE.get(asked.timestamp, NEVER):
+        code = ErrorCode.UNSUPPORTED_VERSION
     if code or isinstance(partition, int):
         return _refused(asked.partition_index, code)
     try:
