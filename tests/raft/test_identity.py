@@ -12,7 +12,9 @@ from kraftlog.raft.messages import (
     Begin,
     BeginAnswer,
     ClusterIdKnown,
+    ElectionState,
     End,
+    FetchAnswer,
     ReadOffset,
     Send,
     Stop,
@@ -20,7 +22,9 @@ from kraftlog.raft.messages import (
     WrongCluster,
 )
 from tests.raft.solo import (
+    CONFIG,
     EVERY_ROLE,
+    Solo,
     batch,
     candidate,
     end_of,
@@ -32,6 +36,7 @@ from tests.raft.solo import (
     prospective,
     replies,
     resigned,
+    sends,
     unattached,
 )
 
@@ -252,3 +257,42 @@ def test_a_peer_that_says_this_node_is_not_authorized_stops_it(kind: str) -> Non
         effects = solo.answer(2, BeginAnswer(refused, -1, 5))
     (stop,) = of(Stop, effects)
     assert "not authorized" in stop.why
+
+
+def broker(*bootstrap_ids: int) -> Solo:
+    """An observer without a log, which knows where to ask and nobody's id."""
+    config = CONFIG.replace(bootstrap_ids=bootstrap_ids)
+    return Solo(ElectionState(0), voters=VoterSet(), end=0, config=config)
+
+
+def refused(solo: Solo, *peers: int) -> list[Stop]:
+    """What follows once each of these has said that it belongs to another cluster."""
+    stops: list[Stop] = []
+    left = list(peers)
+    while left:
+        for peer in sends(solo.wait_for("discover")):
+            error = MISMATCH if peer in peers else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            stops += of(Stop, solo.answer(peer, FetchAnswer(error, -1, 0, -1)))
+            left = [it for it in left if it != peer]
+    return stops
+
+
+def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> None:
+    [stop] = refused(broker(-2), -2)
+    assert "another cluster than its own, cluster" in stop.why
+
+
+def test_q31_a_broker_goes_on_while_there_is_another_to_ask() -> None:
+    """One wrong address of two, or of all at different times, ends nobody."""
+    solo = broker(-2, -3)
+    assert refused(solo, -2) == []
+    while -2 not in sends(solo.wait_for("discover")):
+        solo.unanswered(-3)
+    assert of(Stop, solo.answer(-2, FetchAnswer(0, -1, 0, -1))) == []
+    assert refused(solo, -3) == []
+    assert len(refused(solo, -2, -3)) == 1
+
+
+def test_q31_a_voter_whose_peers_are_of_another_cluster_looks_on() -> None:
+    solo = unattached()
+    assert refused(solo, 2, 3) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.wire.apis import ApiKey
@@ -9,6 +11,7 @@ from kraftlog.wire.messages import describe_quorum as quorum
 from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 from tests.server import raw
 from tests.server.node_process import NodeProcess
+from tests.server.quorum_of_processes import CLUSTER_ID, format_node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +29,25 @@ def asked(port: int, api_key: int, request: Message) -> Any:
         return client.message(api_key)
 
 
+def controller_of(node: NodeProcess) -> Any:
+    topic = quorum.TopicData(
+        topic_name="__cluster_metadata", partitions=[quorum.PartitionData(partition_index=0)]
+    )
+    request = quorum.DescribeQuorumRequest(topics=[topic])
+    (me,) = asked(node.port, ApiKey.DESCRIBE_QUORUM, request).nodes
+    return me
+
+
+BROKER_FILE = """\
+process.roles=broker
+node.id=9
+listeners=PLAINTEXT://127.0.0.1:0
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=127.0.0.1:{port}
+log.dirs={data}
+"""
+
+
 def test_d6_the_controller_is_where_it_is_said_to_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -34,11 +56,7 @@ def test_d6_the_controller_is_where_it_is_said_to_be(
     monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_CLUSTER, 1)
     node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
     try:
-        topic = quorum.TopicData(
-            topic_name="__cluster_metadata", partitions=[quorum.PartitionData(partition_index=0)]
-        )
-        request = quorum.DescribeQuorumRequest(topics=[topic])
-        (me,) = asked(node.port, ApiKey.DESCRIBE_QUORUM, request).nodes
+        me = controller_of(node)
         (listener,) = me.listeners
         assert listener.port not in {0, node.port}
         controllers = DescribeClusterRequest(
@@ -46,5 +64,24 @@ def test_d6_the_controller_is_where_it_is_said_to_be(
         )
         told = asked(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
         assert [(it.broker_id, it.port) for it in told.brokers] == [(me.node_id, listener.port)]
+    finally:
+        node.make_sure_it_is_gone()
+
+
+def test_q31_a_broker_of_another_cluster_says_so_and_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its one controller is that of a cluster with another id."""
+    monkeypatch.setitem(raw.VERSIONS, ApiKey.DESCRIBE_QUORUM, 2)
+    node = NodeProcess(str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={})
+    try:
+        [listener] = controller_of(node).listeners
+        file = tmp_path / "broker.properties"
+        file.write_text(BROKER_FILE.format(port=listener.port, data=tmp_path / "broker"))
+        format_node(str(file))
+        command = [sys.executable, "-m", "kraftlog", "start", str(file)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert f"another cluster than its own, {CLUSTER_ID}" in done.stderr
     finally:
         node.make_sure_it_is_gone()

@@ -59,6 +59,8 @@ class Peer(Value):
     unanswered: int = -1
     failures: int = 0
     gone: bool = False
+    #: Its last answer was that it belongs to another cluster.
+    is_foreign: bool = False
     #: The newest epoch that it led when it was found gone.
     gone_from: int = -1
 
@@ -341,7 +343,8 @@ class RaftCore:
         if body.error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             self.effect(Stop(f"node {message.peer} says that this node is not authorized"))
             return
-        if body.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        peer.is_foreign = body.error == ErrorCode.INCONSISTENT_CLUSTER_ID
+        if peer.is_foreign:
             # Epochs and leaders of another cluster mean nothing here.
             elections.on_wrong_cluster(self, message.peer, asked, body)
         elif body.epoch < self.election.epoch:

@@ -10,8 +10,10 @@ from kraftlog.raft.messages import (
     EndAnswer,
     Fetch,
     SnapshotFetch,
+    Stop,
     VoteAnswer,
 )
+from kraftlog.raft.roles.unattached import known_controllers
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -69,11 +71,27 @@ def become_in(core: RaftCore, election: ElectionState) -> None:
 
 
 def on_wrong_cluster(core: RaftCore, peer: int, asked: Any, body: Any) -> None:
-    """Q31: only the leader of a fetcher may end it by this; from any other peer it is a refusal."""
+    """Q31: only the leader of a fetcher may end it by this; from any other peer it is a refusal.
+
+    An observer that nobody else could help says so instead of looking for ever.
+    """
     leads = peer in {core.election.leader_id, body.leader_id}
     if isinstance(asked, (Fetch, SnapshotFetch)) and leads:
         core.refuse_cluster(peer)
+    elif not core.may_stand and not core.is_confirmed and knows_no_other_controller(core):
+        core.effect(
+            Stop(
+                "all controllers that this node knows belong to another cluster than its own, "
+                f"{core.cluster_id}: check controller.quorum.bootstrap.servers or "
+                "controller.quorum.voters, and cluster.id in meta.properties"
+            )
+        )
     core.role.on_answer(core, peer, asked, body)
+
+
+def knows_no_other_controller(core: RaftCore) -> bool:
+    """Whether every controller that it could ask was last heard to be of another cluster."""
+    return all(core.peer(peer).is_foreign for peer in known_controllers(core))
 
 
 # Requests ----------------------------------------------------------------------------------------

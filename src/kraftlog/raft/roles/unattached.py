@@ -56,13 +56,8 @@ def election_delay(core: RaftCore) -> int:
 
 
 def discover(core: RaftCore) -> None:
-    """Fetch from some voter: its answer says who leads, if it knows.
-
-    A log that names nobody else, as it is an old one, is no help; what came before it may be, and
-    where the settings say to ask.
-    """
-    candidates = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
-    candidates = [*candidates, *core.config.bootstrap_ids]
+    """Fetch from some voter: its answer says who leads, if it knows."""
+    candidates = known_controllers(core)
     now = core.now.monotonic_ms
     gone = [i for i in candidates if core.peer(i).gone]
     if 0 < len(gone) < len(candidates):
@@ -73,3 +68,13 @@ def discover(core: RaftCore) -> None:
     if candidates:
         turn = core.chance(4, now, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])
+
+
+def known_controllers(core: RaftCore) -> list[int]:
+    """The peers that may know who leads.
+
+    A log that names nobody else, as it is an old one, is no help; what came before it may be, and
+    where the settings say to ask.
+    """
+    known = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
+    return [*known, *core.config.bootstrap_ids]
