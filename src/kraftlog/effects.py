@@ -248,6 +248,14 @@ class LogRead(Value):
     data: Buffer
 
 
+class LogUnreadable(Value):
+    """What a ReadLog wanted can't be read."""
+
+    log: LogName
+    offset: int
+    why: str
+
+
 class ElectionWritten(Value):
     """The election state with this version is durable."""
 

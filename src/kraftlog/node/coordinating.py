@@ -5,8 +5,8 @@ A shard is loaded from its partition and writes to it.
 
 from __future__ import annotations
 
-from kraftlog.effects import ReadLog, Say
-from kraftlog.errors import CorruptBatchError, ErrorCode, ProtocolError
+from kraftlog.effects import LogUnreadable, ReadLog, Say
+from kraftlog.errors import CorruptBatchError, ErrorCode, MistakeError, ProtocolError
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import Answer, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 TOPIC = "__consumer_offsets"
+WAY_OUT = "to go on without their offsets, stop the node, remove this log's directory and start it"
 
 
 class OwnWrite:
@@ -46,12 +47,14 @@ class OwnWrite:
 class Hosted:
     """A shard, its partition, and how far it is loaded."""
 
-    __slots__ = ("loaded_to", "partition", "shard")
+    __slots__ = ("is_offline", "loaded_to", "partition", "shard")
 
     def __init__(self, partition: Partition, shard: GroupShard) -> None:
         self.partition = partition
         self.shard = shard
         self.loaded_to = partition.start
+        #: Whether its groups have no coordinator, as its log can't be replayed or written.
+        self.is_offline = False
 
 
 class Coordinating:
@@ -99,6 +102,8 @@ class Coordinating:
             if partition is not None and partition.leads and not partition.is_open:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NOT_COORDINATOR
+        if hosted.is_offline:
+            return ErrorCode.NOT_COORDINATOR
         if not hosted.shard.is_loaded:
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         self._asked[index] = hosted
@@ -107,7 +112,8 @@ class Coordinating:
     def shards(self) -> Iterator[GroupShard]:
         """All that are here; some may still be loading."""
         for hosted in self._hosted.values():
-            yield hosted.shard
+            if not hosted.is_offline:
+                yield hosted.shard
 
     def report(self, line: str) -> None:
         """Log a line about the topic once, as clients ask for a coordinator again and again."""
@@ -119,7 +125,8 @@ class Coordinating:
 
     def leads(self, partition: Partition, now: Now) -> None:
         """This broker leads the partition, whose log is open."""
-        if partition.topic != TOPIC or partition.index in self._hosted:
+        hosted = self._hosted.get(partition.index)
+        if partition.topic != TOPIC or (hosted is not None and not hosted.is_offline):
             return
         self._reported.clear()
         hosted = Hosted(partition, GroupShard(self._config, self._new_member_id))
@@ -129,9 +136,32 @@ class Coordinating:
     def leads_no_more(self, partition: Partition, now: Now) -> None:
         hosted = self._hosted.get(partition.index) if partition.topic == TOPIC else None
         if hosted is not None:
+            del self._hosted[partition.index]
+            self._unload(hosted, now)
+
+    def log_failed(self, partition: Partition, now: Now) -> None:
+        """The partition's log can't be written any more."""
+        hosted = self._hosted.get(partition.index) if partition.topic == TOPIC else None
+        if hosted is not None:
+            self._take_offline(hosted, "its log has failed", now)
+
+    def _take_offline(self, hosted: Hosted, why: str, now: Now) -> None:
+        """Its groups have no coordinator until the partition is led again."""
+        if hosted.is_offline:
+            return
+        topic, index = hosted.partition.log
+        self._node.emit(Say(f"{topic}-{index}: its groups have no coordinator ({WAY_OUT}): {why}"))
+        hosted.is_offline = True
+        self._unload(hosted, now)
+
+    def _unload(self, hosted: Hosted, now: Now) -> None:
+        """Whoever waits is sent elsewhere, as far as a shard can still tell who that is."""
+        try:
             hosted.shard.unload(now)
             self._carry_out(hosted, now)
-            del self._hosted[partition.index]
+        except Exception as error:
+            hosted.shard.is_loaded = False
+            self._node.emit(Say(str(MistakeError("unloading groups", error))))
 
     def topic_deleted(self, topic: str, topic_id: bytes, now: Now) -> None:
         for hosted in self._hosted.values():
@@ -153,20 +183,27 @@ class Coordinating:
             hosted.shard.loaded(now)
             self._carry_out(hosted, now)
 
-    def read(self, report: LogRead, now: Now) -> None:
+    def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
+        """What can't be read or replayed costs the groups of its partition their coordinator: what
+        they have committed can't be told, and those of other partitions go on."""
         hosted = self._hosted.get(report.log[1])
-        if hosted is None or hosted.shard.is_loaded or hosted.loaded_to != report.offset:
+        if hosted is None or hosted.is_offline or hosted.shard.is_loaded:
+            return
+        if hosted.loaded_to != report.offset:
+            return
+        if isinstance(report, LogUnreadable):
+            self._take_offline(hosted, f"offset {report.offset}: {report.why}", now)
             return
         try:
             next_offset = replay(hosted.shard, memoryview(report.data), now)
-        except (CorruptBatchError, ProtocolError):
-            # Nobody can say what its groups are; those of other partitions go on.
-            self.leads_no_more(hosted.partition, now)
-            return
-        if not next_offset:
-            next_offset = hosted.partition.high_watermark  # a hole up to the end
-        hosted.loaded_to = next_offset
-        self._load_on(hosted, now)
+            # A hole up to the end has no batches.
+            hosted.loaded_to = next_offset or hosted.partition.high_watermark
+            self._load_on(hosted, now)
+        except (CorruptBatchError, ProtocolError) as error:
+            self._take_offline(hosted, f"from offset {report.offset} on: {error}", now)
+        except Exception as error:
+            mistake = MistakeError(f"replaying from offset {report.offset} on", error)
+            self._take_offline(hosted, str(mistake), now)
 
     # What shards want ----------------------------------------------------------------------------
 

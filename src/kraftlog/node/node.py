@@ -22,6 +22,7 @@ from kraftlog.effects import (
     LogRead,
     LogStartMoved,
     LogStartNotStored,
+    LogUnreadable,
     PeerAnswered,
     PeerSilent,
     PeerUnaware,
@@ -300,7 +301,7 @@ class Node:
             message.line == ERRANDS
         ):
             self.errands.heard(message, now)
-        elif isinstance(message, LogRead) and message.log != METADATA_LOG:
+        elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
             if self.coordinating is not None:
                 self.coordinating.read(message, now)
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
@@ -323,6 +324,8 @@ class Node:
             self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
+            if self.coordinating is not None:
+                self.coordinating.log_failed(partition, now)
 
     @property
     def is_ready(self) -> bool:

@@ -14,12 +14,13 @@ from kraftlog.effects import (
     LogFailed,
     LogFlushed,
     LogRead,
+    LogUnreadable,
     MoveLogStart,
     ReadLog,
     Reply,
     Say,
 )
-from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.care import Care
 from kraftlog.runner.compaction import Compactions
@@ -219,10 +220,13 @@ class Runner:
             wanted, log = self._reads.popleft()
             if self.directory.logs.get(wanted.log) is not log:
                 return  # deleted meanwhile; another log may have its name by now
-            data = b""
+            report: LogRead | LogUnreadable = LogRead(wanted.log, wanted.offset, b"")
             if log is not None:
-                data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
-            self.node.handle(LogRead(wanted.log, wanted.offset, data), now)
+                try:
+                    report.data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
+                except (StorageError, CorruptBatchError) as error:
+                    report = LogUnreadable(wanted.log, wanted.offset, str(error))
+            self.node.handle(report, now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         if effect.after is None:

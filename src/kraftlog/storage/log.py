@@ -229,7 +229,7 @@ class Log:
             return None
         number = self._segment_number(offset)
         segment = self.segments[number]
-        with _Doing(self, "finding an offset"):
+        with _Reading(self, "finding an offset"):
             start = segment.position_of(offset)
             while start == segment.size:  # nothing left in this one: compaction has made a gap
                 number += 1
@@ -248,7 +248,7 @@ class Log:
 
     def read(self, place: Slice) -> bytes:
         """The bytes of a slice."""
-        with _Doing(self, "reading"):
+        with _Reading(self, "reading"):
             data = self.disk.files.pread(place.handle.use(), place.length, place.position)
         if len(data) != place.length:
             raise StorageError(f"{place.handle.path}: shorter than it was, at {place.position}")
@@ -582,6 +582,17 @@ class _Doing:
         if isinstance(error, OSError):
             where = f"{error.filename or self._log.folder}: {self._what}"
             raise self._log.disk.failed(where, error) from error
+
+
+class _Reading(_Doing):
+    """As `_Doing`; what can't be read is no reason to stop writing elsewhere in the directory."""
+
+    __slots__ = ()
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            where = f"{error.filename or self._log.folder}: {self._what}"
+            raise StorageError(f"{where}: {error.strerror or error}") from error
 
 
 def _base_offset(segment: Segment) -> int:
