@@ -223,7 +223,8 @@ class Runner:
             report: LogRead | LogUnreadable = LogRead(wanted.log, wanted.offset, b"")
             if log is not None:
                 try:
-                    report.data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
+                    data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
+                    report = LogRead(wanted.log, wanted.offset, data)
                 except (StorageError, CorruptBatchError) as error:
                     report = LogUnreadable(wanted.log, wanted.offset, str(error))
             self.node.handle(report, now)
