@@ -256,6 +256,10 @@ class CorruptLogError(StorageError):
     """What had been flushed is no longer what it was. Nothing is overwritten."""
 
 
+class UnreplayableError(StorageError):
+    """A committed record can't be replayed: to go on would be to go on with a wrong state."""
+
+
 class DiskFullError(StorageError):
     """No room. What was written in part has been cut off again: the same may be tried later."""
 

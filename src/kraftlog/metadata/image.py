@@ -53,7 +53,11 @@ ONLY = 0
 
 
 class ReplayError(Exception):
-    """A record that can't follow upon those before it."""
+    """A record that can't follow upon those before it; `record` where that is known."""
+
+    def __init__(self, what: str, record: Message | None = None) -> None:
+        super().__init__(what)
+        self.record = record
 
 
 class Image:
@@ -139,7 +143,8 @@ class Image:
         try:
             changes: Sequence[Change] = apply(self, record)
         except KeyError as missing:
-            raise ReplayError(f"{record!r} is about {missing}, which is not there") from missing
+            what = f"{record!r:.1000} is about {missing}, which is not there"
+            raise ReplayError(what, record) from missing
         return changes
 
     def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:

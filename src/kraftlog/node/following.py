@@ -9,23 +9,53 @@ lies in the directory then is nobody's.
 from __future__ import annotations
 
 from kraftlog.effects import DeleteLog, OpenLog, SetOthersAside
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, MistakeError
 from kraftlog.metadata.changes import (
     BrokerChanged,
     ConfigChanged,
     PartitionChanged,
     TopicRemoved,
 )
-from kraftlog.metadata.image import NO_LEADER
+from kraftlog.metadata.image import NO_LEADER, Image, ReplayError
 from kraftlog.replication.partition import Partition
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
-    from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage, TopicImage
     from kraftlog.node.node import Node
+    from kraftlog.wire.schema import Message
+
+
+def follow_records(node: Node, records: Iterable[Message]) -> None:
+    """Replay committed records: the image follows them, and the partitions follow the image.
+
+    Raises ReplayError, with the record, whatever goes wrong: the image is not to be used then.
+    """
+    record = None
+    try:
+        for record in records:
+            for change in node.image.replay(record):
+                follow(node, change)
+        node.topic_configs.settle()
+    except ReplayError:
+        raise
+    except Exception as error:
+        what = str(MistakeError(f"following {record!r:.1000}", error))
+        raise ReplayError(what, record) from error
+
+
+def follow_snapshot(node: Node, records: Iterable[Message]) -> None:
+    """Begin with an image of these records, in the place of the one there was."""
+    before, node.image = node.image, Image()
+    node.topic_pieces.clear()
+    node.topic_configs.note_all()
+    for record in records:
+        node.image.replay(record)
+    follow_another(node, before)
+    node.topic_configs.settle()
 
 
 def follow(node: Node, change: Any) -> None:

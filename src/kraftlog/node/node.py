@@ -38,7 +38,7 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import follow, follow_another
+from kraftlog.node.following import follow_records, follow_snapshot
 from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
@@ -235,28 +235,16 @@ class Node:
         began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
             self.governing.replayed(records, last_offset)
-        self._replay_here(records)
+        follow_records(self, records)
         took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
         self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
-
-    def _replay_here(self, records: Iterable[Message]) -> None:
-        for record in records:
-            for change in self.image.replay(record):
-                follow(self, change)
-        self.topic_configs.settle()
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
-        before, self.image = self.image, Image()
-        self.topic_pieces.clear()
-        self.topic_configs.note_all()
         if self.governing is not None:
             self.governing.controller.installed(records)
-        for record in records:
-            self.image.replay(record)
-        follow_another(self, before)
-        self.topic_configs.settle()
+        follow_snapshot(self, records)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""

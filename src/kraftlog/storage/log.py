@@ -229,7 +229,7 @@ class Log:
             return None
         number = self._segment_number(offset)
         segment = self.segments[number]
-        with _Reading(self, "finding an offset"):
+        with _Doing(self, "finding an offset", only_reads=True):
             start = segment.position_of(offset)
             while start == segment.size:  # nothing left in this one: compaction has made a gap
                 number += 1
@@ -248,7 +248,7 @@ class Log:
 
     def read(self, place: Slice) -> bytes:
         """The bytes of a slice."""
-        with _Reading(self, "reading"):
+        with _Doing(self, "reading", only_reads=True):
             data = self.disk.files.pread(place.handle.use(), place.length, place.position)
         if len(data) != place.length:
             raise StorageError(f"{place.handle.path}: shorter than it was, at {place.position}")
@@ -567,13 +567,17 @@ class Log:
 
 
 class _Doing:
-    """Turns an operating system's error into a StorageError that says what was being done."""
+    """Turns an operating system's error into a StorageError that says what was being done.
 
-    __slots__ = ("_log", "_what")
+    What can't be read is no reason to stop writing: elsewhere in the directory all may be well.
+    """
 
-    def __init__(self, log: Log, what: str) -> None:
+    __slots__ = ("_log", "_only_reads", "_what")
+
+    def __init__(self, log: Log, what: str, *, only_reads: bool = False) -> None:
         self._log = log
         self._what = what
+        self._only_reads = only_reads
 
     def __enter__(self) -> None:
         pass
@@ -581,18 +585,9 @@ class _Doing:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
             where = f"{error.filename or self._log.folder}: {self._what}"
+            if self._only_reads:
+                raise StorageError(f"{where}: {error.strerror or error}") from error
             raise self._log.disk.failed(where, error) from error
-
-
-class _Reading(_Doing):
-    """As `_Doing`; what can't be read is no reason to stop writing elsewhere in the directory."""
-
-    __slots__ = ()
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError):
-            where = f"{error.filename or self._log.folder}: {self._what}"
-            raise StorageError(f"{where}: {error.strerror or error}") from error
 
 
 def _base_offset(segment: Segment) -> int:

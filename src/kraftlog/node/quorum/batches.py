@@ -6,12 +6,13 @@ records, and come back out of the bytes that a follower receives.
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptBatchError
+from kraftlog.errors import CorruptBatchError, KraftlogError, MistakeError, UnreplayableError
 from kraftlog.logstate.quorum_records import (
     kraft_version_record,
     voters_from_record,
     voters_record,
 )
+from kraftlog.metadata.image import ReplayError, UnknownRecordError
 from kraftlog.raft.messages import Batch, LeaderChange
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import (
@@ -88,6 +89,40 @@ def records_in(data: Buffer) -> Iterator[Message]:
         for record in read_records(view, position):
             assert record.value is not None, f"record {record.offset} of the metadata is empty"
             yield decode_metadata(record.value)[0]
+
+
+def unreplayable(
+    batches: Sequence[Buffer], records: Sequence[Message], error: Exception
+) -> UnreplayableError:
+    """What to say when `batches` can't be replayed, of which `records` could be decoded."""
+    number = len(records)
+    if isinstance(error, ReplayError):
+        places = (place for place, record in enumerate(records) if record is error.record)
+        number = next(places, number)
+    offset = _offset_of(batches, number)
+    name = f"{METADATA_LOG[0]}-{METADATA_LOG[1]}"
+    known = (ReplayError, UnknownRecordError, KraftlogError)
+    why = str(error if isinstance(error, known) else MistakeError("replaying it", error))
+    return UnreplayableError(
+        f"{name}: the committed record at offset {offset} can't be replayed, so this node can't go "
+        "on, and every start of this version ends here. Start a version that knows the record; if "
+        "there is none, kraftlog quorum repair --drop-from gives up that record and all that "
+        f"follow (docs/quorum.md). {why}"
+    )
+
+
+def _offset_of(batches: Sequence[Buffer], number: int) -> int:
+    """Where the record with this number is; else where the batches begin."""
+    first = -1
+    for data in batches:
+        for _, fields in walk(memoryview(data)):
+            first = fields[0] if first < 0 else first
+            if fields[5] & CONTROL_BIT:
+                continue
+            if number < fields[12]:
+                return fields[0] + number
+            number -= fields[12]
+    return first
 
 
 def snapshot_voters(data: Buffer) -> VoterSet | None:

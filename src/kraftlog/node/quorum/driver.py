@@ -24,6 +24,7 @@ from kraftlog.node.quorum.batches import (
     records_in,
     snapshot_voters,
     summaries,
+    unreplayable,
 )
 from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
@@ -514,9 +515,12 @@ class QuorumDriver:
     def _replay(self, pieces: Sequence[Piece], end: int) -> None:
         """All at once: what follows from each batch would mostly be overtaken by the next."""
         records: list[Message] = []
-        for data, known in pieces:
-            records.extend(records_in(data) if known is None else known)
-        self._machine.replay(records, end - 1)
+        try:
+            for data, known in pieces:
+                records.extend(records_in(data) if known is None else known)
+            self._machine.replay(records, end - 1)
+        except Exception as error:
+            raise unreplayable([data for data, _ in pieces], records, error) from error
         self.snapping.applied(end - self.applied, sum(len(data) for data, _ in pieces))
         self.applied = end
 
