@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -47,6 +48,11 @@ def steps(count: int, cost: int, done: list[int], name: int = 0) -> Iterator[int
         yield cost
 
 
+def new_sliced() -> SlicedRequests:
+    node: Any = SimpleNamespace(is_stirred=False)
+    return SlicedRequests(node)
+
+
 def new_slot() -> Slot:
     slot = Slot(VirtualConnection())
     slot.api = APIS[ApiKey.METADATA]
@@ -54,7 +60,7 @@ def new_slot() -> Slot:
 
 
 def test_what_fits_into_a_turn_is_done_at_once() -> None:
-    sliced, done = SlicedRequests(), list[int]()
+    sliced, done = new_sliced(), list[int]()
     slot = new_slot()
     sliced.run(slot, steps(10, 10, done), only_reads=True)
     assert len(done) == 10
@@ -63,7 +69,7 @@ def test_what_fits_into_a_turn_is_done_at_once() -> None:
 
 
 def test_a_turn_spends_its_budget_and_no_more() -> None:
-    sliced, done = SlicedRequests(), list[int]()
+    sliced, done = new_sliced(), list[int]()
     slot = new_slot()
     sliced.run(slot, steps(10_000, 10, done), only_reads=True)
     assert len(done) == A_TURN // 10
@@ -75,7 +81,7 @@ def test_a_turn_spends_its_budget_and_no_more() -> None:
 
 
 def test_requests_take_turns_by_shares() -> None:
-    sliced, done = SlicedRequests(), list[int]()
+    sliced, done = new_sliced(), list[int]()
     for name in (1, 2, 3):
         sliced.run(new_slot(), steps(10_000, 10, done, name), only_reads=True)
     sliced.finish_turn()
@@ -86,7 +92,7 @@ def test_requests_take_turns_by_shares() -> None:
 
 
 def test_a_request_is_dropped_when_its_connection_is_gone() -> None:
-    sliced, done = SlicedRequests(), list[int]()
+    sliced, done = new_sliced(), list[int]()
     slot = new_slot()
     sliced.run(slot, steps(10_000, 10, done), only_reads=True)
     done.clear()
@@ -101,12 +107,12 @@ def test_a_mistake_in_a_later_slice_costs_the_client_of_a_reading_request() -> N
         yield A_TURN
         raise ValueError("a mistake")
 
-    sliced = SlicedRequests()
+    sliced = new_sliced()
     slot = new_slot()
     sliced.run(slot, failing(), only_reads=True)
     with pytest.raises(MistakeError, match="serving Metadata"):
         sliced.finish_turn()  # this connection raises what would end it
-    sliced = SlicedRequests()
+    sliced = new_sliced()
     sliced.run(new_slot(), failing(), only_reads=False)
     with pytest.raises(ValueError, match="a mistake"):
         sliced.finish_turn()

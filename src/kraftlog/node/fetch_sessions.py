@@ -12,7 +12,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable, Iterator
 
     from kraftlog.controller.placement import Chance
     from kraftlog.types import Now, Uuid
@@ -32,6 +32,8 @@ BY_ID_SINCE = 13
 #: So long a session may be silent, or is let live, before another takes its place (as in Kafka).
 EVICTION_MS = 120_000
 UNTOLD = -1
+#: After so many partitions there is a pause, where there may be one.
+PARTITIONS_IN_A_STEP = 200
 
 
 class SessionPartition:
@@ -68,7 +70,7 @@ class SessionTopic:
 class FetchSession:
     """Belongs to one reader. `epoch` is the number of the request that comes next."""
 
-    __slots__ = ("by_id", "created_ms", "epoch", "id", "is_follower", "topics", "used_ms")
+    __slots__ = ("by_id", "created_ms", "epoch", "id", "is_follower", "size", "topics", "used_ms")
 
     def __init__(self, session_id: int, *, by_id: bool, is_follower: bool, now: Now) -> None:
         self.id = session_id
@@ -77,10 +79,8 @@ class FetchSession:
         self.epoch = 1
         self.created_ms = self.used_ms = now.monotonic_ms
         self.topics: dict[str | Uuid, SessionTopic] = {}
-
-    @property
-    def size(self) -> int:
-        return sum([len(topic.known) for topic in self.topics.values()])
+        #: How many partitions it has.
+        self.size = 0
 
     def _key(self, topic: str, topic_id: Uuid) -> str | Uuid:
         return topic_id if self.by_id else topic
@@ -98,17 +98,26 @@ class FetchSession:
 
     def ask(self, topics: Iterable[FetchTopic]) -> None:
         """These are asked for from now on, or in another way than before."""
+        for _ in self.asking(topics):
+            pass
+
+    def asking(self, topics: Iterable[FetchTopic]) -> Iterator[int]:
+        """The same in steps; yields what each has cost."""
         for topic in topics:
             key = self._key(topic.topic, topic.topic_id)
             known = self.topics.get(key)
             if known is None:
                 known = self.topics[key] = SessionTopic(topic.topic, topic.topic_id)
-            for part in topic.partitions:
+            for number, part in enumerate(topic.partitions, 1):
                 before = known.known.get(part.partition)
                 if before is None:
                     known.known[part.partition] = SessionPartition(part)
+                    self.size += 1
                 else:
                     before.asked = part
+                if not number % PARTITIONS_IN_A_STEP:
+                    yield PARTITIONS_IN_A_STEP
+            yield 1
 
     def forget(self, request: FetchRequest) -> None:
         for topic in request.forgotten_topics_data:
@@ -116,27 +125,35 @@ class FetchSession:
             known = self.topics.get(key)
             if known is not None:
                 for index in topic.partitions:
-                    known.known.pop(index, None)
+                    self.size -= known.known.pop(index, None) is not None
                 if not known.known:
                     del self.topics[key]
 
     def told(self, responses: Iterable[FetchableTopicResponse]) -> None:
-        """The reader is about to hear this; who had data is served last the next time."""
+        """The reader is about to hear this; what had data is served last the next time."""
+        for _ in self.telling(responses):
+            pass
+
+    def telling(self, responses: Iterable[FetchableTopicResponse]) -> Iterator[int]:
+        """The same in steps; yields what each has cost."""
         for topic in responses:
             key = self._key(topic.topic, topic.topic_id)
             known = self.topics.get(key)
             if known is None:
                 continue
             had_data = False
-            for data in topic.partitions:
+            for number, data in enumerate(topic.partitions, 1):
+                if not number % PARTITIONS_IN_A_STEP:
+                    yield PARTITIONS_IN_A_STEP
                 partition = known.known.get(data.partition_index)
                 if partition is not None:
                     partition.told(data)
                     if data.records:
                         had_data = True
                         known.known[data.partition_index] = known.known.pop(data.partition_index)
-            if had_data:
+            if had_data and key in self.topics:
                 self.topics[key] = self.topics.pop(key)
+            yield 1
 
 
 class FetchSessions:
@@ -184,7 +201,19 @@ class FetchSessions:
         return self._sessions.get(session.id) is session
 
     def open(self, request: FetchRequest, version: int, now: Now) -> FetchSession | None:
-        """A session for who has asked for one, if there is a place."""
+        """A session for a client that asks for one, if there is a place."""
+        opening = self.opening(request, version, now)
+        while True:
+            try:
+                next(opening)
+            except StopIteration as stop:
+                session: FetchSession | None = stop.value
+                return session
+
+    def opening(
+        self, request: FetchRequest, version: int, now: Now
+    ) -> Generator[int, None, FetchSession | None]:
+        """The same in steps; yields what each has cost."""
         follower_id = request.replica_id if version < 15 else request.replica_state.replica_id
         session = FetchSession(
             self._new_id(),
@@ -192,7 +221,7 @@ class FetchSessions:
             is_follower=follower_id >= 0,
             now=now,
         )
-        session.ask(request.topics)
+        yield from session.asking(request.topics)
         if not session.topics or not self._make_place(session, now):
             return None
         self._sessions[session.id] = session

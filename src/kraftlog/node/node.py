@@ -44,7 +44,7 @@ from kraftlog.node.producer_ids import ProducerIds
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapping import occasion_of
-from kraftlog.node.sliced import SlicedRequests
+from kraftlog.node.sliced import SlicedRequests, read_and_serve
 from kraftlog.node.topic_configs import TopicConfigs
 from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
@@ -116,7 +116,7 @@ class Node:
         #: Requests that wait with a time limit: (deadline, number, what waits).
         self._waiting: list[tuple[int, int, Any]] = []
         self._tidy_at = WAITING_UNTIDIED
-        self.sliced = SlicedRequests()
+        self.sliced = SlicedRequests(self)
         self._numbers = 0
         me = ReplicaKey(config.node_id, config.directory_id)
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
@@ -452,7 +452,7 @@ class Node:
         try:
             if is_large:
                 body = bytes(memoryview(buffer)[head.body : end])
-                steps: Iterator[int] | None = self._read_and_serve(slot, body)
+                steps: Iterator[int] | None = read_and_serve(self, slot, body)
             else:
                 steps = handler(api.key)(self, slot, request, now)
             if steps is not None:
@@ -466,24 +466,6 @@ class Node:
         if api.key in _DATA and not is_large:
             learn(self, slot, request, buffer, pos, end)
 
-    def _read_and_serve(self, slot: Slot, body: bytes) -> Iterator[int]:
-        """A large request: also to read it takes more than one step."""
-        api = slot.api
-        assert api is not None, "it is known what is served"
-        request = yield from codec.decoding_request(api.request(), slot.version, body)
-        del body
-        steps = handler(api.key)(self, slot, request, self.now)
-        del request  # a handler lets go of what it has done
-        if steps is not None:
-            yield from steps
-
-    def finish_requests(self) -> bool:
-        """At the end of a turn: go on with requests that take more than one; whether any does."""
-        if not self.sliced.finish_turn():
-            return False
-        self.is_stirred = True
-        return True
-
     def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
         """A request as an object, as the simulator sends them."""
         self.is_stirred = True
@@ -491,7 +473,7 @@ class Node:
         slot.version = version
         steps = handler(api_key)(self, slot, request, now)
         if steps is not None:
-            self.sliced.run(slot, steps, only_reads=False)
+            self.sliced.run(slot, steps)
 
     def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
         """The partition a request names, by name or id; else the code of what is wrong."""
@@ -571,7 +553,7 @@ class Node:
     def _wake(self, partition: Partition) -> None:
         if partition.fetches:
             for fetch in list(partition.fetches):
-                fetch.try_again(self)
+                fetch.try_again(self, partition)
 
 
 def _named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:

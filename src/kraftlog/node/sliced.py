@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.errors import MistakeError, ProtocolError
+from kraftlog.node.api_table import handler
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.codec import decoding_request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
 
 #: What the sliced requests of one turn may cost together.
@@ -61,7 +64,8 @@ class SlicedRequest:
 class SlicedRequests:
     """Belongs to a node. `has_work`: the next turn goes on, whether anything comes or not."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._left = A_TURN
         self._waiting: deque[SlicedRequest] = deque()
 
@@ -69,7 +73,7 @@ class SlicedRequests:
     def has_work(self) -> bool:
         return bool(self._waiting)
 
-    def run(self, slot: Slot, steps: Iterator[int], *, only_reads: bool) -> None:
+    def run(self, slot: Slot, steps: Iterator[int], *, only_reads: bool = False) -> None:
         """Begin at once, as far as the turn's budget goes. Raises what the first slice raises."""
         request = SlicedRequest(slot, steps, only_reads=only_reads)
         if self._left > 0:
@@ -78,6 +82,7 @@ class SlicedRequests:
             slot.waiter = request
             slot.connection.hold()
             self._waiting.append(request)
+            self._node.is_stirred = True
 
     def finish_turn(self) -> bool:
         """Spend what is left of the turn's budget, but take at least one step; whether anything
@@ -97,6 +102,8 @@ class SlicedRequests:
             else:
                 waiting.append(request)
         self._left = A_TURN
+        if waiting:
+            self._node.is_stirred = True
         return True
 
     def _go_on(self, request: SlicedRequest, budget: int) -> int:
@@ -120,6 +127,18 @@ class SlicedRequests:
         if slot.waiter is request:
             slot.waiter = None
         slot.connection.let_go()
+
+
+def read_and_serve(node: Node, slot: Slot, body: bytes) -> Iterator[int]:
+    """A large request: to read it takes more than one step as well."""
+    api = slot.api
+    assert api is not None, "it is known what is served"
+    request = yield from decoding_request(api.request(), slot.version, body)
+    del body
+    steps = handler(api.key)(node, slot, request, node.now)
+    del request  # a handler lets go of what it has done
+    if steps is not None:
+        yield from steps
 
 
 def drained(items: Any) -> Iterator[Any]:

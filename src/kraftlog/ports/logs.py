@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
         def __len__(self) -> int: ...
 
+        def pin(self) -> None:
+            """Hold the file open until `release`: its name may be another's later. OSError."""
+            ...
+
+        def release(self) -> None: ...
+
+        def read(self) -> bytes:
+            """The bytes, while pinned. Fewer than promised when the file was cut meanwhile."""
+            ...
+
     class LogReader(Protocol):
         """Each raises StorageError where the disk does not give what it should.
 

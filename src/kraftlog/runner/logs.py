@@ -63,12 +63,13 @@ def batches_of(append: Append) -> Batches:
 class FileSlice:
     """Whole batches in a file. Pinned while it is part of an answer, so that the file stays."""
 
-    __slots__ = ("_files", "_handle", "_size", "fd", "position")
+    __slots__ = ("_files", "_handle", "_pins", "_size", "fd", "position")
 
     def __init__(self, files: Files, handle: Handle, position: int, size: int) -> None:
         self._files = files
         self._handle = handle
         self._size = size
+        self._pins = 0
         self.position = position
         self.fd = -1
 
@@ -76,13 +77,18 @@ class FileSlice:
         return self._size
 
     def pin(self) -> None:
-        self.fd = self._handle.pin()
+        """Hold the file open, once more if it is held already."""
+        if not self._pins:
+            self.fd = self._handle.pin()
+        self._pins += 1
 
     def release(self) -> None:
-        """Let go of the file, if it is held."""
-        if self.fd >= 0:
-            self.fd = -1
-            self._handle.unpin()
+        """Undo one `pin`, if there was any."""
+        if self._pins:
+            self._pins -= 1
+            if not self._pins:
+                self.fd = -1
+                self._handle.unpin()
 
     def read(self) -> bytes:
         """The bytes, while pinned. Fewer than promised when the file was cut meanwhile."""

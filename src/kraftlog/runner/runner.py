@@ -100,7 +100,7 @@ class Runner:
 
     def finish_turn(self, now: Now) -> None:
         """Do everything that the turn's requests and messages have left to do."""
-        if self.node.finish_requests():
+        if self.node.sliced.finish_turn():
             self._step("sliced requests")
         while self.node.has_work:
             for append in self.node.take_turn():

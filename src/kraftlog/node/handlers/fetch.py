@@ -23,7 +23,7 @@ from kraftlog.wire.messages.fetch import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionTopic
     from kraftlog.node.node import Node
@@ -37,36 +37,52 @@ if TYPE_CHECKING:
 BY_ID_SINCE = 13
 #: The first version whose errors name the leader, and the errors that do.
 LEADERS_SINCE = 16
+#: A fetch from more partitions is worked on in slices.
+FEW_PARTITIONS = 100
+#: So many microseconds it takes to look at a partition, and to find and read records in it; and
+#: after so many there is a pause.
+A_LOOK_COSTS = 3
+A_FIND_COSTS = 40
+A_STEP_COSTS = 200
 _LEAD_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 #: The isolation level that wants to hear of aborted transactions.
 READ_COMMITTED = 1
 
 
-def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> None:
+def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> Iterator[int] | None:
     if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
         node.is_stirred = True
         body = request_from_wire(ApiKey.FETCH, request)
         most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
         node.quorum.asked(slot, body, slot.connection, now, most)
-        return
+        return None
     session: FetchSession | None = None
     if request.session_epoch != LAST or request.session_id != NO_SESSION:
         found = node.fetch_sessions.go_on(request, slot.version, now)
         if isinstance(found, int):
             slot.answer(FetchResponse(error_code=found, session_id=NO_SESSION, responses=()))
-            return
+            return None
         session = found
+    if _size(request, session) > FEW_PARTITIONS:
+        from kraftlog.node.handlers.large_fetch import LargeFetch
+
+        return LargeFetch(slot, request, session).serving(node, now)
     fetch = Fetch(slot, request, session)
     fetch.look(node)
-    if (
-        fetch.size >= request.min_bytes
-        or fetch.failed
-        or request.max_wait_ms <= 0
-        or not fetch.partitions
-    ):
+    if fetch.is_enough:
         fetch.answer(node, now)
     else:
         fetch.park(node, now.monotonic_ms + request.max_wait_ms)
+    return None
+
+
+def _size(request: FetchRequest, session: FetchSession | None) -> int:
+    """How many partitions a request is about."""
+    if session is not None:
+        return session.size
+    if len(request.topics) == 1:
+        return len(request.topics[0].partitions)
+    return sum([len(topic.partitions) for topic in request.topics])
 
 
 def _is_of_the_quorum(request: FetchRequest) -> bool:
@@ -106,8 +122,24 @@ class Fetch:
         self.found: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether the answer leaves now, whatever else may come."""
+        request = self.request
+        return (
+            self.size >= request.min_bytes
+            or self.failed
+            or request.max_wait_ms <= 0
+            or not self.partitions
+        )
+
     def look(self, node: Node) -> None:
         """Find what there is now, afresh."""
+        for _ in self.looking(node):
+            pass
+
+    def looking(self, node: Node) -> Iterator[int]:
+        """The same in steps; yields what each has cost."""
         self.size = 0
         self.failed = False
         self.partitions = []
@@ -118,10 +150,17 @@ class Fetch:
         responses = []
         for topic in topics:
             found = []
+            work = 0
             for part in topic.partitions:
                 data = self._look_at(node, topic, part)
+                work += A_LOOK_COSTS
                 if data is not None:
                     found.append(data)
+                    work += A_FIND_COSTS if data.records else 0
+                if work > A_STEP_COSTS:
+                    yield work
+                    work = 0
+            yield work
             if found or session is None:
                 responses.append(
                     FetchableTopicResponse(
@@ -134,19 +173,22 @@ class Fetch:
             responses=responses,
         )
         if self.failed and self.slot.version >= LEADERS_SINCE:
-            self._name_leaders(node)
+            yield from self._naming_leaders(node)
 
-    def _name_leaders(self, node: Node) -> None:
-        """Who came to the wrong broker is told the right one (KIP-951)."""
+    def _naming_leaders(self, node: Node) -> Iterator[int]:
+        """A client of the wrong broker learns of the right one (KIP-951)."""
         assert self.response is not None, "it has looked"
         for topic in self.response.responses:
-            for data in topic.partitions:
+            for number, data in enumerate(topic.partitions, 1):
                 if data.error_code in _LEAD_ELSEWHERE:
                     leader, epoch = leader_of(
                         node.image, topic.topic, topic.topic_id, data.partition_index
                     )
                     data.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
                     name_endpoint(node, self.slot, leader, self.response, NodeEndpoint)
+                if not number % FEW_PARTITIONS:
+                    yield FEW_PARTITIONS
+            yield 1
 
     def _look_at(
         self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
@@ -222,17 +264,18 @@ class Fetch:
             records=b"",
         )
 
-    def _locate(self, node: Node, partition: Partition, part: FetchPartition) -> Slice | None:
+    def _locate(
+        self, node: Node, partition: Partition, part: FetchPartition
+    ) -> Slice | bytes | None:
+        room = min(
+            part.partition_max_bytes,
+            self.request.max_bytes - self.size,
+            node.max_fetch_bytes - self.size,
+        )
+        if room <= 0 and self.size:
+            return None
         return node.logs.locate(
-            partition.log,
-            part.fetch_offset,
-            partition.high_watermark,
-            min(
-                part.partition_max_bytes,
-                self.request.max_bytes - self.size,
-                node.max_fetch_bytes - self.size,
-            ),
-            self.size == 0,
+            partition.log, part.fetch_offset, partition.high_watermark, room, self.size == 0
         )
 
     def _refused(self, index: int, code: int) -> PartitionData:
@@ -251,7 +294,7 @@ class Fetch:
         for partition in self.partitions:
             partition.fetches[self] = None
 
-    def try_again(self, node: Node) -> None:
+    def try_again(self, node: Node, partition: Partition) -> None:  # noqa: ARG002 - a large one asks
         """The high watermark of a partition has moved, or the partition is gone."""
         watched = self.partitions
         self.look(node)
@@ -270,25 +313,34 @@ class Fetch:
 
     def answer(self, node: Node, now: Now) -> None:
         self.done = True
-        response, session = self.response, self.session
-        assert response is not None, "it has looked before it answers"
-        if session is None:
-            if self.request.session_epoch == FIRST:
-                session = node.fetch_sessions.open(self.request, self.slot.version, now)
-        elif session.epoch != self.epoch:
-            # The reader did not wait for this answer: what it knows is not known any more.
-            response = self.response = FetchResponse(
+        session = self.session
+        if session is None and self.request.session_epoch == FIRST:
+            session = node.fetch_sessions.open(self.request, self.slot.version, now)
+        response = self._response_in(session)
+        if session is not None:
+            session.told(response.responses)
+        self._count()
+        self.slot.answer(self.response)
+
+    def _response_in(self, session: FetchSession | None) -> FetchResponse:
+        """The response of this session, unless the reader did not wait for it: then what the
+        reader knows is not known any more."""
+        assert self.response is not None, "it has looked before it answers"
+        if self.session is not None and self.session.epoch != self.epoch:
+            self.response = FetchResponse(
                 error_code=ErrorCode.INVALID_FETCH_SESSION_EPOCH,
                 session_id=NO_SESSION,
                 responses=(),
             )
-        if session is not None:
-            response.session_id = NO_SESSION if response.error_code else session.id
-            session.told(response.responses)
-        if not response.error_code:
+        elif session is not None:
+            self.response.session_id = session.id
+        return self.response
+
+    def _count(self) -> None:
+        assert self.response is not None, "it has looked before it answers"
+        if not self.response.error_code:
             for counts, size in self.found:
                 counts.bytes_out += size
-        self.slot.answer(self.response)
 
     def cancel(self) -> None:
         self.done = True

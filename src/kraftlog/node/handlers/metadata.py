@@ -76,7 +76,7 @@ def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> Iterat
     from kraftlog.node.creating import create_topics
 
     def made(codes: dict[str, int], _: Now) -> None:
-        node.sliced.run(slot, _answer(node, slot, request, codes), only_reads=False)
+        node.sliced.run(slot, _answer(node, slot, request, codes))
 
     create_topics(node, wanted, made, node.now)
 
