@@ -323,8 +323,8 @@ class Fetch:
         self.slot.answer(self.response)
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
-        """The response of this session, unless the reader did not wait for it: then what the
-        reader knows is not known any more."""
+        """The response, unless the reader did not wait for it: then it is not known what the
+        reader knows."""
         assert self.response is not None, "it has looked before it answers"
         if self.session is not None and self.session.epoch != self.epoch:
             self.response = FetchResponse(
