@@ -32,10 +32,7 @@ NOT_SERVED = """
     SaslHandshake SaslAuthenticate
     AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit
     DescribeTransactions ListTransactions
-    DescribeAcls CreateAcls DeleteAcls
     AlterReplicaLogDirs
-    CreateDelegationToken RenewDelegationToken ExpireDelegationToken DescribeDelegationToken
-    DescribeClientQuotas AlterClientQuotas DescribeUserScramCredentials AlterUserScramCredentials
     ConsumerGroupHeartbeat ConsumerGroupDescribe
     ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState
     ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary
@@ -56,6 +53,13 @@ DIFFERENCES = {
         "kafka-configs --entity-type topics --entity-name orders"
         " --alter --add-config cleanup.policy=shred"
     ): (r"InvalidConfigurationException: .*shred", "the words: key, value, what was expected"),
+    (
+        "kafka-configs --entity-type users --entity-name alice"
+        " --alter --add-config producer_byte_rate=1024"
+    ): (
+        r"(?i)alice|do not enforce quotas|^. exit 1|^\? ",
+        "quotas are not enforced, so they can't be set",
+    ),
     "kafka-configs --entity-type brokers --entity-name 1 --alter --add-config node.id=7": (
         r"org.apache.kafka.common.errors.*node\.id",
         "the words, and the code: a setting that is refused is an invalid one",

@@ -39,10 +39,15 @@ CLASSES = {
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
     "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
 }
 #: What a tool is told beside what is typed.
-MORE = {"kafka-broker-api-versions": ("--command-config", PATIENT)}
+MORE = {
+    "kafka-broker-api-versions": ("--command-config", PATIENT),
+    "kafka-delegation-tokens": ("--command-config", PATIENT),
+}
 DELETIONS = {"version": 1, "partitions": [{"topic": "lines", "partition": 0, "offset": 2}]}
 
 #: What differs from run to run, and what stands for it.

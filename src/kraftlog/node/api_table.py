@@ -100,6 +100,17 @@ SERVED = {
         _whole(ApiKey.LIST_GROUPS, "group_admin"),
         _whole(ApiKey.DESCRIBE_GROUPS, "group_admin"),
         _whole(ApiKey.DELETE_GROUPS, "group_admin"),
+        _reads(ApiKey.DESCRIBE_ACLS, "security"),
+        _reads(ApiKey.CREATE_ACLS, "security"),
+        _reads(ApiKey.DELETE_ACLS, "security"),
+        _reads(ApiKey.CREATE_DELEGATION_TOKEN, "security"),
+        _reads(ApiKey.RENEW_DELEGATION_TOKEN, "security"),
+        _reads(ApiKey.EXPIRE_DELEGATION_TOKEN, "security"),
+        _reads(ApiKey.DESCRIBE_DELEGATION_TOKEN, "security"),
+        _reads(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security"),
+        _reads(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
+        _reads(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
+        _reads(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
         # Version 6 is for transactions in two phases.
         Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     )

@@ -35,14 +35,12 @@ def handle(node: Node, slot: Slot, request: DescribeProducersRequest, now: Now) 
     )
 
 
-UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
 def _described(node: Node, topic: str, index: int) -> PartitionResponse:
     partition = node.partition(topic, NULL_UUID, index, by_id=False)
     code = partition if isinstance(partition, int) else partition.refusal(-1)
     if code or isinstance(partition, int):
-        why = "This server does not host this topic-partition." if code == UNKNOWN else None
+        is_known = topic in node.image.topic_ids
+        why = None if is_known else "This server does not host this topic-partition."
         return PartitionResponse(
             partition_index=index, error_code=code, error_message=why, active_producers=()
         )

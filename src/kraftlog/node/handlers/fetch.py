@@ -45,6 +45,7 @@ A_LOOK_COSTS = 3
 A_FIND_COSTS = 40
 A_STEP_COSTS = 200
 _LEAD_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+_UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 #: The isolation level that wants to hear of aborted transactions.
 READ_COMMITTED = 1
 
@@ -284,7 +285,8 @@ class Fetch:
             partition_index=index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=(),
+            # As Kafka has it: of what is not there none are known, of the rest nothing is.
+            aborted_transactions=() if code in _UNKNOWN else None,
             records=b"",
         )
 

@@ -1,0 +1,120 @@
+"""DescribeClientQuotas 0-1 and AlterClientQuotas 0-1.
+
+Brokers do not enforce quotas, so none can be set; those that a metadata log of Kafka's brings along
+are described.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import alter_client_quotas as alter
+from kraftlog.wire.messages import describe_client_quotas as describe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+IP = "ip"
+ENTITY_TYPES = ("user", "client-id", IP)
+#: How a component of a filter is matched.
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+
+#: Stands for any name in a filter.
+ANY = object()
+
+NOT_ENFORCED = "Brokers of this version do not enforce quotas."
+
+
+def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    assert slot.api is not None
+    if slot.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
+        slot.answer(_describe(node.image, request))
+    else:
+        entries = [_alter(node.image, entry) for entry in request.entries]
+        slot.answer(alter.AlterClientQuotasResponse(entries=entries))
+
+
+def _describe(
+    image: Image, request: describe.DescribeClientQuotasRequest
+) -> describe.DescribeClientQuotasResponse:
+    wanted: dict[str, Any] = {}
+    for component in request.components:
+        code, why = _refuse(component, wanted)
+        if code:
+            return describe.DescribeClientQuotasResponse(
+                error_code=code, error_message=why, entries=None
+            )
+        is_any = component.match_type == SPECIFIED
+        wanted[component.entity_type] = ANY if is_any else component.match
+    if IP in wanted and len(wanted) > 1:
+        why = (
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component."
+        )
+        return describe.DescribeClientQuotasResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=why, entries=None
+        )
+    entries = [
+        describe.EntryData(
+            entity=[describe.EntityData(entity_type=t, entity_name=n) for t, n in entity],
+            values=[describe.ValueData(key=k, value=v) for k, v in values.items()],
+        )
+        for entity, values in image.quotas.items()
+        if _matches(dict(entity), wanted, strict=request.strict)
+    ]
+    return describe.DescribeClientQuotasResponse(
+        error_code=ErrorCode.NONE, error_message="", entries=entries
+    )
+
+
+def _refuse(component: describe.ComponentData, so_far: dict[str, Any]) -> tuple[int, str]:
+    """What is wrong with a component, in Kafka's words; 0 if nothing is."""
+    kind, match = component.entity_type, component.match
+    why = ""
+    if not kind:
+        why = "Invalid empty entity type."
+    elif kind in so_far:
+        why = f"Entity type {kind} cannot appear more than once in the filter."
+    elif kind not in ENTITY_TYPES:
+        return ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {kind}"
+    elif component.match_type not in {EXACT, DEFAULT, SPECIFIED}:
+        why = f"Unknown match type {component.match_type}"
+    elif component.match_type == EXACT and match is None:
+        why = "Request specified MATCH_TYPE_EXACT, but set match string to null."
+    elif component.match_type != EXACT and match is not None:
+        name = "MATCH_TYPE_DEFAULT" if component.match_type == DEFAULT else "MATCH_TYPE_SPECIFIED"
+        why = f"Request specified {name}, but also specified a match string."
+    return (ErrorCode.INVALID_REQUEST if why else ErrorCode.NONE), why
+
+
+def _matches(entity: dict[str, str | None], wanted: dict[str, Any], *, strict: bool) -> bool:
+    """Whether an entity has all that is wanted and, if strict, nothing else."""
+    if strict and len(entity) != len(wanted):
+        return False
+    return all(
+        kind in entity and (name is ANY or entity[kind] == name) for kind, name in wanted.items()
+    )
+
+
+def _alter(image: Image, entry: alter.EntryData) -> alter.EntryResult:
+    """To remove what is not set is no change, and succeeds as in Kafka."""
+    stored = image.quotas.get(_entity(entry.entity), {})
+    is_no_change = all(op.remove and op.key not in stored for op in entry.ops)
+    return alter.EntryResult(
+        error_code=ErrorCode.NONE if is_no_change else ErrorCode.UNSUPPORTED_VERSION,
+        error_message=None if is_no_change else NOT_ENFORCED,
+        entity=entry.entity,
+    )
+
+
+def _entity(parts: Sequence[alter.EntityData]) -> tuple[tuple[str, str | None], ...]:
+    """As the image knows it."""
+    pairs = [(part.entity_type, part.entity_name) for part in parts]
+    return tuple(sorted(pairs, key=lambda pair: pair[0]))

@@ -1,0 +1,176 @@
+"""ACLs, delegation tokens and SCRAM credentials, of which there are none: no authorizer, no SASL.
+
+Clients get the codes of a Kafka broker without an authorizer whose listeners are PLAINTEXT. It
+stores credentials even so; here they are refused, as nothing would ever ask for them. Credentials
+that a metadata log of Kafka's brings along are described.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kraftlog.errors import ErrorCode
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import alter_user_scram_credentials as scram_changes
+from kraftlog.wire.messages import describe_user_scram_credentials as scram
+from kraftlog.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
+from kraftlog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
+from kraftlog.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
+from kraftlog.wire.messages.describe_acls import DescribeAclsResponse
+from kraftlog.wire.messages.describe_delegation_token import DescribeDelegationTokenResponse
+from kraftlog.wire.messages.expire_delegation_token import ExpireDelegationTokenResponse
+from kraftlog.wire.messages.renew_delegation_token import RenewDelegationTokenResponse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.metadata.image import Image
+    from kraftlog.node.node import Node
+    from kraftlog.node.slots import Slot
+    from kraftlog.types import Now
+
+#: On a listener that does not know its clients, tokens may not even be asked about.
+NO_TOKENS = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+#: Everybody on a PLAINTEXT listener.
+PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
+NEVER = -1
+
+
+def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+    assert slot.api is not None
+    slot.answer(_ANSWERS[slot.api.key](node.image, request, slot.version))
+
+
+def _describe_acls(_: Image, __: Any, ___: int) -> DescribeAclsResponse:
+    return DescribeAclsResponse(
+        error_code=ErrorCode.SECURITY_DISABLED,
+        error_message="No Authorizer is configured on the broker",
+        resources=(),
+    )
+
+
+NO_AUTHORIZER = "No Authorizer is configured."
+
+
+def _create_acls(_: Image, request: Any, __: int) -> CreateAclsResponse:
+    refused = AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
+    return CreateAclsResponse(results=[refused] * len(request.creations))
+
+
+def _delete_acls(_: Image, request: Any, __: int) -> DeleteAclsResponse:
+    refused = DeleteAclsFilterResult(
+        error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=()
+    )
+    return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
+
+
+# Delegation tokens -------------------------------------------------------------------------------
+
+#: The first version that tells who has asked for a token, beside whose it is.
+REQUESTER_SINCE = 3
+
+
+def _create_token(_: Image, __: Any, version: int) -> CreateDelegationTokenResponse:
+    is_told = version >= REQUESTER_SINCE
+    return CreateDelegationTokenResponse(
+        error_code=NO_TOKENS,
+        principal_type=PRINCIPAL_TYPE,
+        principal_name=PRINCIPAL_NAME,
+        token_requester_principal_type=PRINCIPAL_TYPE if is_told else "",
+        token_requester_principal_name=PRINCIPAL_NAME if is_told else "",
+        issue_timestamp_ms=NEVER,
+        expiry_timestamp_ms=NEVER,
+        max_timestamp_ms=NEVER,
+        token_id="",
+        hmac=b"",
+    )
+
+
+def _renew_token(_: Image, __: Any, ___: int) -> RenewDelegationTokenResponse:
+    return RenewDelegationTokenResponse(error_code=NO_TOKENS, expiry_timestamp_ms=NEVER)
+
+
+def _expire_token(_: Image, __: Any, ___: int) -> ExpireDelegationTokenResponse:
+    return ExpireDelegationTokenResponse(error_code=NO_TOKENS, expiry_timestamp_ms=NEVER)
+
+
+def _describe_tokens(_: Image, __: Any, ___: int) -> DescribeDelegationTokenResponse:
+    return DescribeDelegationTokenResponse(error_code=NO_TOKENS, tokens=())
+
+
+# SCRAM -------------------------------------------------------------------------------------------
+
+
+def _describe_scram(
+    image: Image, request: scram.DescribeUserScramCredentialsRequest, _: int
+) -> scram.DescribeUserScramCredentialsResponse:
+    """Of the users that are named, or of all."""
+    known: dict[str, list[scram.CredentialInfo]] = {}
+    for (mechanism, user), credential in sorted(image.scram.items()):
+        info = scram.CredentialInfo(mechanism=mechanism, iterations=credential.iterations)
+        known.setdefault(user, []).append(info)
+    named = Counter(user.name for user in request.users or ()) or dict.fromkeys(known, 1)
+    return scram.DescribeUserScramCredentialsResponse(
+        error_code=ErrorCode.NONE,
+        error_message="",
+        results=[_credentials_of(user, count, known) for user, count in named.items()],
+    )
+
+
+def _credentials_of(
+    user: str, count: int, known: dict[str, list[scram.CredentialInfo]]
+) -> scram.DescribeUserScramCredentialsResult:
+    code, why = ErrorCode.NONE, ""
+    if count > 1:
+        code = ErrorCode.DUPLICATE_RESOURCE
+        why = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+        )
+    elif user not in known:
+        code = ErrorCode.RESOURCE_NOT_FOUND
+        why = f"Attempt to describe a user credential that does not exist: {user}"
+    return scram.DescribeUserScramCredentialsResult(
+        user=user,
+        error_code=code,
+        error_message=why,
+        credential_infos=() if code else known[user],
+    )
+
+
+NO_SASL = "Brokers of this version do not authenticate clients: credentials would have no effect."
+
+
+def _alter_scram(
+    image: Image, request: scram_changes.AlterUserScramCredentialsRequest, _: int
+) -> scram_changes.AlterUserScramCredentialsResponse:
+    """Each user once: to set is refused, and to delete what is not there fails as in Kafka."""
+    refused = {user.name: (ErrorCode.SECURITY_DISABLED, NO_SASL) for user in request.upsertions}
+    for deletion in request.deletions:
+        if (deletion.mechanism, deletion.name) in image.scram:
+            refused[deletion.name] = ErrorCode.SECURITY_DISABLED, NO_SASL
+        else:
+            why = "Attempt to delete a user credential that does not exist"
+            refused.setdefault(deletion.name, (ErrorCode.RESOURCE_NOT_FOUND, why))
+    return scram_changes.AlterUserScramCredentialsResponse(
+        results=[
+            scram_changes.AlterUserScramCredentialsResult(
+                user=user, error_code=code, error_message=why
+            )
+            for user, (code, why) in refused.items()
+        ]
+    )
+
+
+_ANSWERS: dict[int, Callable[[Image, Any, int], Any]] = {
+    ApiKey.DESCRIBE_ACLS: _describe_acls,
+    ApiKey.CREATE_ACLS: _create_acls,
+    ApiKey.DELETE_ACLS: _delete_acls,
+    ApiKey.CREATE_DELEGATION_TOKEN: _create_token,
+    ApiKey.RENEW_DELEGATION_TOKEN: _renew_token,
+    ApiKey.EXPIRE_DELEGATION_TOKEN: _expire_token,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: _describe_tokens,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_scram,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
+}
