@@ -50,6 +50,20 @@ def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
     )
 
 
+def test_a_record_and_what_follows_it_is_given_up_only_if_that_is_accepted(
+    data: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["quorum", "repair", "--data", data, "--voters", "3@h:9093", "--drop-from", "3"]
+    assert main([*words, "--accept-loss", "4@7"]) == 1
+    assert main(words) == 1
+    shown = capsys.readouterr().out
+    assert "1 records from offset 3 on, and whatever they have changed" in shown
+    again = shown.splitlines()[-1].split()
+    assert again[-4:] == ["--drop-from", "3", "--accept-loss", "3@7"]
+    assert main(again[1:]) == 0
+    assert "voters at offset 4; start node 3." in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("voters", "more", "said"),
     [
@@ -57,6 +71,7 @@ def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
         ("3@h:9093:short", [], "is not ID@HOST:PORT"),
         ("1@h:9093", ["--accept-loss", "4@7"], "nothing of the log would be kept"),
         ("3@h:9093", ["--accept-loss", "3@7"], "says 3@7: it has to say 4@7"),
+        ("3@h:9093", ["--drop-from", "4"], "the log holds 0 to 3"),
         ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "says 4"),
     ],
 )

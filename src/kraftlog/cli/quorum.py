@@ -39,6 +39,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="OFFSET@EPOCH",
         help="log end offset printed by a run without this flag",
     )
+    repair.add_argument(
+        "--drop-from",
+        type=int,
+        metavar="OFFSET",
+        help="give up the record at this offset and all that follow: for a record that no version "
+        "can replay",
+    )
     _add_online(commands)
     return parser
 
@@ -76,11 +83,12 @@ def run(arguments: Sequence[str]) -> int:
 
         return quorum_online.run(options)
     return guarded(
-        "quorum repair", lambda: _repair(options.data, options.voters, options.accept_loss)
+        "quorum repair",
+        lambda: _repair(options.data, options.voters, options.accept_loss, options.drop_from),
     )
 
 
-def _repair(data: str, voters_text: str, accepted: str | None) -> int:
+def _repair(data: str, voters_text: str, accepted: str | None, drop_from: int | None) -> int:
     import time
 
     from kraftlog.raft.repair import described, may_be_lost
@@ -90,10 +98,13 @@ def _repair(data: str, voters_text: str, accepted: str | None) -> int:
     voters = _voters(voters_text)
     survivor = Survivor(OsFiles(), data.rstrip("/") or "/")
     try:
+        if drop_from is not None:
+            survivor.drop_from(drop_from)
         remains = survivor.remains
         print(*survivor.recovery, *described(remains, voters), sep="\n")
         if may_be_lost(remains) and accepted is None:
             again = f"kraftlog quorum repair --data {data} --voters {voters_text}"
+            again += "" if drop_from is None else f" --drop-from {drop_from}"
             print(f"Nothing was changed. To go on:\n  {again} --accept-loss {remains.point}")
             return 1
         done = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)

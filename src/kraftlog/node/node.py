@@ -30,7 +30,7 @@ from kraftlog.effects import (
 )
 from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
-from kraftlog.metadata.image import Image
+from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.config import MOST_REPLICAS
@@ -41,7 +41,7 @@ from kraftlog.node.fetch_sessions import FetchSessions
 from kraftlog.node.following import follow_records, follow_snapshot
 from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
-from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapping import occasion_of
 from kraftlog.node.sliced import SlicedRequests, read_and_serve
@@ -142,7 +142,10 @@ class Node:
         self.upkeep = Upkeep(self, now) if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
         self._snaps = occasion_of(settings)
-        self.replay(metadata.snapshot, metadata.applied - 1)
+        try:
+            self.replay(metadata.snapshot, metadata.applied - 1)
+        except ReplayError as error:
+            raise unreplayable_snapshot(metadata.log.snapshot, error) from error
         self.quorum.snapping.found(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
 

@@ -39,6 +39,8 @@ class Remains(Value):
     #: Everything before is known to be committed; 0 when nothing is known.
     committed: int
     voters: VoterSet
+    #: How many records at the end of the log are to be given up, from `end` on.
+    dropped: int = 0
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -111,11 +113,17 @@ def _check_voters(remains: Remains, voters: VoterSet) -> None:
 
 def may_be_lost(remains: Remains) -> list[str]:
     """What a repair may lose, one thing a line; nothing if nobody else ever voted."""
+    given_up = (
+        f"{remains.dropped} records from offset {remains.end} on, and whatever they have changed: "
+        "topics, partitions, settings. Partitions of topics that they made are set aside as strays"
+    )
+    dropped = [given_up] if remains.dropped else []
     if not remains.others and remains.me.id in remains.voters.ids:
-        return []
+        return dropped
     who = f"voters {_listed(remains.others)}" if remains.others else "voters nobody knows"
     where = f"offset {remains.end} (epoch {remains.last_epoch})"
-    return [f"whatever {who} had committed behind {where}: this directory can't say how much"]
+    lost = f"whatever {who} had committed behind {where}: this directory can't say how much"
+    return [*dropped, lost]
 
 
 def described(remains: Remains, voters: VoterSet) -> list[str]:

@@ -6,10 +6,16 @@ A disk that fails here ends the node: nobody could say what it has promised (see
 from __future__ import annotations
 
 from kraftlog import effects
-from kraftlog.errors import CorruptBatchError, DiskFullError, ErrorCode, StorageError
+from kraftlog.errors import (
+    CorruptBatchError,
+    DiskFullError,
+    ErrorCode,
+    ProtocolError,
+    StorageError,
+)
 from kraftlog.node.config import RecoveredMetadata
 from kraftlog.node.quorum.answers import answer_to_wire
-from kraftlog.node.quorum.batches import METADATA_LOG, records_in
+from kraftlog.node.quorum.batches import METADATA_LOG, records_in, unreplayable_snapshot
 from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
@@ -64,7 +70,12 @@ def open_quorum(
     if newest is not None and _was_to_be_replaced(log, newest.end):
         # It was fetched, and the log was not put aside for it before the end.
         log.truncate_fully_and_start_at(newest.end.offset)
-    snapshot = tuple(records_in(newest.content)) if newest is not None else ()
+    snapshot: tuple[Message, ...] = ()
+    if newest is not None:
+        try:
+            snapshot = tuple(records_in(newest.content))
+        except ProtocolError as error:
+            raise unreplayable_snapshot(newest.end, error) from error
     log.flush()
     if newest is not None:
         _begin_behind(newest.end, log, say)

@@ -7,7 +7,8 @@ from kraftlog.logstate.voters import ReplicaKey, voters_by_id
 from kraftlog.node.quorum.batches import METADATA_LOG, control_batch
 from kraftlog.raft.messages import ElectionState
 from kraftlog.raft.repair import RepairRefusedError, plan, remains_of
-from kraftlog.runner.recovered import METADATA, newest_snapshot, recovered_log
+from kraftlog.records.walk import walk
+from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
 from kraftlog.storage import election, meta
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
@@ -56,7 +57,7 @@ class Survivor:
 
     def _look(self) -> Remains:
         stored = self.stored or election.StoredElection()
-        snapshot = newest_snapshot(self._log, self.recovery.append)
+        snapshot = self._snapshot = newest_snapshot(self._log, self.recovery.append)
         if snapshot is not None and snapshot.end.offset > self._log.end_offset:
             raise RepairRefusedError(
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
@@ -70,6 +71,30 @@ class Survivor:
             ElectionState(stored.epoch, stored.leader_id, stored.voted),
             log,
             voters_by_id(*stored.voter_ids),
+        )
+
+    def drop_from(self, offset: int) -> None:
+        """Have the repair give up the record at this offset and all that follow: the batch that
+        holds it and what is behind it. Nothing is cut before `repair`."""
+        log, remains = self._log, self.remains
+        first = max(log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset)
+        if not first <= offset < remains.end:
+            raise RepairRefusedError(
+                f"offset {offset} can't be given up: the log holds {first} to {remains.end - 1} "
+                "behind its newest snapshot"
+            )
+        _, fields = next(walk(read_batches(log, offset, log.end_offset)))
+        end = fields[0]
+        epochs = log.epochs.copy()
+        epochs.truncate_from_end(end)
+        known = remains.election
+        self.remains = remains.replace(
+            end=end,
+            last_epoch=max(epochs.latest, 0),
+            committed=min(remains.committed, end),
+            # The epochs of what is cut are passed over, too.
+            election=known.replace(epoch=max(known.epoch, remains.last_epoch)),
+            dropped=remains.end - end,
         )
 
     def repair(self, voters: VoterSet, accepted: str | None, now_ms: int) -> Plan:
@@ -90,6 +115,9 @@ class Survivor:
             voter_ids=chosen.voters.ids,
         )
         election.store(self.files, log.folder, stored)
+        if self.remains.dropped:
+            log.truncate_to(self.remains.end)
+            log.flush()
         log.append([raw], describe([raw]), now_ms)
         log.flush()
         if log.end_offset != chosen.batch.last_offset + 1:

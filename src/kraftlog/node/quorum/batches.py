@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kraftlog.logstate.voters import VoterSet
-    from kraftlog.types import Buffer
+    from kraftlog.types import Buffer, OffsetAndEpoch
     from kraftlog.wire.schema import Message
 
 METADATA_LOG = METADATA_TOPIC, 0
@@ -108,6 +108,18 @@ def unreplayable(
         "on, and every start of this version ends here. Start a version that knows the record; if "
         "there is none, kraftlog quorum repair --drop-from gives up that record and all that "
         f"follow (docs/quorum.md). {why}"
+    )
+
+
+def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> UnreplayableError:
+    """What to say when the records of a snapshot can't be replayed."""
+    known = isinstance(error, (ReplayError, UnknownRecordError, KraftlogError))
+    why = str(error if known else MistakeError("replaying it", error))
+    at = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
+    return UnreplayableError(
+        f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{at} can't be replayed, so this node "
+        "can't go on, and every start of this version ends here. Start a version that knows its "
+        f"records (docs/quorum.md). {why}"
     )
 
 

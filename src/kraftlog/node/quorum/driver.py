@@ -25,6 +25,7 @@ from kraftlog.node.quorum.batches import (
     snapshot_voters,
     summaries,
     unreplayable,
+    unreplayable_snapshot,
 )
 from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
@@ -569,8 +570,11 @@ class QuorumDriver:
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
         self._tail.clear()
         self.applied = report.id.offset
-        records = list(records_in(report.data))
-        self._machine.reload(records, report.id.offset - 1)
+        try:
+            records = list(records_in(report.data))
+            self._machine.reload(records, report.id.offset - 1)
+        except Exception as error:
+            raise unreplayable_snapshot(report.id, error) from error
         self.snapping.found(len(records), report.id)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)

@@ -1,0 +1,188 @@
+"""A committed record that can't be replayed stops the node and names its offset, at every start;
+`kraftlog quorum repair --drop-from` is the way out (docs/decisions/0013)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import StorageError, UnreplayableError
+from kraftlog.logstate.voters import voters_by_id
+from kraftlog.node.quorum.batches import unreplayable_snapshot
+from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.raft.repair import RepairRefusedError, may_be_lost
+from kraftlog.runner.repair import Survivor
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.storage import meta
+from kraftlog.storage.disk import write_atomically
+from kraftlog.types import OffsetAndEpoch, uuid_text
+from kraftlog.wire import primitives
+from kraftlog.wire.messages.metadata_records import (
+    ConfigRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
+    TopicRecord,
+)
+from kraftlog.wire.record_frames import encode_metadata
+from tests.node.talk import create_topics, make_host
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.files import MemoryFiles
+
+
+def unread(monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """A value that is longer than any that is read."""
+    with monkeypatch.context() as patch:
+        patch.setattr(primitives, "LONGEST_STRING", 1 << 20)
+        record = ConfigRecord(resource_type=2, resource_name="demo", name="x", value="x" * 40_000)
+        return encode_metadata(record, 0)
+
+
+UNKNOWN = b"\x01\x7f\x00\x00"
+ABSENT = encode_metadata(PartitionChangeRecord(partition_id=7, topic_id=b"?" * 16, leader=1), 2)
+
+
+def with_bad_record(value: bytes) -> tuple[MemoryFiles, int]:
+    """A disk on which such a record is committed between others, and its offset."""
+    host = make_host(demo=1)
+    first = host.node.quorum.end
+    for values in ([None, value], [None]):
+        proposal = Proposal([NoOpRecord()] * len(values))
+        proposal.values = [
+            old if new is None else new for old, new in zip(proposal.values, values, strict=True)
+        ]
+        assert not host.node.quorum.propose(proposal, lambda _, __: None, host.now)
+        host.turn()
+    create_topics(host, {"later": 1})
+    host.files.kill()
+    return host.files, first + 1
+
+
+def check_says(files: MemoryFiles, offset: int) -> None:
+    """Every start ends at once, with the same words."""
+    for _ in range(2):
+        with pytest.raises(UnreplayableError) as stopped:
+            VirtualHost(files)
+        assert f"the committed record at offset {offset} can't be replayed" in str(stopped.value)
+        assert "kraftlog quorum repair --drop-from" in str(stopped.value)
+        files.kill()
+
+
+@pytest.mark.parametrize("value", [UNKNOWN, ABSENT, b"\x01"], ids=["unknown", "absent", "cut"])
+def test_an_unreplayable_record_ends_every_start_with_its_offset(value: bytes) -> None:
+    check_says(*with_bad_record(value))
+
+
+def test_a_string_beyond_its_limit_ends_every_start_with_its_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check_says(*with_bad_record(unread(monkeypatch)))
+
+
+def test_an_exception_in_what_follows_a_record_names_its_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is not the record that is wrong, and to go on would be as wrong."""
+    host = make_host(demo=1)
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("kraftlog.node.following._be", broken)
+    end = host.node.quorum.end
+    with pytest.raises(
+        UnreplayableError, match=rf"record at offset {end + 1} can't.*(?s:.)*of ours"
+    ):
+        create_topics(host, {"later": 1})
+
+
+def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = str(unreplayable_snapshot(OffsetAndEpoch(7, 2), ZeroDivisionError("of ours")))
+    assert "the snapshot at offset 7, epoch 2, can't be replayed" in said
+    assert "of ours" in said
+    stray = TopicRecord(name="demo", topic_id=b"?" * 16)
+
+    def records(_: object) -> list[TopicRecord]:
+        return [stray, TopicRecord(name="demo", topic_id=b"!" * 16)]
+
+    host = VirtualHost(settings=OFTEN)
+    monkeypatch.setattr("kraftlog.metadata.image.Image.records", records)
+    create_topics(host, {"demo": 1})
+    host.pass_time(10)
+    host.settle()
+    host.files.kill()
+    with pytest.raises(UnreplayableError, match="the snapshot at offset .* can't be replayed"):
+        VirtualHost(host.files)
+
+
+#: Each record is worth a snapshot.
+OFTEN = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:9093
+metadata.log.max.record.bytes.between.snapshots=1
+"""
+
+
+# The way out -------------------------------------------------------------------------------------
+
+
+def survivor_of(files: MemoryFiles) -> Survivor:
+    properties = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={uuid_text(bytes([1] * 16))}\n"
+    if not files.exists(f"data/{meta.NAME}"):
+        write_atomically(files, f"data/{meta.NAME}", properties.encode())
+    return Survivor(files, "data")
+
+
+def test_a_record_is_given_up_with_all_that_follow() -> None:
+    """What was before stays, and the node leads on in a later epoch."""
+    files, offset = with_bad_record(UNKNOWN)
+    survivor = survivor_of(files)
+    survivor.drop_from(offset)
+    remains = survivor.remains
+    assert remains.end == offset - 1, "its batch begins there"
+    [lost] = may_be_lost(remains)
+    assert lost.startswith(f"{remains.dropped} records from offset {offset - 1} on")
+    with pytest.raises(RepairRefusedError, match="something may be lost"):
+        survivor.repair(voters_by_id(1), None, 0)
+    survivor.repair(voters_by_id(1), remains.point, 0)
+    survivor.close()
+    files.kill()
+    host = VirtualHost(files)
+    assert list(host.node.image.topic_ids) == ["demo"]
+    create_topics(host, {"more": 1})
+    files.kill()
+    assert list(VirtualHost(files).node.image.topic_ids) == ["demo", "more"]
+
+
+@pytest.mark.parametrize("offset", [-1, 10**6])
+def test_what_is_not_in_the_log_can_not_be_given_up(offset: int) -> None:
+    files, _ = with_bad_record(UNKNOWN)
+    survivor = survivor_of(files)
+    end = survivor.remains.end
+    with pytest.raises(RepairRefusedError, match=f"the log holds 0 to {end - 1}"):
+        survivor.drop_from(offset)
+    assert (survivor.remains.end, survivor.remains.dropped) == (end, 0)
+    survivor.close()
+
+
+def test_a_crash_between_cut_and_new_voters_is_repaired_again() -> None:
+    files, offset = with_bad_record(UNKNOWN)
+    survivor = survivor_of(files)
+    survivor.drop_from(offset)
+    point = survivor.remains.point
+    files.faults = [Fault("pwritev", path=".log")]
+    with pytest.raises(StorageError):
+        survivor.repair(voters_by_id(1), point, 0)
+    files.faults.clear()
+    files.kill()
+    again = survivor_of(files)
+    assert again.remains.point == point, "the record is gone"
+    again.repair(voters_by_id(1), point, 0)
+    again.close()
+    files.kill()
+    assert list(VirtualHost(files).node.image.topic_ids) == ["demo"]
