@@ -113,7 +113,7 @@ def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.Monkey
     host.pass_time(10)
     host.settle()
     host.files.kill()
-    with pytest.raises(UnreplayableError, match="the snapshot at offset .* can't be replayed"):
+    with pytest.raises(UnreplayableError, match=r"the snapshot at offset .* can't be replayed"):
         VirtualHost(host.files)
 
 
@@ -132,7 +132,9 @@ metadata.log.max.record.bytes.between.snapshots=1
 
 
 def survivor_of(files: MemoryFiles) -> Survivor:
-    properties = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={uuid_text(bytes([1] * 16))}\n"
+    directory_id = uuid_text(bytes([1] * 16))
+    named = f"cluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={directory_id}\n"
+    properties = f"version=1\n{named}"
     if not files.exists(f"data/{meta.NAME}"):
         write_atomically(files, f"data/{meta.NAME}", properties.encode())
     return Survivor(files, "data")
