@@ -13,6 +13,11 @@ from kraftlog.node.slots import Slot
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -205,3 +210,18 @@ def test_a_topic_may_be_deleted_while_a_time_is_looked_for() -> None:
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
     assert host.runner.directory.disk.failure is None
+
+
+def test_records_of_many_partitions_are_deleted_a_few_logs_a_turn() -> None:
+    host = make_host(many=300)
+    client = Talker(host)
+    for index in range(300):
+        client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch_of(3)))
+    parts = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in range(300)]
+    topics = [DeleteRecordsTopic(name="many", partitions=parts)]
+    request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)
+    turns = Turns(host, ApiKey.DELETE_RECORDS, 2, request)
+    told = [(part.error_code, part.low_watermark) for part in turns.answer.topics[0].partitions]
+    assert told == [(ErrorCode.NONE, 3)] * 300
+    assert turns.others_answered > 20
+    assert turns.longest < CALLS_OF_A_TURN // 4

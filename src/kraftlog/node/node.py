@@ -547,7 +547,7 @@ class Node:
             self._wake(partition)
 
     @staticmethod
-    def one_done(slot: Slot) -> None:
+    def one_done(slot: Any) -> None:
         """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:

@@ -6,14 +6,17 @@ that jumps back lets them stay for longer.
 
 from __future__ import annotations
 
+from collections import deque
+
 from kraftlog.effects import LogFailed, LogStartMoved, LogStartNotStored
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.storage.checkpoints import LINES_IN_A_STEP
 from kraftlog.storage.directory import unlink_garbage
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -33,6 +36,12 @@ INTERVAL_MS = 60_000
 #: the removal of one segment is worth.
 LOOKED_AT_A_TURN = 50
 A_SEGMENT_COSTS = 5
+#: How many starts of logs are moved in a turn, as each may rename files and make one; and of how
+#: many the node is told then.
+MOVED_A_TURN = 4
+REPORTED_A_TURN = 200
+#: How many steps of making the checkpoint files are for one turn.
+STEPS_A_TURN = 4
 #: How many files and folders the lane removes before it comes to what else there is for it.
 UNLINKED_AT_ONCE = 64
 
@@ -65,6 +74,12 @@ class Care:
         self._is_unlinking = False
         #: Logs whose start is to be stored as soon as may be: somebody waits for it.
         self._moved: set[LogName] = set()
+        #: Starts that are to move: each may cost files of a log.
+        self._moves: deque[tuple[LogName, Log, int]] = deque()
+        #: What became of starts, for the node.
+        self._reports: deque[LogStartMoved | LogStartNotStored | LogFailed] = deque()
+        #: The checkpoint files that are being made.
+        self._making: Generator[None, None, None] | None = None
 
     @property
     def due_ms(self) -> int:
@@ -75,21 +90,26 @@ class Care:
     @property
     def has_work(self) -> bool:
         """Whether the next turn goes on with something."""
-        return bool(self._to_look_at)
+        return bool(self._to_look_at or self._moves or self._reports or self._making)
 
-    def store_start(self, log: LogName) -> None:
-        """The start of a log has moved: LogStartMoved follows when that is durable, or word that it
-        can not be."""
-        self._moved.add(log)
+    def move_start(self, name: LogName, offset: int) -> None:
+        """Drop what is before an offset: LogStartMoved follows when that is durable, or word that
+        it can not be."""
+        log = self._directory.logs.get(name)
+        if log is not None:
+            self._moves.append((name, log, offset))
 
     def take(self, node: Node, now: Now) -> bool:
         """At the end of a turn: see to it if it is time; whether it was."""
-        if not (self._moved or self._to_look_at or now.monotonic_ms >= self.due_ms):
+        if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
             return False
-        if self._moved:
+        self._go_on_moving(now)
+        if self._moved and not self._moves:  # one checkpoint is for all of them
             self._store_starts(node, now)
         if self._to_look_at or now.monotonic_ms >= self.due_ms:
             self._take(node, now)
+        self._go_on_making()
+        self._go_on_reporting(now)
         return True
 
     def _take(self, node: Node, now: Now) -> None:
@@ -150,6 +170,27 @@ class Care:
             self._to_look_at.append(name)
         return removed
 
+    # Starts that move ----------------------------------------------------------------------------
+
+    def _go_on_moving(self, now: Now) -> None:
+        for _ in range(min(MOVED_A_TURN, len(self._moves))):
+            name, log, offset = self._moves.popleft()
+            if self._directory.logs.get(name) is not log:
+                continue  # deleted meanwhile; another log may have its name by now
+            try:
+                log.move_start(offset)
+            except DiskFullError as error:
+                self._say(str(error))  # what is not wanted lies about for longer
+            except StorageError as error:
+                self._say(str(error))
+                self._tell(LogFailed(name, log.topic_id, str(error)), now)
+                continue
+            self._moved.add(name)
+
+    def _go_on_reporting(self, now: Now) -> None:
+        for _ in range(min(REPORTED_A_TURN, len(self._reports))):
+            self._tell(self._reports.popleft(), now)
+
     # Files ---------------------------------------------------------------------------------------
 
     def _flush_sealed(self) -> None:
@@ -166,14 +207,27 @@ class Care:
             self._not_stored(self._starts_to_store(), failure, now)
 
     def _checkpoint(self, node: Node) -> None:
-        if self._is_writing:
-            return
-        for name, partition in node.by_log.items():
-            if partition.online:
-                self._directory.high_watermarks[name] = partition.high_watermark
-        self._is_writing = True
-        job = self._directory.checkpoint_job()
+        if not self._is_writing:
+            self._is_writing = True
+            self._making = self._make_checkpoint(node)
+
+    def _go_on_making(self) -> None:
+        for _ in range(STEPS_A_TURN if self._making is not None else 0):
+            assert self._making is not None, "there are more steps"
+            try:
+                next(self._making)
+            except StopIteration:
+                self._making = None
+                return
+
+    def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()
+        for number, (name, partition) in enumerate(list(node.by_log.items()), 1):
+            if partition.online and node.by_log.get(name) is partition:
+                self._directory.high_watermarks[name] = partition.high_watermark
+            if not number % LINES_IN_A_STEP:
+                yield
+        job = yield from self._directory.making_checkpoint_job()
 
         def written(_: Any, error: BaseException | None, now: Now) -> None:
             self._checkpointed(job, starts, error, now)
@@ -223,7 +277,8 @@ class Care:
         self._directory.checkpoints_durable(job)
         for name, log, start in starts:
             if self._directory.logs.get(name) is log:  # and not another of that name
-                self._tell(LogStartMoved(name, log.topic_id, start, is_stored=True), now)
+                self._reports.append(LogStartMoved(name, log.topic_id, start, is_stored=True))
+        self._go_on_reporting(now)
 
     def _not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
         """Who waits hears of it now; on a full disk the next checkpoint tries it again anyway."""
@@ -231,9 +286,10 @@ class Care:
             if self._directory.logs.get(name) is not log:
                 continue
             if isinstance(why, DiskFullError):
-                self._tell(LogStartNotStored(name, log.topic_id), now)
+                self._reports.append(LogStartNotStored(name, log.topic_id))
             else:
-                self._tell(LogFailed(name, log.topic_id, str(why)), now)
+                self._reports.append(LogFailed(name, log.topic_id, str(why)))
+        self._go_on_reporting(now)
 
     def _unlink(self) -> None:
         """A piece at a time: flushes go through the same lane, and a stop waits for it."""

@@ -196,6 +196,9 @@ class Runner:
     # Effects -------------------------------------------------------------------------------------
 
     def _move_start(self, effect: MoveLogStart, now: Now) -> None:
+        if effect.log != METADATA_LOG:
+            self._care.move_start(effect.log, effect.offset)
+            return
         log = self.directory.logs.get(effect.log)
         if log is None:
             return
@@ -207,10 +210,7 @@ class Runner:
             self._say(str(error))
             self.node.handle(LogFailed(effect.log, log.topic_id, str(error)), now)
             return
-        if effect.log == METADATA_LOG:
-            self._quorum.start_moved()
-        else:
-            self._care.store_start(effect.log)
+        self._quorum.start_moved()
 
     def _read_later(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         self._reads.append((effect, self.directory.logs.get(effect.log)))

@@ -13,11 +13,13 @@ from kraftlog.types import uuid_from_text, uuid_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Generator, Iterable, Mapping
+    from typing import TypeVar
 
     from kraftlog.types import Uuid
 
     Name = tuple[str, int]
+    R = TypeVar("R")
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_STARTS = "log-start-offset-checkpoint"
@@ -26,11 +28,32 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 _VERSION = "0"
+#: After so many lines there is a pause, where there may be one.
+LINES_IN_A_STEP = 500
 
 
 def encode_offsets(offsets: Mapping[Name, int]) -> bytes:
-    lines = [f"{topic} {number} {offsets[topic, number]}" for topic, number in sorted(offsets)]
+    return finished(encoding_offsets(offsets))
+
+
+def encoding_offsets(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
+    """The same in steps: thousands of lines would take milliseconds at once."""
+    lines = []
+    for topic, number in sorted(offsets):
+        lines.append(f"{topic} {number} {offsets[topic, number]}")
+        if not len(lines) % LINES_IN_A_STEP:
+            yield
     return _encode(lines)
+
+
+def finished(steps: Generator[None, None, R]) -> R:
+    """What the steps come to, all taken at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            result: R = stop.value
+            return result
 
 
 def decode_offsets(data: bytes, path: str) -> dict[Name, int]:

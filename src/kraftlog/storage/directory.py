@@ -12,9 +12,11 @@ import contextlib
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.storage.checkpoints import (
+    LINES_IN_A_STEP,
     PARTITION_METADATA,
     decode_partition_metadata,
     encode_partition_metadata,
+    finished,
 )
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import (
@@ -292,8 +294,12 @@ class LogDirectory:
 
     def checkpoint_job(self) -> CheckpointJob:
         """The checkpoint files as of now. One job at a time, from here to `checkpoints_durable`."""
-        self._collect()
-        return self._checkpoints.job()
+        return finished(self.making_checkpoint_job())
+
+    def making_checkpoint_job(self) -> Generator[None, None, CheckpointJob]:
+        """The same in steps, as of the last of those that go through the logs."""
+        yield from self._collecting()
+        return (yield from self._checkpoints.making_job())
 
     def checkpointed(self, job: CheckpointJob) -> bool:
         """Put the files of a job in place; False if a cut or a new log has overtaken it.
@@ -311,9 +317,13 @@ class LogDirectory:
         """The directory has been synced since the files of this job were put in place."""
         self._checkpoints.installed(job)
 
-    def _collect(self) -> None:
+    def _collecting(self) -> Generator[None, None, None]:
         checkpoints = self._checkpoints
-        for name, log in self.logs.items():
+        for number, (name, log) in enumerate(list(self.logs.items()), 1):
+            if not number % LINES_IN_A_STEP:
+                yield
+            if self.logs.get(name) is not log:
+                continue  # it was deleted between two steps
             checkpoints.recovery_points[name] = log.recovery_point
             first = log.segments[0].base_offset if log.segments else 0
             if log.start_offset > first:
@@ -342,7 +352,7 @@ class LogDirectory:
             return
         try:
             self._close_logs()
-            self._collect()
+            finished(self._collecting())
             self._checkpoints.write()
             if self.was_clean or not self.unopened:
                 self._leave_word(broker_epoch)

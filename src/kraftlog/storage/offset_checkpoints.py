@@ -18,12 +18,14 @@ from kraftlog.storage.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
     encode_offsets,
+    encoding_offsets,
+    finished,
 )
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
 
     from kraftlog.ports.files import Files
     from kraftlog.storage.checkpoints import Name
@@ -95,10 +97,14 @@ class OffsetCheckpoints:
 
     def job(self) -> CheckpointJob:
         """The files as of now. One job at a time: `run` in a lane, `install`, then `installed`."""
+        return finished(self.making_job())
+
+    def making_job(self) -> Generator[None, None, CheckpointJob]:
+        """The same in steps; the files are as of the first."""
         job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
         for file, offsets in job.offsets.items():
-            job.contents.append((self._file(file), encode_offsets(offsets)))
             self._named[file].update(offsets)
+            job.contents.append((self._file(file), (yield from encoding_offsets(offsets))))
         return job
 
     def _to_write(self) -> list[tuple[str, dict[Name, int]]]:

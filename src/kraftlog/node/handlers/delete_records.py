@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kraftlog.effects import MoveLogStart
 from kraftlog.errors import ErrorCode
+from kraftlog.node.sliced import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.delete_records import (
@@ -17,6 +18,8 @@ from kraftlog.wire.messages.delete_records import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.replication.partition import Partition
@@ -27,45 +30,65 @@ if TYPE_CHECKING:
     )
 
 HIGH_WATERMARK = -1
+#: After so many partitions there is a pause; one costs so many microseconds.
+PARTITIONS_IN_A_STEP = 25
+A_PARTITION_COSTS = 10
 #: Topics whose records only their coordinators remove.
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
-def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> None:  # noqa: ARG001 - handlers are called alike
-    slot.waits = 1  # this handler itself: the answer may not leave before it is complete
-    slot.response = DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[_delete(node, slot, topic.name, part) for part in topic.partitions],
-            )
-            for topic in request.topics
-        ]
-    )
-    slot.waits -= 1
-    if not slot.waits:
-        slot.answer(slot.response)
+class Deletion:
+    """Stands where a slot stands: a request that waits for logs to begin later."""
+
+    __slots__ = ("_node", "_size", "_slot", "response", "waits")
+
+    def __init__(self, node: Node, slot: Slot) -> None:
+        self._node = node
+        self._slot = slot
+        #: What is waited for: this request itself, as it may not be answered before it is read.
+        self.waits = 1
+        self._size = 0
+        self.response = DeleteRecordsResponse(topics=())
+
+    def answer(self, response: DeleteRecordsResponse) -> None:
+        self._node.sliced.run(self._slot, self._slot.answer_in_steps(response, self._size))
+
+    def deciding(self, request: DeleteRecordsRequest) -> Iterator[int]:
+        topics = []
+        for topic in drained(request.topics):
+            told = []
+            for part in topic.partitions:
+                told.append(self._delete(topic.name, part))
+                self._size += 1
+                if not self._size % PARTITIONS_IN_A_STEP:
+                    yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
+            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=told))
+            yield 1
+        self.response.topics = topics
+        self._node.one_done(self)
+
+    def _delete(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+        node = self._node
+        partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
+        code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
+        told = DeleteRecordsPartitionResult(
+            partition_index=asked.partition_index, low_watermark=-1, error_code=code
+        )
+        if code or isinstance(partition, int):
+            return told
+        offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
+        if offset <= partition.stored_start:
+            told.low_watermark = partition.stored_start
+            return told
+        partition.start = max(partition.start, offset)  # nobody reads there from now on
+        self.waits += 1
+        partition.deletions.append((offset, self, told))
+        node.emit(MoveLogStart(partition.log, offset))
+        return told
 
 
-def _delete(
-    node: Node, slot: Slot, topic: str, asked: DeleteRecordsPartition
-) -> DeleteRecordsPartitionResult:
-    partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
-    code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
-    told = DeleteRecordsPartitionResult(
-        partition_index=asked.partition_index, low_watermark=-1, error_code=code
-    )
-    if code or isinstance(partition, int):
-        return told
-    offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
-    if offset <= partition.stored_start:
-        told.low_watermark = partition.stored_start
-        return told
-    partition.start = max(partition.start, offset)  # nobody reads there from now on
-    slot.waits += 1
-    partition.deletions.append((offset, slot, told))
-    node.emit(MoveLogStart(partition.log, offset))
-    return told
+def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - handlers are called alike
+    return Deletion(node, slot).deciding(request)
 
 
 def _refusal(node: Node, partition: Partition, offset: int) -> int:
