@@ -11,8 +11,10 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.columns import decode_batches
 from kraftlog.records.compression import CODEC_NAMES, compress, decompress
 from kraftlog.records.crc import crc32c
+from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
-from kraftlog.records.validate import ProduceRules, check_produced
+from kraftlog.records.repack import repack
+from kraftlog.records.validate import ProduceRules, check_produced, check_records
 from kraftlog.records.walk import walk, walk_file
 
 TYPE_CHECKING = False
@@ -53,6 +55,8 @@ def cases() -> Iterator[tuple[str, float, str]]:
     yield from _walks()
     for count in (1, 150):
         yield from _one_batch(count)
+    for codec in range(len(CODEC_NAMES)):
+        yield from _validation(codec)
     for size in (200, 16 << 10, 1 << 20):
         yield from _checksum(size)
     for headers in (0, 2):
@@ -89,6 +93,24 @@ def _one_batch(count: int) -> Iterator[tuple[str, float, str]]:
     yield f"build, {what}", took / times * 1e6, "µs"
     took = seconds(lambda: [check_produced(batch, rules, NOW_MS) for _ in range(times)])
     yield f"check as produced, {what}", took / times * 1e6, "µs"
+
+
+def _validation(codec: int) -> Iterator[tuple[str, float, str]]:
+    """The price of batch.validation: `header` for a batch, `records` for every record in it."""
+    count = 150
+    batch = repack(build_one(0, count), read_header(build_one(0, count)), codec)
+    what = f"{count} x 100 B, {CODEC_NAMES[codec]}"
+    header = ProduceRules()
+    records = header.replace(opens_batches=True)
+    times = 200
+
+    def open_all() -> None:
+        for _ in range(times):
+            check_records(batch, check_produced(batch, records, NOW_MS), records, NOW_MS)
+
+    took = seconds(lambda: [check_produced(batch, header, NOW_MS) for _ in range(times)])
+    yield f"batch.validation=header, {what}", took / times * 1e6, "µs"
+    yield f"batch.validation=records, {what}", seconds(open_all) / times * 1e6, "µs"
 
 
 def _checksum(size: int) -> Iterator[tuple[str, float, str]]:

@@ -10,6 +10,8 @@ OWN_DEFAULTS = {
     "group.initial.rebalance.delay.ms": ("0", "3000"),
     "offsets.topic.replication.factor": ("1", "3"),
 }
+#: Keys of ours among those of a broker and of a topic, which Kafka does not know.
+OWN_NAMES = frozenset({"batch.validation"})
 PLAIN = {
     "process.roles": "broker,controller",
     "node.id": "1",

@@ -24,7 +24,7 @@ from kraftlog.config.properties import parse
 from kraftlog.config.reading import read_config
 from kraftlog.config.values import complaint, parse_value, to_text
 from kraftlog.errors import ConfigError
-from tests.config.starts import ACCEPTED, OWN_DEFAULTS, REFUSED, started_with
+from tests.config.starts import ACCEPTED, OWN_DEFAULTS, OWN_NAMES, REFUSED, started_with
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from tests.interop.driver import Driver
 
 TABLES = {
-    "broker": BROKER_KEYS,
-    "topic": TOPIC_KEYS,
-    "group": GROUP_KEYS,
-    "client-metrics": CLIENT_METRICS_KEYS,
+    kind: [key for key in table if key.name not in OWN_NAMES]
+    for kind, table in {
+        "broker": BROKER_KEYS,
+        "topic": TOPIC_KEYS,
+        "group": GROUP_KEYS,
+        "client-metrics": CLIENT_METRICS_KEYS,
+    }.items()
 }
 CHANGES = {
     "cluster": "cluster-wide",
@@ -155,7 +158,7 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
     texts = [text for text in (*NUMBERS, *WORDS) if text == text.strip()]
     valid = {
         key.name: [text for text in texts if complaint(key, text) is None]
-        for key in BROKER_KEYS
+        for key in TABLES["broker"]
         if key.type != "class" and key.change != "dynamic" and key.name not in DIFFERENT
     }
     cases = []
@@ -232,7 +235,7 @@ def test_the_same_groups_are_possible(jvm: Driver) -> None:
 def test_the_same_keys_may_change(jvm: Driver, name: str) -> None:
     """For one broker, and for all; by their own name, and for one listener."""
     cases = []
-    for key in BROKER_KEYS:
+    for key in TABLES["broker"]:
         if key.type != "class" and not key.required:
             usual = {"int": "1", "long": "1"}.get(key.type, "x")
             text = usual if key.default is None else key.default

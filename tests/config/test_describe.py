@@ -20,7 +20,7 @@ from kraftlog.config.describe import (
     describe_topic,
 )
 from kraftlog.config.layers import OF_DEFAULT, OF_FILE, Layers
-from tests.config.starts import OWN_DEFAULTS
+from tests.config.starts import OWN_DEFAULTS, OWN_NAMES
 
 if TYPE_CHECKING:
     from kraftlog.config.describe import Described
@@ -57,6 +57,8 @@ DIFFERENT = {"log.retention.hours"}
 def test_the_same_as_kafka(kind: str) -> None:
     ours = {it.name: row(it) for it in described(kind) if it.name not in DIFFERENT}
     theirs = {row[0]: row for row in RECORDED["answers"][kind] if row[0] not in DIFFERENT}
+    own = [ours.pop(name) for name in OWN_NAMES & set(ours)]
+    assert len(own) == (kind in {"topic", "broker"})
     assert sorted(ours) == sorted(theirs)
     for name in OWN_DEFAULTS if kind == "broker" else ():
         theirs[name] = with_own_default(theirs[name])

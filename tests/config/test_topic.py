@@ -107,7 +107,7 @@ def test_what_a_controller_asks() -> None:
     assert checks.default(TOPIC, "internal.segment.bytes") is None
     assert checks.default(TOPIC, "no.such.key") is None
     names = checks.keys(TOPIC)
-    assert len(names) == 33
+    assert len(names) == 34
     assert sorted(names) == list(names)
 
 

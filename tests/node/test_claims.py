@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import pytest
 
+from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.errors import ErrorCode
+from kraftlog.records.header import read_header
+from kraftlog.records.reader import read_records
 from kraftlog.simulator.host import VirtualHost
-from tests.node.talk import make_host
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, configured_host, make_host, set_config
 from tests.node.test_hot_produce import RECORD, claiming
 from tests.node.test_producers import Writer
-from tests.node.test_requests import batch
+from tests.node.test_requests import batch, fetch, found_in
+from tests.records.produce_cases import NOW_MS, Case, cases, made, put
 
 MOST = 2**31 - 1
+PLAIN_CASES = [case for case in cases() if case.topic == "plain"]
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -30,3 +37,41 @@ def test_counts_that_lie_are_refused_and_cost_others_nothing(codec: int) -> None
     again = VirtualHost(host.files)
     assert again.node.by_log["demo", 0].end == 3
     assert again.said == []
+
+
+@pytest.mark.parametrize("case", PLAIN_CASES, ids=lambda case: case.name)
+def test_batches_that_are_opened_get_the_answers_of_records(case: Case) -> None:
+    """`batch.validation=records`: what is stored, every reader can read."""
+    host = configured_host(batch_validation="records")
+    host.now = Now(0, NOW_MS)
+    writer = Writer(host)
+    assert writer.write(made())[0] == ErrorCode.NONE
+    assert writer.write(case.records)[0] == case.ours
+    if case.ours == ErrorCode.NONE:
+        assert len(writer.values()) == 3 + read_header(case.records).record_count
+
+
+def test_the_greatest_timestamp_of_an_opened_batch_is_that_of_its_records() -> None:
+    """As Kafka's broker does; a header that is only read is believed."""
+    raw = put(made(), 35, ">q", NOW_MS - 5)
+    found = []
+    for form in ("header", "records"):
+        host = configured_host(batch_validation=form)
+        host.now = Now(0, NOW_MS)
+        assert Writer(host).write(raw) == (ErrorCode.NONE, 0)
+        stored = bytes(found_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0))).records)
+        found.append(read_header(stored).max_timestamp - NOW_MS)
+        assert [record.value for record in read_records(stored)] == [b"v0", b"v1", b"v2"]
+    assert found == [-5, 2]
+
+
+def test_the_form_of_the_broker_counts_until_the_topic_has_its_own() -> None:
+    host = make_host()
+    writer = Writer(host)
+    liar = claiming(0, RECORD[:-1] + b"\x01", 1)  # a header that the record does not have
+    results = [writer.write(liar)[0]]
+    set_config(host, BROKER, "", "batch.validation", "records")
+    results.append(writer.write(liar)[0])
+    set_config(host, TOPIC, "demo", "batch.validation", "header")
+    results.append(writer.write(liar)[0])
+    assert results == [ErrorCode.NONE, ErrorCode.INVALID_RECORD, ErrorCode.NONE]

@@ -25,6 +25,7 @@ from kraftlog.records.columns import RecordColumns, decode_batches, decode_paylo
 from kraftlog.records.compression import CODEC_NAMES
 from kraftlog.records.control import build_end_marker
 from kraftlog.records.crc import crc32c
+from kraftlog.records.examine import examine_records
 from kraftlog.records.header import BatchHeader, read_header, stamp
 from kraftlog.records.reader import decode_records, read_records
 from kraftlog.records.record import Record
@@ -189,7 +190,7 @@ def test_all_builders_agree(rows: list[Any], codec: int, producer: tuple[int, in
         assert list(read_records(theirs)) == list(read_records(batch))
 
 
-def outcome(decode: Any) -> list[Record] | None:
+def outcome(decode: Any) -> list[Any] | None:
     """The records, or None for a refusal; any other exception is a bug."""
     try:
         return list(decode())
@@ -198,8 +199,14 @@ def outcome(decode: Any) -> list[Record] | None:
 
 
 def both_ways(header: BatchHeader, payload: bytes) -> list[Record] | None:
-    """What the plain and the fast decoder say of a payload, once they say the same."""
+    """What all that read a payload say of it, once they say the same."""
     plain = outcome(lambda: decode_records(header, payload))
+    examined = outcome(lambda: examine_records(header, payload))
+    assert examined == (
+        None
+        if plain is None
+        else [(it.offset - header.base_offset, it.timestamp_ms, it.key is not None) for it in plain]
+    )
     assert outcome(lambda: records_of(decode_payloads([header], [payload]))) == plain
     return plain
 

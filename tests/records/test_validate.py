@@ -83,6 +83,7 @@ def test_zstd_in_an_old_request() -> None:
 def test_which_topics_need_their_batches_opened() -> None:
     opened = [name for name, rules in TOPICS.items() if rules.concern_records]
     assert opened == ["compacted", "bounded"]
+    assert ProduceRules(opens_batches=True).concern_records
 
 
 @pytest.mark.parametrize("codec", [0, 1])

@@ -2,7 +2,7 @@
 
 The columns are explained in `keys`. A line that ends in a backslash goes on in the next one. Two
 defaults are not Kafka's: `group.initial.rebalance.delay.ms` is 3000 there, and
-`offsets.topic.replication.factor` 3.
+`offsets.topic.replication.factor` 3. `batch.validation` is ours.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ authorizer.class.name                                       string ''
 auto.create.topics.enable                                   boolean true
 auto.leader.rebalance.enable                                boolean true
 background.threads                                          int 10 1.. cluster
+batch.validation                                            string \
+    header header|records cluster
 broker.heartbeat.interval.ms                                int 2000
 broker.id                                                   int -1
 broker.rack                                                 string null

@@ -14,6 +14,7 @@ _BROKER = {
     ),
     "auto.create.topics.enable": "Create a missing topic on first use.",
     "auto.leader.rebalance.enable": "Let the controller return leadership to preferred leaders.",
+    "batch.validation": "Default for topics that do not set their own.",
     "broker.heartbeat.interval.ms": (
         "Interval between a broker's heartbeats to the active controller."
     ),
@@ -117,6 +118,10 @@ OWN = {
     ),
 }
 _TOPIC = {
+    "batch.validation": (
+        "header: check the header of a produced batch, and what its bytes can hold; records: open "
+        "it and check every record, as Kafka does. A key of kraftlog."
+    ),
     "cleanup.policy": (
         "delete: delete records by retention; compact: keep the latest record per key."
     ),

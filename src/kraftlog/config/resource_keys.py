@@ -1,4 +1,6 @@
-"""Every key of a topic, a group and a client-metrics subscription that Kafka 4.3 knows.
+"""Every key of a topic, a group and a client-metrics subscription that Kafka 4.3 knows, and ours.
+
+`batch.validation` is not Kafka's.
 
 Behind the valid values stand the keys of the broker from which a default comes, the strongest
 first; `*60000` says that the broker's is in another unit. `keys` explains the other columns.
@@ -7,6 +9,7 @@ first; `*60000` says that the broker's is in another unit. `keys` explains the o
 from __future__ import annotations
 
 TOPIC_TABLE = """\
+batch.validation                        string header header|records batch.validation
 cleanup.policy                          list delete compact|delete log.cleanup.policy
 compression.gzip.level                  int -1 1..9|-1 compression.gzip.level
 compression.lz4.level                   int 9 1..17 compression.lz4.level

@@ -39,6 +39,7 @@ class TopicConfig:
             )
         return self._values[name]
 
+    batch_validation: str = setting()
     cleanup_policy: list[str] = setting()
     compression_gzip_level: int = setting()
     compression_lz4_level: int = setting()

@@ -150,10 +150,16 @@ def stamp_whole(batch: bytearray | memoryview, base_offset: int, epoch: int) -> 
 
 def stamp_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
     """Make `now_ms` the time of all records of a batch; this one needs a new checksum."""
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + CRC_START)
+    _ATTRIBUTES.pack_into(buffer, position + CRC_START, attributes | TIMESTAMP_TYPE_BIT)
+    stamp_max_timestamp(buffer, position, now_ms)
+
+
+def stamp_max_timestamp(buffer: bytearray | memoryview, position: int, timestamp_ms: int) -> None:
+    """Make this the greatest timestamp of a batch, and give it a new checksum."""
     view = memoryview(buffer)
     header = read_header(buffer, position)
-    _ATTRIBUTES.pack_into(buffer, position + CRC_START, header.attributes | TIMESTAMP_TYPE_BIT)
-    _OFFSET.pack_into(buffer, position + MAX_TIMESTAMP_START, now_ms)
+    _OFFSET.pack_into(buffer, position + MAX_TIMESTAMP_START, timestamp_ms)
     crc = crc32c(view[position + CRC_START : position + header.size])
     _CRC.pack_into(buffer, position + CRC_START - _CRC.size, crc)
 

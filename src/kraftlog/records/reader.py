@@ -92,13 +92,13 @@ def _decode_record(header: BatchHeader, payload: bytes, start: int) -> tuple[Rec
         raise ValueError(f"offset delta {offset_delta} of {header.last_offset_delta}")
     key, cursor = _decode_bytes(payload, cursor, end)
     value, cursor = _decode_bytes(payload, cursor, end)
-    headers, cursor = _decode_headers(payload, cursor, end)
+    headers, cursor = decode_headers(payload, cursor, end)
     if cursor != end:
         raise ValueError(f"{end - cursor} bytes left over of {size}")
     if header.has_log_append_time:
         timestamp = header.max_timestamp
     else:
-        timestamp = _wrap_long(header.base_timestamp + timestamp_delta)
+        timestamp = wrap_long(header.base_timestamp + timestamp_delta)
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), end
 
 
@@ -111,7 +111,7 @@ def _decode_bytes(payload: bytes, cursor: int, end: int) -> tuple[bytes | None, 
     return payload[cursor : cursor + size], cursor + size
 
 
-def _decode_headers(payload: bytes, cursor: int, end: int) -> tuple[tuple[Header, ...], int]:
+def decode_headers(payload: bytes, cursor: int, end: int) -> tuple[tuple[Header, ...], int]:
     count, cursor = decode_varint(payload, cursor, max_bits=32)
     if count == 0:
         return (), cursor
@@ -127,6 +127,6 @@ def _decode_headers(payload: bytes, cursor: int, end: int) -> tuple[tuple[Header
     return tuple(headers), cursor
 
 
-def _wrap_long(number: int) -> int:
+def wrap_long(number: int) -> int:
     """A sum as 64 bits hold it."""
     return (number + (1 << 63) & 0xFFFF_FFFF_FFFF_FFFF) - (1 << 63)

@@ -46,6 +46,7 @@ def terms_of(config: TopicConfig) -> Terms:
         after_max_ms=config.message_timestamp_after_max_ms,
         has_log_append_time=config.message_timestamp_type == "LogAppendTime",
         needs_keys=config.is_compacted,
+        opens_batches=config.batch_validation == "records",
     )
     return Terms(
         rules=rules,

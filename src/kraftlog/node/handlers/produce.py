@@ -11,7 +11,12 @@ from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
 from kraftlog.node.committing import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
-from kraftlog.records.header import NO_TIMESTAMP, read_header, stamp_append_time
+from kraftlog.records.header import (
+    NO_TIMESTAMP,
+    read_header,
+    stamp_append_time,
+    stamp_max_timestamp,
+)
 from kraftlog.records.repack import repack
 from kraftlog.records.validate import check_produced, check_records
 from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, WRITTEN_IS_ENOUGH
@@ -92,7 +97,10 @@ def _produce(
     try:
         header = check_produced(batch, rules, now.wall_ms)
         if rules.concern_records:
-            check_records(batch, header, rules, now.wall_ms)
+            greatest = check_records(batch, header, rules, now.wall_ms)
+            if greatest != header.max_timestamp:
+                stamp_max_timestamp(batch, 0, greatest)
+                header = read_header(batch)
         if header.producer_id >= 0:
             code = _producer_refusal(partition, header)
             if code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
