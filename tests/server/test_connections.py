@@ -17,6 +17,7 @@ from kraftlog.runner.logs import FileSlice
 from kraftlog.server import connections
 from kraftlog.server.connections import COPY_SLICE, FIRST_LARGE, Arena, Connection
 from kraftlog.server.files import OsFiles
+from kraftlog.server.memory import ClientMemory
 from kraftlog.server.turns import TurnClock
 from kraftlog.storage.disk import Handle, HandleCache
 from kraftlog.wire.apis import ApiKey
@@ -45,7 +46,9 @@ class Ends:
         self.handle = Handle(HandleCache(self.files, 4), str(path))
         ours, self.peer = socket.socketpair()
         ours.setblocking(False)
-        self.connection = Connection(ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0))
+        self.connection = Connection(
+            ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0), ClientMemory()
+        )
 
     def answer(self, *sizes: int) -> None:
         """An answer of slices that begin at the beginning of the file."""
@@ -152,7 +155,9 @@ def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
     with ours, peer:
         ours.setblocking(False)
         peer.setblocking(False)
-        connection = Connection(ours, "peer", 1 << 30, AnswerTimes(), TurnClock(lambda: 0))
+        connection = Connection(
+            ours, "peer", 1 << 30, AnswerTimes(), TurnClock(lambda: 0), ClientMemory()
+        )
         left = memoryview(sent)
         while left:
             left = left[peer.send(left) :]
@@ -183,7 +188,9 @@ def test_a_connection_that_is_closed_is_gone() -> None:
     """Also for what it was seen to repeat: nobody has to look for circles."""
     host = make_host(demo=1)
     ours, peer = socket.socketpair()
-    connection = Connection(ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0))
+    connection = Connection(
+        ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0), ClientMemory()
+    )
     with peer:
         for number in range(2):
             peer.sendall(produce(number, b"value"))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.client.deadline import Deadline
 from kraftlog.errors import ErrorCode
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
 from tests.server.raw import (
@@ -16,6 +20,7 @@ from tests.server.raw import (
     RawClient,
     api_versions,
     fetch,
+    frame,
     open_descriptors,
     produce,
     resident_kib,
@@ -120,6 +125,38 @@ def test_the_length_of_a_frame_alone_takes_no_memory(node: NodeProcess) -> None:
         finally:
             for client in claims:
                 client.close()
+
+
+def test_memory_of_clients_that_never_read_goes_back(tmp_path: Path) -> None:
+    """And of a thousand that announce a large request and send no more."""
+    node = NodeProcess(
+        str(tmp_path / "data"), errors=str(tmp_path / "errors.txt"), topics={"wide": 400}
+    )
+    request = frame(1, ApiKey.METADATA, MetadataRequest(topics=None)) * 4096
+    try:
+        with RawClient(node.port) as witness:
+            witness.round_trip()
+            before_kib = resident_kib(node)
+            clients = [RawClient(node.port) for _ in range(10)]
+            for client in clients:
+                client.sock.setblocking(False)
+                with suppress(BlockingIOError):
+                    while True:
+                        client.sock.send(request)
+            clients += [RawClient(node.port) for _ in range(IDLE)]
+            for client in clients[10:]:
+                client.send(struct.pack(">i", 100 << 20))
+            witness.round_trip()
+            assert resident_kib(node) < before_kib + 100_000
+            for client in clients:
+                client.close()
+            until = Deadline(LIMIT_S)
+            while resident_kib(node) > before_kib + 20_000:
+                witness.round_trip()
+                assert until.left_s() > 0, f"{resident_kib(node)} KiB, before {before_kib}"
+        assert node.stop() == 0
+    finally:
+        node.make_sure_it_is_gone()
 
 
 @pytest.mark.parametrize("taken", [0, 30])

@@ -108,6 +108,10 @@ _BROKER = {
     "process.roles": "Roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
     "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
+    "queued.max.request.bytes": (
+        "Bytes of requests and unsent responses that all connections together hold before those "
+        "that hold some are not read; -1: 128 MiB."
+    ),
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }

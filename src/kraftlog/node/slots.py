@@ -32,6 +32,7 @@ class Slot:
         "correlation_id",
         "pieces",
         "response",
+        "size",
         "version",
         "waiter",
         "waits",
@@ -49,6 +50,8 @@ class Slot:
         self.version = 0
         self.correlation_id = 0
         self.client_id: str | None = None
+        #: The bytes of the request, as far as the connection counts them.
+        self.size = 0
         self.pieces: list[Any] | None = None
         #: How many partitions the answer still waits for, and the answer.
         self.waits = 0

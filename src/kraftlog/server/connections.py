@@ -18,6 +18,7 @@ from collections import deque
 
 from kraftlog.errors import MistakeError, ProtocolError
 from kraftlog.node.slots import Slot
+from kraftlog.server.memory import FREE
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
     from kraftlog.node.node import Node
+    from kraftlog.server.memory import ClientMemory
     from kraftlog.server.turns import TurnClock
     from kraftlog.types import Now
 
@@ -38,14 +40,16 @@ ARENA_SIZE = 1 << 20
 SMALL_FRAME = 64 << 10
 #: The most that one socket may read in a turn: nobody keeps the others waiting.
 READ_SIZE = 256 << 10
-#: A larger frame's buffer begins with this and doubles: a length alone gets nobody the memory.
-#: It has room for the largest batch that Kafka takes by default, and what stands around it.
+#: A larger frame's buffer begins with at most this, and doubles. It has room for the largest batch
+#: that Kafka takes by default, and what stands around it.
 FIRST_LARGE = (1 << 20) + (64 << 10)
 #: Buffers of so many bytes are kept for the next large frames: new memory is slow memory.
 KEPT_FREE = 8 << 20
 #: A connection that owes more answers than this is not listened to until it has taken some.
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
+#: The same for what it holds in memory: requests that are not answered and responses not sent.
+MAX_HELD = 2 << 20
 #: The clock is looked at after each request, and after so many of those that repeat.
 REPEATS_A_LOOK = 32
 #: Slices up to this size are copied and sent together with what is around them.
@@ -74,9 +78,14 @@ class Arena:
         #: What was handed to the node in this turn.
         self._given_back: list[bytearray] = []
 
-    def lend(self, size: int) -> bytearray:
-        """A buffer for the beginning of a large frame, or for all of it; it is not empty."""
+    def lend(self, size: int, left: int) -> bytearray:
+        """A buffer for the beginning of a large frame, or for all of it; it is not empty.
+
+        Memory follows what has come (`left`), not what is announced.
+        """
         capacity = min(1 << (size - 1).bit_length(), FIRST_LARGE)
+        if capacity > 4 * left:
+            capacity = 2 << left.bit_length()
         free = self._free.get(capacity)
         if not free:
             return bytearray(capacity)
@@ -112,6 +121,7 @@ class Connection:
         max_frame: int,
         times: AnswerTimes,
         turns: TurnClock,
+        memory: ClientMemory,
     ) -> None:
         self.sock = sock
         self.fd = sock.fileno()
@@ -120,6 +130,13 @@ class Connection:
         self.max_frame = max_frame
         self.times = times
         self.turns = turns
+        self.memory = memory
+        #: What `memory` knows to be held here.
+        self.charged = 0
+        #: How much more it needs to receive the rest of a large frame.
+        self.needs = 0
+        #: When something was received or sent last, by the clock of the turns.
+        self.active_ns = turns.began_ns
         #: Which APIs are served here: those of brokers, of controllers, or both.
         self.listener = BROKER
         #: The name of the listener that accepted the connection.
@@ -144,8 +161,11 @@ class Connection:
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
-        #: Bytes of the answers that are ready, sent or not.
+        #: Bytes of the answers that are ready, sent or not; those of them that are in files; and
+        #: those of the requests that are not answered.
         self.unsent = 0
+        self.in_files = 0
+        self.unanswered = 0
         #: Where to enter when there may be something to send; None while entered.
         self.stirred: list[Connection] | None = None
         self.events = 0
@@ -160,6 +180,7 @@ class Connection:
             for piece in slot.pieces or ():
                 self.unsent += len(piece)
                 if not isinstance(piece, _IN_MEMORY):
+                    self.in_files += len(piece)
                     piece.pin()
         except OSError as error:
             self.failure = error
@@ -236,6 +257,7 @@ class Connection:
             raise ConnectionResetError(str(error)) from error
         if not count:
             raise ConnectionResetError("closed by the peer")
+        self.active_ns = self.turns.began_ns
         return count
 
     def _frames(
@@ -261,6 +283,8 @@ class Connection:
                 cause = _name(slots[-1]) if slots else PRODUCE  # which has none with acks 0
             else:
                 slot = Slot(self)
+                slot.size = size
+                self.unanswered += size
                 slots.append(slot)
                 node.frame(slot, buffer, pos + 4, after, now)
                 pos = after
@@ -275,6 +299,8 @@ class Connection:
         """Whether a request of this kind was the last one that is served for now."""
         turns = self.turns
         is_over = turns.step(cause) >= turns.slice_until_ns
+        if self.unsent or self.unanswered:
+            self.charge()
         if self.overdue():
             self.stir()
             return True
@@ -284,13 +310,15 @@ class Connection:
         left = end - pos
         if left >= 4 and not self.holds_frames:
             size = _LENGTH.unpack_from(view, pos)[0]
-            if size > SMALL_FRAME:
-                self.large = arena.lend(size)
+            if size > SMALL_FRAME and left >= SMALL_FRAME:
+                self.large = arena.lend(size, left)
                 memoryview(self.large)[: left - 4] = view[pos + 4 : end]
                 self.large_filled = left - 4
                 self.large_size = size
+                self._charge_received()
                 return
         self.rest = bytearray(view[pos:end])
+        self._charge_received()
 
     def _receive_large(self, arena: Arena, node: Node, now: Now) -> int:
         """What is missing of a large frame; how many bytes came after it, now in the arena, or -1
@@ -298,11 +326,17 @@ class Connection:
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
+            self.needs = min(len(buffer), size - len(buffer))
+            if self.overdue():
+                self.stir()
+                return -1
+            self.needs = 0
             # Not in place: a buffer that was on loan before can't grow should somebody look at it.
             self.large = larger = bytearray(min(2 * len(buffer), size))
             larger[: len(buffer)] = buffer
             arena.give_back(buffer)
             buffer = larger
+            self._charge_received()
         with memoryview(buffer) as view:
             room = [view[self.large_filled : size]]
             if len(buffer) >= size:
@@ -316,8 +350,11 @@ class Connection:
             repeats = self.repeats
             if repeats is None or not repeats.take(buffer, memoryview(buffer), 0, size, now):
                 slot = Slot(self)
+                slot.size = size
+                self.unanswered += size
                 self.slots.append(slot)
                 node.frame(slot, buffer, 0, size, now)
+            self.charge()
             return behind
         return -1
 
@@ -331,6 +368,7 @@ class Connection:
         while slots and slots[0].pieces is not None:
             slot = slots.popleft()
             out.extend(slot.pieces or ())
+            self.unanswered -= slot.size
             if slot.asked_ms != quick_ms:
                 self.times.answered(slot)
         before = self.unsent
@@ -350,6 +388,7 @@ class Connection:
             if not isinstance(piece, _IN_MEMORY):
                 if len(piece) > COPY_SLICE:
                     break
+                self.in_files -= len(piece)
                 piece = out[index] = _copy(piece)
             pieces.append(piece)
             size += len(piece)
@@ -372,6 +411,7 @@ class Connection:
         self.unsent -= sent
         for piece in pieces:
             if sent < len(piece):
+                self.active_ns = self.turns.began_ns
                 if sent:
                     out[0] = memoryview(piece)[sent:]
                 return False
@@ -392,14 +432,43 @@ class Connection:
                 raise ConnectionResetError(_TOO_SHORT)
             self.slice_sent += sent
             self.unsent -= sent
+            self.in_files -= sent
+            self.active_ns = self.turns.began_ns
         self.slice_sent = 0
         self.out.popleft()
         piece.release()
         return True
 
     def overdue(self) -> bool:
-        """Whether no more is read: a request is under way, or answers are taken too slowly."""
-        return self.is_held or len(self.slots) >= MAX_UNANSWERED or self.unsent >= MAX_UNSENT
+        """Whether no more is read: a request is under way, answers are taken too slowly, or the
+        connections together hold as much as they may."""
+        return (
+            self.is_held
+            or len(self.slots) >= MAX_UNANSWERED
+            or self.unsent >= MAX_UNSENT
+            or self.unsent - self.in_files + self.unanswered >= MAX_HELD
+            or (self.charged > FREE and self.memory.lacks(self.needs))
+        )
+
+    @property
+    def owes_nothing(self) -> bool:
+        """Whether there is nothing to send, to answer or to account for."""
+        return not (self.slots or self.out or self.charged or self.is_held)
+
+    def charge(self) -> None:
+        """Account for what is held now."""
+        held = self.unsent - self.in_files + self.unanswered + len(self.rest)
+        if self.large is not None:
+            held += len(self.large)
+        if held != self.charged:
+            self.memory.change(held - self.charged)
+            self.charged = held
+
+    def _charge_received(self) -> None:
+        """Account for it, and stop reading if that is too much."""
+        self.charge()
+        if self.overdue():
+            self.stir()
 
     def close(self) -> None:
         """Let go of everything, also of what the node still works on for this connection."""
@@ -410,6 +479,10 @@ class Connection:
             slot.abandon()
         self.out.clear()
         self.slots.clear()
+        self.memory.waiting.discard(self)
+        self.memory.change(-self.charged)
+        self.charged = 0
+        self.rest, self.large, self.holds_frames = bytearray(), None, False
         self.repeats = None  # it knows this connection: neither would go without the other
         self.sock.close()
 

@@ -29,6 +29,7 @@ from kraftlog.errors import (
     in_words,
 )
 from kraftlog.server.connections import Arena, Connection
+from kraftlog.server.memory import FREE, STILL_MS, ClientMemory
 from kraftlog.server.peers import Peers
 from kraftlog.server.saying import say
 from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 64
+#: How often connections are looked after, and how many are closed then.
+LOOK_AFTER_MS = 1000
+CLOSED_AT_ONCE = 64
 #: So many sockets are served in a turn: of a thousand that ask at once, as members of a group do,
 #: each would have to wait for the answers of all. The system names the others next time.
 READY_A_TURN = 256
@@ -92,12 +96,14 @@ class Server:
         max_frame: int,
         max_connections: int,
         turns: TurnClock | None = None,
+        memory: ClientMemory | None = None,
     ) -> None:
         self.lane = lane
         self.helper = helper
         self.max_frame = max_frame
         self.max_connections = max_connections
         self.turns = turns or TurnClock()
+        self.memory = memory or ClientMemory()
         self.arena = Arena()
         self.epoll = select.epoll()
         self.connections: dict[int, Connection] = {}
@@ -108,6 +114,8 @@ class Server:
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._tell)
+        #: When to look after connections again.
+        self._clients_due_ms = 0
         #: When newcomers are looked at again; None while they are.
         self.full_until_ms: int | None = None
         #: When there is something to do besides what comes: as of when the node was last stirred.
@@ -289,6 +297,8 @@ class Server:
                 turns.step("garbage collection")
             if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:
                 self._welcome()
+            if now.monotonic_ms >= self._clients_due_ms:
+                self._look_after_clients(now)
             node.poll(now)
             self.peers.expire(now)
             turns.step("timers")
@@ -317,6 +327,7 @@ class Server:
                 self.runner.deadline(),
                 self.peers.deadline(),
                 self.full_until_ms,
+                self._clients_due_ms if self.connections or self.memory.is_due else None,
                 None if http is None else http.deadline(),
             )
             self._due_ms = min([at for at in wishes if at is not None])
@@ -361,7 +372,7 @@ class Server:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             times = self.node.counts.times
             connection = Connection(
-                sock, f"{address[0]}:{address[1]}", self.max_frame, times, self.turns
+                sock, f"{address[0]}:{address[1]}", self.max_frame, times, self.turns, self.memory
             )
             connection.stirred = self.stirred
             connection.listener = listener.serves
@@ -482,14 +493,48 @@ class Server:
 
     def _watch(self, connection: Connection) -> None:
         """Ask to hear of what the connection waits for: room to send, and more to read or not."""
-        wanted = 0 if connection.overdue() else EPOLLIN
-        if connection.out:
-            wanted |= EPOLLOUT
-        if wanted & EPOLLIN and connection.holds_frames:
+        wanted = EPOLLIN
+        if not connection.owes_nothing:
+            connection.charge()
+            if connection.overdue():
+                wanted = 0
+                if self.memory.lacks(connection.needs):
+                    self.memory.waiting.add(connection)
+            if connection.out:
+                wanted |= EPOLLOUT
+        if connection.holds_frames and wanted & EPOLLIN:
             self._go_on_later(connection)
         if wanted != connection.events:
             connection.events = wanted
             self.epoll.modify(connection.fd, wanted)
+
+    def _look_after_clients(self, now: Now) -> None:
+        """Once a second: whether connections have to be closed, and memory to be given back."""
+        self._clients_due_ms = now.monotonic_ms + LOOK_AFTER_MS
+        if self.memory.waiting:
+            self._make_room()
+        self.memory.trim()
+        self.turns.step("connections")
+
+    def _make_room(self) -> None:
+        """Close connections that hold memory and have been still for long."""
+        memory = self.memory
+        since_ns = self.turns.began_ns - STILL_MS * 1_000_000
+        still = [
+            connection
+            for connection in self.connections.values()
+            if connection.charged > FREE and connection.active_ns <= since_ns
+        ]
+        still.sort(key=lambda connection: connection.active_ns)
+        for connection in still[:CLOSED_AT_ONCE]:
+            if not memory.is_short:
+                return
+            say(
+                f"{connection.peer} is closed: it holds {connection.charged} bytes, has neither "
+                f"sent nor received for {STILL_MS // 1000} s, and all connections together "
+                f"hold queued.max.request.bytes ({memory.limit})"
+            )
+            self._drop(connection)
 
     def _drop(self, connection: Connection) -> None:
         if self.connections.pop(connection.fd, None) is not None:

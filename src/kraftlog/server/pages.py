@@ -124,6 +124,18 @@ SOCKETS = (
         lambda server, _: server.accepted - len(server.connections),
     ),
     single(
+        "kafka_network_socketserver_memorypoolused",
+        GAUGE,
+        "Bytes of requests and unsent responses that connections hold: queued.max.request.bytes.",
+        lambda server, _: server.memory.used,
+    ),
+    single(
+        "kafka_network_socketserver_memorypoolavailable",
+        GAUGE,
+        "Bytes that they may hold beyond that.",
+        lambda server, _: max(server.memory.limit - server.memory.used, 0),
+    ),
+    single(
         "kafka_server_raftchannelmetrics_request_total",
         COUNTER,
         "Requests to other nodes: of the quorum, and what brokers ask the controller.",

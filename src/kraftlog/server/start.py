@@ -22,6 +22,7 @@ from kraftlog.server.helper import Helper
 from kraftlog.server.ids import new_id
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server, read_clock
+from kraftlog.server.memory import ClientMemory, limit_of
 from kraftlog.server.saying import say
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
@@ -74,6 +75,7 @@ def serve(
         helper,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
+        memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
     runner = Runner(files, directory, lane, helper, server.peers, say, server.turns.step)
     _listen(server, settings)

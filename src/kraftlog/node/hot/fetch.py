@@ -44,6 +44,7 @@ class Found:
 
     api = _API
     count = 1
+    size = 0
 
     def __init__(self, pieces: list[Any], now: Now) -> None:
         self.pieces = pieces

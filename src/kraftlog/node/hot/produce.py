@@ -75,6 +75,8 @@ class Answers:
     )
 
     api = _API
+    #: Their batches are in the file, or on their way.
+    size = 0
 
     def __init__(
         self, template: ProduceTemplate, start: int, write: Append | None, now: Now

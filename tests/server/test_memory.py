@@ -1,0 +1,193 @@
+"""What connections hold in memory, and the bound of all together."""
+
+from __future__ import annotations
+
+import struct
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.server import connections
+from kraftlog.server.connections import MAX_HELD, SMALL_FRAME
+from kraftlog.server.helper import Helper
+from kraftlog.server.lane import Lane
+from kraftlog.server.loop import LOOK_AFTER_MS, Server
+from kraftlog.server.memory import DEFAULT_LIMIT, FREE, STILL_MS, ClientMemory, limit_of
+from kraftlog.server.turns import TurnClock
+from kraftlog.wire.apis import BROKER, ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.node.talk import make_host
+from tests.server.raw import api_versions, fetch, frame, produce
+from tests.server.test_fairness import Peer, turn_until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Connect = Callable[[], Peer]
+
+LIMIT = 4 << 20
+MAX_FRAME = 2 << 20
+
+
+class Clock:
+    """Stands still until it is put forward."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def server(clock: Clock) -> Iterator[Server]:
+    host = make_host(wide=100, demo=1)
+    made = Server(
+        Lane("test"),
+        Helper(),
+        max_frame=MAX_FRAME,
+        max_connections=64,
+        turns=TurnClock(clock, lambda: 0),
+        memory=ClientMemory(LIMIT),
+    )
+    made.carry(host.node, host.runner)
+    yield made
+    made._hang_up()
+    host.deliver()
+    host.runner.close()
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Connect]:
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
+    server.let_clients_in()
+    peers: list[Peer] = []
+
+    def one_more() -> Peer:
+        peers.append(Peer(server, port))
+        return peers[-1]
+
+    yield one_more
+    for peer in peers:
+        peer.sock.close()
+
+
+def send_all(server: Server, peer: Peer, data: bytes) -> int:
+    """As much as the node takes of it."""
+    peer.sock.setblocking(False)
+    sent = still = 0
+    while sent < len(data) and still < 20:
+        still += 1
+        with suppress(BlockingIOError):
+            sent += peer.sock.send(data[sent:])
+            still = 0
+        server.stirred.append(peer.connection)  # a turn that waits for nothing
+        server.turn()
+    return sent
+
+
+def test_announced_length_takes_no_memory(server: Server, connect: Connect) -> None:
+    """A buffer grows with what has come: at most four times as much."""
+    peer = connect()
+    head = struct.pack(">i", MAX_FRAME)
+    came = 0
+    for part in (head, b"a" * 1000, b"b" * SMALL_FRAME, b"c" * (512 << 10)):
+        came += send_all(server, peer, part)
+        for _ in range(10):
+            server.stirred.append(peer.connection)
+            server.turn()
+        assert came - len(head) <= peer.connection.charged <= 4 * came
+    assert server.memory.used == peer.connection.charged
+
+
+def test_large_frame_that_comes_in_parts_is_served(server: Server, connect: Connect) -> None:
+    peer = connect()
+    whole = produce(1, bytes(900_000)) + produce(2, b"behind")
+    for at in range(0, len(whole), 50_000):
+        send_all(server, peer, whole[at : at + 50_000])
+    turn_until(server, lambda: len(peer.answered()) == 2)
+    assert peer.answered() == [1, 2]
+    assert server.memory.used == peer.connection.charged == 0
+
+
+def test_unread_responses_stop_the_requests_of_their_connection(
+    server: Server, connect: Connect
+) -> None:
+    peer = connect()
+    request = frame(1, ApiKey.METADATA, MetadataRequest(topics=None))
+    send_all(server, peer, request * 20_000)
+    connection = peer.connection
+    turn_until(server, connection.overdue)
+    assert MAX_HELD <= connection.charged < MAX_HELD + SMALL_FRAME + connections.READ_SIZE + 4096
+    assert server.memory.used == connection.charged
+    peer.sock.close()
+    turn_until(server, lambda: not server.connections)
+    assert server.memory.used == 0
+
+
+def test_slices_of_files_are_not_memory(server: Server, connect: Connect) -> None:
+    peer = connect()
+    send_all(server, peer, produce(1, bytes(900_000)))
+    turn_until(server, lambda: peer.answered() == [1])
+    send_all(server, peer, fetch(2) * 8)
+    connection = peer.connection
+    assert connection.in_files > 0
+    assert connection.unsent - connection.in_files < SMALL_FRAME + connections.SEND_SIZE
+
+
+def test_at_the_bound_only_those_that_hold_much_wait(server: Server, connect: Connect) -> None:
+    greedy = [connect() for _ in range(8)]
+    for peer in greedy:
+        send_all(server, peer, struct.pack(">i", MAX_FRAME) + bytes(1 << 20))
+    assert server.memory.used < LIMIT + (1 << 20)
+    waiting = [peer for peer in greedy if peer.connection.overdue()]
+    assert waiting
+    other = connect()
+    send_all(server, other, api_versions(3))
+    turn_until(server, lambda: other.answered() == [3])
+    last = waiting[-1]
+    for peer in greedy:
+        if peer is not last:
+            server._drop(peer.connection)
+    turn_until(server, lambda: not last.connection.overdue() and last.connection.events > 0)
+
+
+def test_connections_that_are_still_make_room_for_others(
+    server: Server, connect: Connect, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
+    gone = [connect() for _ in range(8)]
+    for peer in gone:
+        send_all(server, peer, struct.pack(">i", MAX_FRAME) + bytes(1 << 20))
+    assert server.memory.waiting
+    small = connect()
+    clock.now_ns += LOOK_AFTER_MS * 1_000_000
+    send_all(server, small, api_versions(3))
+    assert len(server.connections) == len(gone) + 1
+    clock.now_ns += STILL_MS * 1_000_000
+    server.stirred.append(small.connection)
+    server.node.is_stirred = True
+    server.turn()
+    assert small.connection.fd in server.connections
+    assert 1 < len(server.connections) < len(gone) + 1
+    assert not server.memory.is_short
+    assert "has neither sent nor received for 30 s" in capfd.readouterr().err
+
+
+def test_memory_is_given_back_once_much_less_is_held() -> None:
+    memory = ClientMemory()
+    memory.change(100 << 20)
+    memory.change(-(99 << 20))
+    memory.trim()
+    assert memory.peak == 1 << 20
+
+
+def test_kafkas_setting_is_the_bound_of_all_connections() -> None:
+    """Kafka's -1 is no bound; there is one here."""
+    assert (limit_of(-1), limit_of(1 << 30)) == (DEFAULT_LIMIT, 1 << 30)
+    assert FREE < DEFAULT_LIMIT
