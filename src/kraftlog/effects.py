@@ -115,6 +115,11 @@ class WriteElection(Value):
     epoch: int
     leader_id: int
     voted: Any  # a ReplicaKey, or None
+    #: What else the file tells, by what is committed and applied now.
+    kraft_version: int = 0
+    cluster_id: str | None = None
+    applied_offset: int = 0
+    voter_ids: tuple[int, ...] = ()
 
 
 class AnswerRecords(Value):

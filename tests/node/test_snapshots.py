@@ -15,6 +15,7 @@ from kraftlog.node.quorum.snapping import RECORDS, occasion_of
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.messages import Fetch
 from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
+from kraftlog.storage import election
 from kraftlog.storage.metadata_snapshots import name_of
 from kraftlog.types import NULL_UUID, OffsetAndEpoch, uuid_text
 from kraftlog.wire.apis import CONTROLLER
@@ -138,6 +139,23 @@ def test_r1_kafka_finds_the_voters_in_our_snapshots(
     assert sorted(told["voters"]) == [
         f"{i} {uuid_text(d) if any(d) else '-'}" for i, d in enumerate(directories)
     ]
+
+
+def test_q4_the_election_state_tells_the_cluster_the_voters_and_what_was_applied() -> None:
+    """As they were when it was written: the log decides, and a repair reads them."""
+    host = snapped_host()
+    applied = host.node.quorum.applied
+    stored = election.load(host.files, FOLDER)
+    assert stored is not None
+    assert (stored.version, stored.cluster_id) == (election.STATIC_VOTERS, CLUSTER_ID)
+    assert (stored.voter_ids, stored.applied_offset) == ((1,), 0)
+    host.files.kill()
+    VirtualHost(host.files)
+    stored = election.load(host.files, FOLDER)
+    assert stored is not None
+    assert (stored.version, stored.cluster_id) == (election.DYNAMIC_VOTERS, CLUSTER_ID)
+    assert (stored.voter_ids, stored.epoch) == ((1,), 2)
+    assert 0 < stored.applied_offset <= applied
 
 
 def test_q38_the_log_is_bounded_also_where_each_life_stores_one_snapshot() -> None:

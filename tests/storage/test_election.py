@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +11,12 @@ from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.storage.election import NAME, StoredElection, decode, encode, load, store
+from kraftlog.types import uuid_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
 
 ME = ReplicaKey(3, b"d" * 16)
 STATES = [
@@ -19,6 +25,7 @@ STATES = [
     StoredElection(epoch=7, voted=ME),
     StoredElection(3, 8, ME, cluster_id="c", applied_offset=99, voter_ids=(1, 2, 3)),
     StoredElection(1, 8, ReplicaKey(1), version=0, cluster_id="c", voter_ids=(1, 2)),
+    StoredElection(-1, 8, ME, version=0, cluster_id="c", voter_ids=(1, 3)),
 ]
 
 
@@ -111,12 +118,28 @@ def test_q4_a_file_that_kafka_wrote_is_read(raw: bytes, expected: StoredElection
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_q4_kafka_reads_what_we_wrote(jvm: Any, state: StoredElection) -> None:
-    """Its converter takes our further keys without complaint."""
-    content = json.loads(encode(state))
-    version = content.pop("data_version")
-    (made,) = jvm.encode([("QuorumStateData", version, content)])
-    (seen,) = jvm.decode([("QuorumStateData", version, made)])
-    assert seen.json["leaderEpoch"] == state.epoch
-    assert seen.json["leaderId"] == state.leader_id
-    assert seen.json["votedId"] == (state.voted.id if state.voted else -1)
+def test_q4_kafka_reads_what_we_wrote(jvm: Driver, tmp_path: Path, state: StoredElection) -> None:
+    """Further keys are no obstacle, and the directory of a vote is read in either version."""
+    path = tmp_path / NAME
+    path.write_bytes(encode(state))
+    voted = state.voted or ReplicaKey(-1)
+    assert json.loads(jvm.tool("ElectionOracle", str(path)).ok().stdout) == {
+        "epoch": state.epoch,
+        "leader": state.leader_id,
+        "voted": voted.id,
+        "directory": uuid_text(voted.directory_id) if any(voted.directory_id) else "-",
+    }
+
+
+def test_q4_version_0_has_kafkas_keys() -> None:
+    """Those of Kafka before 3.9, by which its tools and people read it."""
+    content = json.loads(encode(STATES[4]))
+    assert content == {
+        "clusterId": "c",
+        "leaderId": 1,
+        "leaderEpoch": 8,
+        "votedId": 1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": 1}, {"voterId": 2}],
+        "data_version": 0,
+    }

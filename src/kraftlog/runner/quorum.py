@@ -201,7 +201,15 @@ class QuorumHands:
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
-        stored = election.StoredElection(effect.leader_id, effect.epoch, effect.voted)
+        stored = election.StoredElection(
+            effect.leader_id,
+            effect.epoch,
+            effect.voted,
+            version=election.DYNAMIC_VOTERS if effect.kraft_version else election.STATIC_VOTERS,
+            cluster_id=effect.cluster_id,
+            applied_offset=effect.applied_offset,
+            voter_ids=effect.voter_ids,
+        )
 
         def written(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:

@@ -63,7 +63,7 @@ class Survivor:
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
                 f"at {snapshot.end.offset}: it can't be recovered without another replica"
             )
-        known = self._directory.high_watermarks.get(METADATA_LOG, 0)
+        known = max(self._directory.high_watermarks.get(METADATA_LOG, 0), stored.applied_offset)
         log = recovered_log(self._log, snapshot, known)
         return remains_of(
             ReplicaKey(self._properties.node_id, self._properties.directory_id),

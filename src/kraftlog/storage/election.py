@@ -1,8 +1,10 @@
 """`quorum-state`: what a replica of the quorum must not forget (Q4). Kafka's JSON.
 
-Version 0 is written while the voters are static, version 1, with the directory id of the vote, once
-they are records of the log. What version 1 has no place for (cluster id, applied offset, voters)
-goes under a key of our own, which Kafka's reader steps over.
+Version 0 is written while kraft.version is 0, version 1 from then on. What version 1 has no place
+for (cluster id, applied offset, committed voters) goes under a key of our own, which Kafka's reader
+passes over. These tell what was known when the election state last changed: the log decides, they
+serve people and `kraftlog quorum repair`. The directory of the vote is written in both versions, as
+Kafka reads it in both.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
 
 
 class StoredElection(Value):
-    """The file's content. The second line of fields is for people and older tools."""
+    """The file's content. From `version` on nothing of it is a promise."""
 
     leader_id: int = NOBODY
     epoch: int = 0
@@ -63,11 +65,10 @@ def encode(election: StoredElection) -> bytes:
         "appliedOffset": election.applied_offset,
         "currentVoters": [{"voterId": voter_id} for voter_id in election.voter_ids],
     }
-    if election.version == STATIC_VOTERS:
-        content |= more
-    else:
-        content["votedDirectoryId"] = uuid_text(voted.directory_id if voted else NULL_UUID)
-        content[OURS] = more
+    directory = voted.directory_id if voted else NULL_UUID
+    if election.version == DYNAMIC_VOTERS or directory != NULL_UUID:
+        content["votedDirectoryId"] = uuid_text(directory)
+    content |= more if election.version == STATIC_VOTERS else {OURS: more}
     return json.dumps(content, separators=(",", ":")).encode()
 
 

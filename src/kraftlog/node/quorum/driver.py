@@ -313,7 +313,20 @@ class QuorumDriver:
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
         state = effect.state
-        self._emit(effects.WriteElection(effect.version, state.epoch, state.leader_id, state.voted))
+        core = self.core
+        voters = core.log.voters.committed(core.log.high_watermark)
+        self._emit(
+            effects.WriteElection(
+                effect.version,
+                state.epoch,
+                state.leader_id,
+                state.voted,
+                kraft_version=voters.kraft_version,
+                cluster_id=core.cluster_id,
+                applied_offset=self.applied,
+                voter_ids=voters.ids,
+            )
+        )
 
     def _append(self, effect: raft.Append, now: Now) -> None:
         batch = effect.batch
