@@ -30,6 +30,7 @@ from kraftlog.node.quorum.batches import (
 from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.snapping import Snapping
+from kraftlog.node.quorum.stored_election import election_to_write
 from kraftlog.node.quorum.times import QuorumTimes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
@@ -312,21 +313,7 @@ class QuorumDriver:
         self._is_settling = False
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
-        state = effect.state
-        core = self.core
-        voters = core.log.voters.committed(core.log.high_watermark)
-        self._emit(
-            effects.WriteElection(
-                effect.version,
-                state.epoch,
-                state.leader_id,
-                state.voted,
-                kraft_version=voters.kraft_version,
-                cluster_id=core.cluster_id,
-                applied_offset=self.applied,
-                voter_ids=voters.ids,
-            )
-        )
+        self._emit(election_to_write(self.core, effect, self.applied))
 
     def _append(self, effect: raft.Append, now: Now) -> None:
         batch = effect.batch
