@@ -42,7 +42,9 @@ def numbered_id(number: int) -> bytes:
 class Cluster:
     """`committed` is what brokers answer from; `controller.state` what is decided upon."""
 
-    def __init__(self, brokers: int = 0, *, elr: bool = False, **config: Any) -> None:
+    def __init__(
+        self, brokers: int = 0, *, elr: bool = False, kraft_version: int = 1, **config: Any
+    ) -> None:
         self.committed = Image()
         self.log: list[Message] = []
         self.commits = 0
@@ -53,6 +55,7 @@ class Cluster:
             chance=Random(0),
             new_id=self._new_id,
             static={},
+            kraft_version=lambda: kraft_version,
         )
         self.state = self.controller.state
         levels = {"metadata.version": 30, "eligible.leader.replicas.version": int(elr)}

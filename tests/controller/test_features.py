@@ -78,7 +78,6 @@ def test_a_level_goes_up_and_down() -> None:
         ("group.version", 1, UPGRADE, "Broker 1 does not support this feature"),
         ("nonsense", 1, UPGRADE, "Local controller does not support this feature"),
         ("metadata.version", 29, SAFE, "only supports versions 30-30"),
-        ("kraft.version", 0, SAFE, "kraft.version 1"),
     ],
 )
 def test_what_is_refused(name: str, level: int, kind: int, word: str) -> None:
@@ -93,9 +92,29 @@ def test_no_upgrade_by_the_word_downgrade() -> None:
     assert "Can't downgrade to a newer version" in decision.response.error_message
 
 
-def test_the_voters_version_is_theirs() -> None:
-    decision = update(Cluster(), "kraft.version", 1)
-    assert (decision.records, decision.response.error_code) == ([], 0)
+@pytest.mark.parametrize(
+    ("now", "level", "kind", "word"),
+    [
+        (0, 0, UPGRADE, ""),
+        (1, 1, UPGRADE, ""),
+        (1, 1, SAFE, ""),
+        (0, 1, UPGRADE, "Directory id must be known for all of the voters"),
+        (0, 1, SAFE, "Can't downgrade to a newer version"),
+        (1, 0, UPGRADE, "without setting the upgrade type"),
+        (1, 0, SAFE, "Can't downgrade the version of this feature."),
+        (1, 0, UNSAFE, "Can't downgrade the version of this feature."),
+        (1, 2, UPGRADE, "only supports versions 0-1"),
+    ],
+)
+def test_r11_kraft_version_is_what_the_quorum_has(
+    now: int, level: int, kind: int, word: str
+) -> None:
+    """It rises by itself, never falls, and is never a record of the metadata."""
+    decision = update(Cluster(kraft_version=now), "kraft.version", level, kind)
+    assert decision.records == []
+    expected = ErrorCode.INVALID_UPDATE_VERSION if word else ErrorCode.NONE
+    assert decision.response.error_code == expected
+    assert word in (decision.response.error_message or "")
 
 
 def test_registered_controllers_have_a_say() -> None:

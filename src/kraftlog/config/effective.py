@@ -28,6 +28,9 @@ _BROKER = {
     "compression.type": "Default for topics that do not set their own.",
     "compression.zstd.level": "Default for topics that do not set their own.",
     "controller.listener.names": "Names of the controllers' listeners.",
+    "controller.quorum.auto.join.enable": (
+        "Let this controller become a voter by itself once it has caught up."
+    ),
     "controller.quorum.bootstrap.servers": (
         "Controllers to contact first, as host:port; voters come from the log."
     ),

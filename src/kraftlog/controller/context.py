@@ -38,6 +38,7 @@ class Context:
     __slots__ = (
         "chance",
         "config",
+        "kraft_version",
         "layers",
         "new_id",
         "next_offset",
@@ -53,6 +54,7 @@ class Context:
         sessions: Sessions,
         chance: Chance,
         new_id: Callable[[], Uuid],
+        kraft_version: Callable[[], int],
     ) -> None:
         self.config = config
         #: What the node's own configuration file sets.
@@ -62,6 +64,8 @@ class Context:
         self.sessions = sessions
         self.chance = chance
         self.new_id = new_id
+        #: The level that the quorum's own records have set.
+        self.kraft_version = kraft_version
         self.now: Now
         #: The offset that the first record of a decision will have.
         self.next_offset = 0

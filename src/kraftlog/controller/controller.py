@@ -70,7 +70,9 @@ class Controller:
         chance: Chance,
         new_id: Callable[[], Uuid],
         static: Mapping[str, str],
+        kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`kraft_version` tells the level that the quorum has; it stands in no metadata record."""
         self.state = State(static)
         self.sessions = Sessions(config.session_timeout_ms)
         self.active = False
@@ -78,7 +80,7 @@ class Controller:
         self._proposed_to = -1
         #: What is done at intervals while active: when next, what, and how often.
         self._routines: dict[str, tuple[int, Callable[[State, int], list[Message]], int]] = {}
-        self._context = Context(config, static, self.sessions, chance, new_id)
+        self._context = Context(config, static, self.sessions, chance, new_id, kraft_version)
         self._decisions: dict[int, Callable[[State, Any, Context], Decision]] = {}
 
     # The log -------------------------------------------------------------------------------------

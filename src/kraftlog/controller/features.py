@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
 from kraftlog.errors import ErrorCode, in_short
-from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, SET_BY_RECORDS
+from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, OFFERED, SET_BY_RECORDS
 from kraftlog.metadata.replay import BROKER
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
@@ -34,7 +34,7 @@ def decide_update_features(
     """All or nothing."""
     records: list[Message] = []
     for update in request.feature_updates:
-        why = _refuse(state, update)
+        why = _refuse(state, update, context)
         if why is not None:
             text = f"Invalid update version {update.max_version_level} for feature "
             text += f"{update.feature}. {why}"
@@ -81,7 +81,7 @@ def _refused(why: str) -> UpdateFeaturesResponse:
     )
 
 
-def _refuse(state: State, update: FeatureUpdateKey) -> str | None:
+def _refuse(state: State, update: FeatureUpdateKey, context: Context) -> str | None:
     """Why a level can't be had; Kafka's words where it has some."""
     name, level = update.feature, update.max_version_level
     kind = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
@@ -89,14 +89,13 @@ def _refuse(state: State, update: FeatureUpdateKey) -> str | None:
         return "The controller does not support the given upgrade type."
     if level < 0:
         return "A feature version cannot be less than 0."
-    if name == KRAFT_VERSION:
-        return None if level == 1 else "The voters of this cluster are of kraft.version 1."
     for who, supported in _everyone(state, name):
         if unsupported_level(level, supported):
             if supported == (0, 0):
                 return f"{who} does not support this feature."
             return f"{who} only supports versions {supported[0]}-{supported[1]}"
-    now = state.features.get(name, 0)
+    is_kraft = name == KRAFT_VERSION
+    now = context.kraft_version() if is_kraft else state.features.get(name, 0)
     if level < now and kind == UPGRADE:
         return (
             "Can't downgrade the version of this feature without setting the upgrade type to "
@@ -104,12 +103,20 @@ def _refuse(state: State, update: FeatureUpdateKey) -> str | None:
         )
     if level > now and kind != UPGRADE:
         return "Can't downgrade to a newer version."
+    if is_kraft and level > now:
+        return (
+            "Directory id must be known for all of the voters. The level is 1 as soon as each of "
+            "them has been started once, and needs no command."
+        )
+    if is_kraft and level < now:
+        return "Can't downgrade the version of this feature."
     return None
 
 
 def _everyone(state: State, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Who would have to live with a level, and what it supports."""
-    yield "Local controller", SET_BY_RECORDS.get(feature, (0, 0))
+    known = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
+    yield "Local controller", known.get(feature, (0, 0))
     for broker in state.brokers.values():
         ranges = {
             e.name: (e.min_supported_version, e.max_supported_version) for e in broker.features

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
     from kraftlog.node.membership import BrokerAddress, Membership
-    from kraftlog.node.quorum.own_record import OwnRecord
+    from kraftlog.node.quorum.voter_updater import VoterUpdater
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
@@ -136,7 +136,7 @@ class Node:
         )
         self.governing = self._make_governing() if settings.is_controller else None
         self.errands = Errands(self.quorum, self.governing, self.emit)
-        self.own_record = self._make_own_record()
+        self.voter_updater = self._make_voter_updater()
         self.membership = self._make_membership() if settings.is_broker else None
         self.coordinating = self._make_coordinating() if settings.is_broker else None
         self.upkeep = Upkeep(self, now) if settings.is_broker else None
@@ -170,22 +170,36 @@ class Node:
             chance=config.chance,
             new_id=config.new_id,
             static=settings.texts,
+            kraft_version=lambda: self.quorum.core.log.voter_set.kraft_version,
         )
         return Governing(controller, self.quorum, self._bootstrap, self.emit)
 
-    def _make_own_record(self) -> OwnRecord | None:
+    def _make_voter_updater(self) -> VoterUpdater | None:
         """Where settings name the voters, they say where those are."""
         settings = self.config.settings
         if not settings.is_controller:
             return None
         from kraftlog.config.endpoints import Listener
-        from kraftlog.node.quorum.own_record import OwnRecord
+        from kraftlog.node.quorum.voter_updater import VoterUpdater
 
         listeners = settings.advertised_controller_listeners
         if settings.voters:
             named = self._named_voters.get(self.config.node_id)
             listeners = [Listener(named.name, named.host, named.port)] if named else []
-        return OwnRecord(self.quorum, self.errands, listeners, self.config.cluster_id, self._say)
+        joins = settings.controller_quorum_auto_join_enable
+        return VoterUpdater(
+            self.quorum,
+            self.errands,
+            listeners,
+            self.config.cluster_id,
+            self._say,
+            join_at=self._reached_at() if joins else (),
+        )
+
+    def _reached_at(self) -> list[Endpoint]:
+        """Where others reach this controller once it is a voter."""
+        told = self.config.controller_addresses
+        return [Endpoint(each.name, each.host, each.port) for each in told]
 
     def _say(self, line: str) -> None:
         self.emit(Say(line))
@@ -267,7 +281,7 @@ class Node:
             self._ask_who_leads_now(now)
 
     def _look_soon(self) -> None:
-        for part in (self.own_record, self.membership):
+        for part in (self.voter_updater, self.membership):
             if part is not None:
                 part.soon()
 
@@ -382,8 +396,8 @@ class Node:
         self._snap_if_due(now)
         if self.governing is not None:
             self.governing.poll(now)
-        if self.own_record is not None:
-            self.own_record.poll(now)
+        if self.voter_updater is not None:
+            self.voter_updater.poll(now)
         if self.membership is not None:
             self.membership.poll(now)
         if self.coordinating is not None:
@@ -407,7 +421,7 @@ class Node:
         while waiting and waiting[0][2].done:
             heappop(waiting)
         due = [waiting[0][0]] if waiting else []
-        parts = (self.quorum, self.governing, self.own_record, self.membership)
+        parts = (self.quorum, self.governing, self.voter_updater, self.membership)
         for part in (*parts, self.coordinating, self.upkeep):
             at = part.deadline() if part is not None else None
             if at is not None:

@@ -10,21 +10,23 @@ from kraftlog import effects
 from kraftlog.config.endpoints import Listener
 from kraftlog.effects import Say
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.errands import LINE, Errands
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
-from kraftlog.node.quorum.own_record import (
+from kraftlog.node.quorum.voter_updater import (
     ACCEPTED_RETRY_MS,
     LONGEST_RETRY_MS,
-    OwnRecord,
+    VoterUpdater,
     true_record,
 )
 from kraftlog.raft import messages as raft
 from kraftlog.raft.messages import ElectionState
 from kraftlog.simulator.host import SETTINGS, VirtualHost
-from kraftlog.types import Now, uuid_text
+from kraftlog.types import NULL_UUID, Now, uuid_text
 from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.add_raft_voter import AddRaftVoterResponse
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
 from kraftlog.wire.messages.update_raft_voter import UpdateRaftVoterResponse
 from kraftlog.wire.messages.vote import NodeEndpoint
 from tests.node.test_quorum_driver import NOW, driven, fetched
@@ -59,9 +61,13 @@ def test_r1_a_record_says_what_the_listeners_say_and_else_what_it_said(
     assert true_record(voter, ME, listeners).endpoints == tuple(expected)
 
 
-def record_of(driver: QuorumDriver, wanted: list[Any]) -> OwnRecord:
+def record_of(
+    driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...] = ()
+) -> VoterUpdater:
     errands = Errands(driver, None, wanted.append)
-    return OwnRecord(driver, errands, MOVED, "cluster", lambda line: wanted.append(Say(line)))
+    return VoterUpdater(
+        driver, errands, MOVED, "cluster", lambda line: wanted.append(Say(line)), join_at
+    )
 
 
 def taken(wanted: list[Any], kind: type) -> list[Any]:
@@ -95,7 +101,7 @@ def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
     assert not taken(wanted, effects.AppendBatch)
 
 
-def follower() -> tuple[QuorumDriver, OwnRecord, list[Any]]:
+def follower() -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
     """Of node 2, whom it has not heard yet."""
     machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2))
     driver = machine.driver
@@ -183,6 +189,77 @@ def test_r11_a_wiped_voter_says_that_it_does_not_vote_and_what_to_do() -> None:
     [said] = [it.line for it in wanted if isinstance(it, Say)]
     assert f"remove-controller -i 1 -d {uuid_text(b'o' * 16)}" in said
     assert not driver.core.is_voter
+
+
+def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
+    """Controller 1, which joins by itself, has heard from leader 2 that these vote."""
+    machine, wanted = driven(2, 3, election=ElectionState(5, 2))
+    driver = machine.driver
+    assert driver is not None
+    driver.core.me = ReplicaKey(1, b"n" * 16)
+    updater = record_of(driver, wanted, WHERE)
+    hear_voters(driver, wanted, *voter_ids, level=level)
+    return driver, updater, wanted
+
+
+def hear_voters(driver: QuorumDriver, wanted: list[Any], *voter_ids: int, level: int = 1) -> None:
+    """The leader's log has these voters now, with other directories than controller 1 has."""
+    fetch = [it for it in wanted if isinstance(it, effects.Ask) and it.api_key == ApiKey.FETCH][-1]
+    directory = b"o" * 16 if level else NULL_UUID
+    voters = [Voter(ReplicaKey(i, directory), WHERE) for i in voter_ids]
+    end = driver.core.log.end
+    data = control_batch(raft.Batch(end, end, 5, 0, VoterSet(tuple(voters))), 0)
+    wanted.clear()
+    driver.handle(effects.PeerAnswered("quorum", 2, fetch.number, fetched(end, data)), NOW)
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.core.log.end), NOW)
+
+
+def changes_asked(wanted: list[Any]) -> list[effects.Ask]:
+    return [it for it in wanted if isinstance(it, effects.Ask) and it.api_key != ApiKey.FETCH]
+
+
+def test_r12_a_controller_that_joins_by_itself_asks_to_be_added() -> None:
+    """KIP-853's auto-join, with Kafka's requests: again until the log says that it votes."""
+    driver, updater, wanted = joining(2, 3)
+    now = NOW
+    for _ in range(2):
+        updater.poll(now)
+        [ask] = changes_asked(wanted)
+        assert (ask.api_key, ask.peer) == (ApiKey.ADD_RAFT_VOTER, 2)
+        request = ask.request
+        assert (request.voter_id, request.voter_directory_id) == (1, b"n" * 16)
+        assert [(it.name, it.port) for it in request.listeners] == [("C", 19091)]
+        wanted[:] = [it for it in wanted if it is not ask]
+        late = AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
+        updater._errands.heard(effects.PeerAnswered(LINE, 2, ask.number, late), now)
+        due = updater.deadline()
+        assert due is not None
+        now = Now(due, 0)
+    assert driver.core.role.name == "observer"
+
+
+def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
+    """As soon as it is gone this one asks to be added, whatever the answer was."""
+    driver, updater, wanted = joining(1, 2, 3)
+    updater.poll(NOW)
+    [remove] = changes_asked(wanted)
+    assert remove.api_key == ApiKey.REMOVE_RAFT_VOTER
+    assert (remove.request.voter_id, remove.request.voter_directory_id) == (1, b"o" * 16)
+    hear_voters(driver, wanted, 2, 3)
+    done = RemoveRaftVoterResponse(error_code=0)
+    updater._errands.heard(effects.PeerAnswered(LINE, 2, remove.number, done), NOW)
+    updater.poll(NOW)
+    assert [it.api_key for it in changes_asked(wanted)] == [ApiKey.ADD_RAFT_VOTER]
+
+
+def test_r12_nobody_joins_by_itself_at_kraft_version_0_or_unasked() -> None:
+    _, updater, wanted = joining(2, 3, level=0)
+    updater.poll(NOW)
+    assert changes_asked(wanted) == []
+    driver, _, wanted = joining(2, 3)
+    unasked = record_of(driver, wanted)
+    unasked.poll(NOW)
+    assert (changes_asked(wanted), unasked.deadline()) == ([], None)
 
 
 def test_r7_who_votes_no_more_tells_nothing() -> None:

@@ -1,15 +1,17 @@
-"""A voter's own record: its directory and endpoints in the log, kept true by the voter itself.
+"""A voter's own record in the log, kept true by the voter itself; and a controller that joins.
 
 A voter tells the leader by UpdateRaftVoter until its record says what is true; a leader writes its
 own. So a voter that settings name by its id gets its directory recorded (R11), and one that listens
-elsewhere since its last start is found again (KIP-853).
+elsewhere since its last start is found again (KIP-853). With controller.quorum.auto.join.enable a
+controller that does not vote asks the leader to let it, as Kafka's does: first to remove the voter
+that has its id and another directory, then to add this one.
 """
 
 from __future__ import annotations
 
-from kraftlog.logstate.voters import Endpoint, Voter
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
 from kraftlog.types import uuid_text
-from kraftlog.value import TYPE_CHECKING
+from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.config.endpoints import Listener
-    from kraftlog.logstate.voters import ReplicaKey, VoterSet
+    from kraftlog.logstate.voters import VoterSet
     from kraftlog.node.errands import Errands
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
@@ -29,6 +31,15 @@ RETRY_MS, LONGEST_RETRY_MS = 50, 1000
 #: kraft.version is 0.
 ACCEPTED_RETRY_MS = 60_000
 VERSION = 0
+#: How long the leader may wait for the new voter to catch up.
+JOIN_TIMEOUT_MS = 30_000
+
+
+class Change(Value):
+    """What to ask of the leader: the API, and the voter that the log should have or lose."""
+
+    api_key: int
+    voter: Voter
 
 
 def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> Voter:
@@ -58,8 +69,11 @@ def _another_votes(voter: ReplicaKey, me: ReplicaKey) -> str:
     )
 
 
-class OwnRecord:
-    """`poll` does what is due; nothing is while the record is true."""
+class VoterUpdater:
+    """`poll` asks for what is due; nothing is while the log says what is true.
+
+    `join_at`: where this controller is reached, if it is to become a voter by itself.
+    """
 
     def __init__(
         self,
@@ -68,15 +82,19 @@ class OwnRecord:
         listeners: Sequence[Listener],
         cluster_id: str,
         say: Callable[[str], None],
+        join_at: Sequence[Endpoint] = (),
     ) -> None:
         self._quorum = quorum
         self._errands = errands
         self._listeners = listeners
         self._cluster_id = cluster_id
         self._say = say
-        #: The voters that were looked at, and what should be said of this one instead, if anything.
+        self._join_at = tuple(join_at)
+        #: The voters that were looked at, and what should change about them, if anything.
         self._seen: VoterSet | None = None
-        self._wanted: Voter | None = None
+        self._wanted: Change | None = None
+        #: What was asked for last.
+        self._asked: Change | None = None
         #: The voter under this node's id that has another directory.
         self._replaced: ReplicaKey | None = None
         self._is_asking = False
@@ -95,48 +113,78 @@ class OwnRecord:
         if wanted is None or self._is_asking or self._due_ms > now.monotonic_ms:
             return
         core = self._quorum.core
-        if self._quorum.is_leader:
+        self._asked = wanted
+        if self._quorum.is_leader and wanted.api_key == ApiKey.UPDATE_RAFT_VOTER:
             self._is_asking = True
-            error = self._quorum.change(core.update_voter, wanted, self._told, now)
+            error = self._quorum.change(core.update_voter, wanted.voter, self._told, now)
             if error:
                 self._told(error, now)
         elif core.role.hears_a_leader(core):  # and so has what the leader's log says of it
             self._is_asking = True
-            self._errands.ask(
-                ApiKey.UPDATE_RAFT_VOTER, VERSION, self._request(wanted), self._heard, now
-            )
+            self._errands.ask(wanted.api_key, VERSION, self._request(wanted), self._heard, now)
         else:
             self._failed(now)
 
-    def _look(self) -> Voter | None:
-        """What should be said of this voter, if that is something else than what is."""
+    def _look(self) -> Change | None:
+        """What should change about the voters, by the set in force."""
         core = self._quorum.core
         voters = core.log.voter_set
         if voters is not self._seen:
             self._seen = voters
-            recorded = voters.voter(core.me.id)
-            self._wanted = None
-            if recorded is not None and core.is_voter:
-                wanted = true_record(recorded, core.me, self._listeners)
-                self._wanted = None if wanted == recorded else wanted
-            elif recorded is not None and recorded.key != self._replaced:
-                self._replaced = recorded.key
-                self._say(_another_votes(recorded.key, core.me))
+            before, self._wanted = self._wanted, self._change(voters)
+            if before != self._wanted:
+                self.soon()
         return self._wanted
 
-    def _request(self, wanted: Voter) -> Message:
+    def _change(self, voters: VoterSet) -> Change | None:
+        core = self._quorum.core
+        recorded = voters.voter(core.me.id)
+        if recorded is not None and core.is_voter:
+            wanted = true_record(recorded, core.me, self._listeners)
+            return None if wanted == recorded else Change(ApiKey.UPDATE_RAFT_VOTER, wanted)
+        if self._join_at and voters.kraft_version:
+            if recorded is not None:
+                return Change(ApiKey.REMOVE_RAFT_VOTER, recorded)
+            return Change(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_at))
+        if recorded is not None and recorded.key != self._replaced:
+            self._replaced = recorded.key
+            self._say(_another_votes(recorded.key, core.me))
+        return None
+
+    def _request(self, wanted: Change) -> Message:
+        voter = wanted.voter
+        if wanted.api_key == ApiKey.REMOVE_RAFT_VOTER:
+            from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+            return RemoveRaftVoterRequest(
+                cluster_id=self._cluster_id,
+                voter_id=voter.key.id,
+                voter_directory_id=voter.key.directory_id,
+            )
+        if wanted.api_key == ApiKey.ADD_RAFT_VOTER:
+            from kraftlog.wire.messages import add_raft_voter as add
+
+            return add.AddRaftVoterRequest(
+                cluster_id=self._cluster_id,
+                timeout_ms=JOIN_TIMEOUT_MS,
+                voter_id=voter.key.id,
+                voter_directory_id=voter.key.directory_id,
+                listeners=[
+                    add.Listener(name=it.name, host=it.host, port=it.port) for it in voter.endpoints
+                ],
+            )
         from kraftlog.wire.messages import update_raft_voter as update
 
         return update.UpdateRaftVoterRequest(
             cluster_id=self._cluster_id,
             current_leader_epoch=self._quorum.epoch,
-            voter_id=wanted.key.id,
-            voter_directory_id=wanted.key.directory_id,
+            voter_id=voter.key.id,
+            voter_directory_id=voter.key.directory_id,
             listeners=[
-                update.Listener(name=it.name, host=it.host, port=it.port) for it in wanted.endpoints
+                update.Listener(name=it.name, host=it.host, port=it.port) for it in voter.endpoints
             ],
             k_raft_version_feature=update.KRaftVersionFeature(
-                min_supported_version=wanted.min_version, max_supported_version=wanted.max_version
+                min_supported_version=voter.min_version, max_supported_version=voter.max_version
             ),
         )
 
@@ -146,7 +194,9 @@ class OwnRecord:
     def _told(self, error: int, now: Now) -> None:
         """Ask again later even if all is well: the record may not be in this log yet."""
         self._is_asking = False
-        if error:
+        if self._look() != self._asked:
+            self.soon()
+        elif error:
             self._failed(now)
         else:
             self._failures = 0
