@@ -33,7 +33,7 @@ def address(tmp_path: Path, data: str) -> Iterator[str]:
     try:
         yield node.address
         assert node.stop() == 0
-        assert node.said() == ""
+        assert node.complaints() == []
     finally:
         node.make_sure_it_is_gone()
 

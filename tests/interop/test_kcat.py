@@ -34,7 +34,7 @@ def typed(kcat: str, tmp_path: Path) -> Iterator[Kcat]:
     try:
         yield run
         assert node.stop() == 0
-        assert node.said() == ""
+        assert node.complaints() == []
     finally:
         node.make_sure_it_is_gone()
 

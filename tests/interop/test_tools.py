@@ -74,7 +74,7 @@ def node(tmp_path: Path) -> Iterator[NodeProcess]:
     try:
         yield node
         assert node.stop() == 0
-        assert node.said() == ""
+        assert node.complaints() == []
     finally:
         node.make_sure_it_is_gone()
 

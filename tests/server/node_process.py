@@ -95,6 +95,11 @@ class NodeProcess:
             self.process.stdout.close()
         return code
 
+    def complaints(self) -> list[str]:
+        """Lines of its log, but for those that depend on how fast the machine is."""
+        lines = self.said().splitlines()
+        return [line for line in lines if not line.startswith("all clients waited")]
+
     def said(self) -> str:
         with open(self.errors) as file:
             return file.read()

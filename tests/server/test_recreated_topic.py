@@ -34,6 +34,6 @@ def test_v15_acknowledged_records_of_a_recreated_topic_survive_kill_9(tmp_path: 
         node = NodeProcess(data, errors=errors, topics={})
         with Client(node.address) as client:
             assert values(client) == [b"new %d" % number for number in range(10)]
-        assert node.said() == ""
+        assert node.complaints() == []
     finally:
         node.make_sure_it_is_gone()

@@ -46,6 +46,12 @@ def test_long_turn_is_counted_by_its_longest_step() -> None:
     assert scene.turns.longest_ns() == 7 * MS - 1
 
 
+def test_step_before_the_first_turn_counts_from_the_start() -> None:
+    scene = Scene()
+    scene.spend("open", 2 * MS)
+    assert {cause: it.total_ns for cause, it in scene.turns.steps.items()} == {"open": 2 * MS}
+
+
 def test_turn_below_the_limit_is_not_counted() -> None:
     scene = Scene()
     scene.turn(("Metadata", LONG_NS - 1))

@@ -62,9 +62,9 @@ class TurnClock:
         self.clock_ns = clock_ns
         self._cpu_ns = cpu_ns
         self._log = log
-        self.began_ns = 0
+        self.began_ns = clock_ns()
         #: The end of the last step.
-        self.at_ns = 0
+        self.at_ns = self.began_ns
         #: When the requests of clients have had their share of the turn, and those of the
         #: connection that is being served.
         self.until_ns = TURN_NS
