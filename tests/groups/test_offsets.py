@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.offsets import commit_refused
+from kraftlog.groups.offsets import REMOVED_AT_ONCE, commit_refused
 from tests.groups.desk import LATEST, OK, WALL_MS, Desk, codes
+from tests.node.work import calls_of
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 ID_A, ID_B = b"a" * 16, b"b" * 16
@@ -238,6 +239,37 @@ def test_offsets_of_a_deleted_topic_go_and_those_of_its_successor_stay() -> None
     desk.shard.topic_deleted("t", ID_A, desk.now)
     desk.settle()
     assert [desk.offsets(group=each) for each in ("old", "older", "new")] == [{}, {U0: 3}, {T0: 4}]
+
+
+def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
+    desk = Desk()
+    for number in range(500):
+        desk.commit_offsets({U0: 1}, group=f"group-{number}")
+    assert calls_of(lambda: desk.shard.topic_deleted("t", ID_A, desk.now)) < 50
+    assert not desk.shard.has_offsets_of("t")
+    assert desk.shard.has_offsets_of("u")
+
+
+def test_offsets_of_a_deleted_topic_go_some_at_a_time() -> None:
+    desk = Desk()
+    groups = [f"group-{number}" for number in range(3 * REMOVED_AT_ONCE)]
+    for group in groups:
+        desk.commit_offsets({T0: 1}, group=group)
+
+    def left() -> int:
+        return sum(bool(desk.offsets(group=group)) for group in groups)
+
+    desk.shard.topic_deleted("t", ID_A, desk.now)
+    desk.settle()
+    assert left() == 2 * REMOVED_AT_ONCE
+    desk.commit_offsets({T0: 2}, group=groups[-1])  # of a topic that has the name by now
+    desk.advance(1)
+    assert left() == REMOVED_AT_ONCE
+    desk.advance(1)
+    assert desk.offsets(group=groups[-1]) == {T0: 2}
+    assert left() == 1
+    desk.commit_offsets({T0: 3}, group=groups[0])
+    assert left() == 2
 
 
 def test_versions_of_the_tests_are_the_latest() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ErrorCode, MistakeError
 from kraftlog.node.sliced import A_SHARE, A_TURN, SlicedRequests, drained
 from kraftlog.node.slots import Slot
@@ -19,6 +20,11 @@ from kraftlog.wire.messages.delete_records import (
     DeleteRecordsTopic,
 )
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -26,7 +32,7 @@ from kraftlog.wire.messages.list_offsets import (
 )
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.node.talk import Talker, ask_settled, make_host
+from tests.node.talk import Talker, ask_settled, create_topics, make_host
 from tests.node.work import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
@@ -225,3 +231,27 @@ def test_records_of_many_partitions_are_deleted_a_few_logs_a_turn() -> None:
     assert told == [(ErrorCode.NONE, 3)] * 300
     assert turns.others_answered > 20
     assert turns.longest < CALLS_OF_A_TURN // 4
+
+
+def test_the_configuration_of_many_topics_is_described_a_few_a_turn() -> None:
+    host = make_host()
+    create_topics(host, {f"topic-{number}": 1 for number in range(100)})
+    resources = [
+        DescribeConfigsResource(
+            resource_type=TOPIC, resource_name=f"topic-{number}", configuration_keys=None
+        )
+        for number in range(100)
+    ]
+    request = DescribeConfigsRequest(resources=resources, include_synonyms=True)
+    turns = Turns(host, ApiKey.DESCRIBE_CONFIGS, 4, request)
+    assert [result.error_code for result in turns.answer.results] == [ErrorCode.NONE] * 100
+    assert turns.others_answered > 5
+    assert turns.longest < CALLS_OF_A_TURN
+
+
+def test_the_sizes_of_many_logs_are_told_a_few_a_turn() -> None:
+    host = make_host(many=3_000)
+    turns = Turns(host, ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=None))
+    assert len(turns.answer.results[0].topics[0].partitions) == 3_000
+    assert turns.others_answered > 2
+    assert turns.longest < CALLS_OF_A_TURN

@@ -46,16 +46,22 @@ GroupOffsets = dict[str, dict[int, CommittedOffset]]
 class Offsets:
     """Offsets by group, topic and partition; nothing empty is kept."""
 
-    __slots__ = ("by_group",)
+    __slots__ = ("_groups_of", "by_group")
 
     def __init__(self) -> None:
         self.by_group: dict[str, GroupOffsets] = {}
+        #: The groups that have an offset of a topic. Dicts, for their order.
+        self._groups_of: dict[str, dict[str, None]] = {}
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
         return self.by_group.get(group, {}).get(topic, {}).get(partition)
 
     def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
-        self.by_group.setdefault(group, {}).setdefault(topic, {})[partition] = offset
+        topics = self.by_group.setdefault(group, {})
+        if topic not in topics:
+            topics[topic] = {}
+            self._groups_of.setdefault(topic, {})[group] = None
+        topics[topic][partition] = offset
 
     def remove(self, group: str, topic: str, partition: int) -> None:
         topics = self.by_group.get(group, {})
@@ -64,6 +70,19 @@ class Offsets:
             del topics[topic]
             if not topics:
                 del self.by_group[group]
+            groups = self._groups_of[topic]
+            del groups[group]
+            if not groups:
+                del self._groups_of[topic]
+
+    def has_topic(self, topic: str) -> bool:
+        return topic in self._groups_of
+
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """Group, partition and offset, without a look at the groups that have none."""
+        for group in self._groups_of.get(topic, ()):
+            for partition, offset in self.by_group[group][topic].items():
+                yield group, partition, offset
 
     def keys(self, group: str) -> Iterator[tuple[str, int]]:
         for topic, partitions in self.by_group.get(group, {}).items():

@@ -6,10 +6,13 @@ under way, and is told where a transaction has not ended.
 
 from __future__ import annotations
 
+from collections import deque
+
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.group import CONSUMER
 from kraftlog.groups.records import no_offset_record, offset_record
 from kraftlog.groups.states import State
+from kraftlog.groups.timers import Timer
 from kraftlog.groups.writes import coordinator_error
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 NO_OFFSET = -1
+#: How many offsets of a deleted topic are removed at once.
+REMOVED_AT_ONCE = 100
 #: Earlier versions are told of a group that is not there as of a generation that is over.
 GROUP_NOT_FOUND_SINCE = 9
 
@@ -311,11 +316,25 @@ def offset_keys(shard: GroupShard, group_id: str) -> dict[tuple[str, int], None]
 
 def topic_deleted(shard: GroupShard, topic: str, topic_id: Uuid, now: Now) -> None:
     """Offsets of a topic that is gone; those of its successor of the same name stay."""
-    for group_id in list(shard.durable.offsets.by_group):
-        partitions = shard.durable.offsets.by_group[group_id].get(topic, {})
-        records = [
-            no_offset_record(group_id, topic, index)
-            for index, committed in partitions.items()
-            if committed.topic_id in {NULL_UUID, topic_id}
-        ]
-        shard.writes.submit_parts(records, now)
+    gone = deque(
+        found
+        for found in shard.durable.offsets.of_topic(topic)
+        if found[2].topic_id in {NULL_UUID, topic_id}
+    )
+    if gone:
+        _remove_some(shard, topic, gone, now)
+
+
+def _remove_some(
+    shard: GroupShard, topic: str, gone: deque[tuple[str, int, CommittedOffset]], now: Now
+) -> None:
+    """The first of them, unless a group has committed since; the others a little later."""
+    records: list[GroupRecord] = []
+    while gone and len(records) < REMOVED_AT_ONCE:
+        group_id, index, committed = gone.popleft()
+        if shard.durable.offsets.get(group_id, topic, index) is committed:
+            records.append(no_offset_record(group_id, topic, index))
+    shard.writes.submit_parts(records, now)
+    if gone:
+        timer = Timer(lambda later: _remove_some(shard, topic, gone, later))
+        shard.timers.set(timer, now.monotonic_ms + 1)

@@ -154,6 +154,10 @@ class GroupShard:
     def offset_delete(self, slot: Any, request: OffsetDeleteRequest, now: Now) -> None:
         offsets.delete(self, slot, request, now)
 
+    def has_offsets_of(self, topic: str) -> bool:
+        """Whether a group has committed an offset of the topic."""
+        return self.is_loaded and self.durable.offsets.has_topic(topic)
+
     def topic_deleted(self, topic: str, topic_id: Uuid, now: Now) -> None:
         """Nobody reads it any more: its offsets go."""
         offsets.topic_deleted(self, topic, topic_id, now)

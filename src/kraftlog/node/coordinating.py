@@ -165,7 +165,7 @@ class Coordinating:
 
     def topic_deleted(self, topic: str, topic_id: bytes, now: Now) -> None:
         for hosted in self._hosted.values():
-            if hosted.shard.is_loaded:
+            if hosted.shard.has_offsets_of(topic):
                 hosted.shard.topic_deleted(topic, topic_id, now)
                 self._carry_out(hosted, now)
 

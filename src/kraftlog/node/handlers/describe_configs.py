@@ -5,19 +5,32 @@ from __future__ import annotations
 from kraftlog.config import describe
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kraftlog.errors import ErrorCode, in_short
+from kraftlog.node.sliced import drained
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_configs as api
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kraftlog.config.describe import Described
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.types import Now
 
+#: What a resource, and an entry of it, cost in microseconds.
+A_RESOURCE_COSTS = 10
+AN_ENTRY_COSTS = 8
 
-def handle(node: Node, slot: Slot, request: api.DescribeConfigsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
-    results = [_resource(node, resource, request) for resource in request.resources]
-    slot.answer(api.DescribeConfigsResponse(results=results))
+
+def handle(node: Node, slot: Slot, request: api.DescribeConfigsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+    results = []
+    entries = 0
+    for resource in drained(request.resources):
+        result = _resource(node, resource, request)
+        results.append(result)
+        entries += 1 + len(result.configs)
+        yield A_RESOURCE_COSTS + AN_ENTRY_COSTS * len(result.configs)
+    yield from slot.answer_in_steps(api.DescribeConfigsResponse(results=results), entries)
 
 
 def _resource(

@@ -12,29 +12,40 @@ from kraftlog.wire.messages.describe_log_dirs import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
+#: After so many partitions there is a pause; one costs so many microseconds.
+PARTITIONS_IN_A_STEP = 50
+A_PARTITION_COSTS = 3
 
-def handle(node: Node, slot: Slot, request: DescribeLogDirsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+
+def handle(node: Node, slot: Slot, request: DescribeLogDirsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
     logs = node.logs
+    count = 0
     if logs.is_offline:
         result = DescribeLogDirsResult(
             error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=logs.folder, topics=()
         )
     else:
+        wanted = _asked_for(node, request)
+        count = len(wanted)
+        yield 1 + count // 2
+        topics = yield from _topics(node, wanted)
         total, usable = logs.space()
         result = DescribeLogDirsResult(
             error_code=ErrorCode.NONE,
             log_dir=logs.folder,
-            topics=_topics(node, _asked_for(node, request)),
+            topics=topics,
             total_bytes=total,
             usable_bytes=usable,
         )
-    slot.answer(DescribeLogDirsResponse(results=[result]))
+    yield from slot.answer_in_steps(DescribeLogDirsResponse(results=[result]), count)
 
 
 def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
@@ -45,9 +56,13 @@ def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
     return [node.by_log[name] for name in dict.fromkeys(names) if name in node.by_log]
 
 
-def _topics(node: Node, partitions: list[Partition]) -> list[DescribeLogDirsTopic]:
+def _topics(
+    node: Node, partitions: list[Partition]
+) -> Generator[int, None, list[DescribeLogDirsTopic]]:
     by_topic: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition in partitions:
+    for number, partition in enumerate(partitions, 1):
+        if not number % PARTITIONS_IN_A_STEP:
+            yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
         by_topic.setdefault(partition.topic, []).append(
             DescribeLogDirsPartition(
                 partition_index=partition.index,
