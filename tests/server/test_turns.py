@@ -15,6 +15,7 @@ class Scene:
         self.cpu_ns = 0
         self.lines: list[str] = []
         self.turns = TurnClock(lambda: self.now_ns, lambda: self.cpu_ns, self.lines.append)
+        self.turns.is_serving = True
 
     def spend(self, cause: str, took_ns: int, *, on_cpu: bool = True) -> None:
         self.now_ns += took_ns
@@ -112,3 +113,10 @@ def test_clients_time_ends_with_the_step_that_passes_it() -> None:
     assert scene.turns.at_ns < scene.turns.until_ns
     scene.spend("Metadata", 3 * MS)
     assert scene.turns.at_ns >= scene.turns.until_ns
+
+
+def test_long_turn_before_clients_are_let_in_is_counted_and_not_logged() -> None:
+    scene = Scene()
+    scene.turns.is_serving = False
+    scene.turn(("replay", LONG_NS))
+    assert (scene.long_turns(), scene.lines) == ({"replay": (1, LONG_NS)}, [])

@@ -215,6 +215,7 @@ class Server:
                 self.let_clients_in()
                 on_ready()
             gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
+            self.turns.is_serving = True
             while not self.stopping:
                 self.turn()
             self._leave()

@@ -62,6 +62,8 @@ class TurnClock:
         self.clock_ns = clock_ns
         self._cpu_ns = cpu_ns
         self._log = log
+        #: Whether clients can be waiting: a long turn before that is counted but not logged.
+        self.is_serving = False
         self.began_ns = clock_ns()
         #: The end of the last step.
         self.at_ns = self.began_ns
@@ -137,6 +139,8 @@ class TurnClock:
         self.long_turns.setdefault(cause, Account()).add(used_ns)
         self._next_span()
         self._longest_ns[1] = max(self._longest_ns[1], used_ns)
+        if not self.is_serving:
+            return
         if self._logged_ns is not None and self.at_ns - self._logged_ns < LOGGED_EVERY_NS:
             self._unlogged += 1
             return
