@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from argparse import Namespace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.cli import main
+from kraftlog.cli import main, quorum_online
+from kraftlog.client.nodes import Quorum, Replica
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.repair import Survivor
 from kraftlog.server.files import OsFiles
@@ -115,3 +118,20 @@ def test_help_and_missing_words(capsys: pytest.CaptureFixture[str]) -> None:
             main(["quorum", *words])
         assert ended.value.code == code
     assert "repair" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("targets", [None, (1, 4)])
+def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
+    targets: tuple[int, ...] | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """R4, R13: and for whom the next step waits. Otherwise the output is as Kafka's."""
+    voters = tuple([Replica(i, bytes([i]) * 16, 9, 0, 0, targets is not None) for i in (1, 2)])
+    quorum = Quorum(1, 3, 9, voters, (), (), targets, (4,) if targets else ())
+    options = Namespace(json=True, human_readable=False)
+    quorum_online._print_status("id", quorum, options)
+    status = json.loads(capsys.readouterr().out)
+    told = status.get("TargetVoters"), status.get("WaitsFor")
+    assert told == (([1, 4], [4]) if targets else (None, None))
+    quorum_online._print_replication(quorum, options)
+    rows = json.loads(capsys.readouterr().out)
+    assert [row.get("target") for row in rows] == (["yes", "yes"] if targets else [None, None])

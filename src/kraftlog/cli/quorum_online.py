@@ -64,6 +64,8 @@ def _print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) 
         "CurrentVoters": voters,
         "CurrentObservers": observers,
     }
+    if quorum.targets is not None:
+        lines |= {"TargetVoters": list(quorum.targets), "WaitsFor": list(quorum.waits_for)}
     if options.json:
         print_json(lines)
         return
@@ -106,10 +108,14 @@ def _print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
             when(each.last_fetch_ms),
             when(each.last_caught_up_ms),
             status,
+            *(("yes" if each.is_target else "no",) if quorum.targets is not None else ()),
         )
         for each, status in ranked
     ]
-    heads = ("NODE", "DIRECTORY", "LOG END", "LAG", "LAST FETCH", "CAUGHT UP", "STATUS")
+    heads: tuple[str, ...] = (
+        *("NODE", "DIRECTORY", "LOG END", "LAG", "LAST FETCH", "CAUGHT UP", "STATUS"),
+        *(("TARGET",) if quorum.targets is not None else ()),
+    )
     if options.json:
         names = [head.lower().replace(" ", "_") for head in heads]
         print_json([dict(zip(names, row, strict=True)) for row in rows])

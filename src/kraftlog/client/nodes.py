@@ -52,6 +52,8 @@ class Replica(Value):
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
+    #: Whether a reassignment is to end with it as a voter.
+    is_target: bool = False
 
 
 class Quorum(Value):
@@ -62,6 +64,10 @@ class Quorum(Value):
     observers: tuple[Replica, ...]
     #: Where the voters listen, as far as it is told: node id to (name, host, port).
     listeners: tuple[tuple[int, tuple[tuple[str, str, int], ...]], ...]
+    #: The ids of the voters that a reassignment is to end with, None when there is none, and those
+    #: whose replicas the next step waits for.
+    targets: tuple[int, ...] | None = None
+    waits_for: tuple[int, ...] = ()
 
 
 def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
@@ -197,6 +203,8 @@ def quorum(cluster: Cluster) -> Quorum:
         tuple(map(_replica, found.current_voters)),
         tuple(map(_replica, found.observers)),
         listeners,
+        None if found.target_voters is None else tuple(found.target_voters),
+        tuple(found.waits_for),
     )
 
 
@@ -207,6 +215,7 @@ def _replica(told: describe_quorum.ReplicaState) -> Replica:
         told.log_end_offset,
         told.last_fetch_timestamp,
         told.last_caught_up_timestamp,
+        told.is_target,
     )
 
 

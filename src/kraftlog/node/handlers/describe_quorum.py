@@ -75,6 +75,7 @@ def _partition(node: Node, topic: str, part: api.PartitionData, now: Now) -> api
         current_voters=[_replica(replica) for replica in found.voters],
         observers=[_replica(replica) for replica in found.observers],
         target_voters=found.targets,
+        waits_for=found.waits_for,
     )
 
 
@@ -97,4 +98,5 @@ def _replica(replica: ReplicaDescription) -> api.ReplicaState:
         log_end_offset=replica.end_offset,
         last_fetch_timestamp=replica.fetched_ms,
         last_caught_up_timestamp=replica.caught_up_ms,
+        is_target=replica.is_target,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.schema import Message, array, int16, int32, int64, string, uint16, uuid
+from kraftlog.wire.schema import Message, array, boolean, int16, int32, int64, string, uint16, uuid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +31,8 @@ class ReplicaState(Message):
     log_end_offset: int = int64()
     last_fetch_timestamp: int = int64(since=1, default=-1, ignorable=True)
     last_caught_up_timestamp: int = int64(since=1, default=-1, ignorable=True)
+    # Our own: whether a reassignment is to end with it as a voter.
+    is_target: bool = boolean(tag=10000, default=False)
 
 
 class PartitionResult(Message):
@@ -44,6 +46,8 @@ class PartitionResult(Message):
     observers: Sequence[ReplicaState] = array(ReplicaState)
     # Our own: the ids of the voters that a reassignment is to end with; null when there is none.
     target_voters: Sequence[int] | None = array("int32", nullable=True, tag=10000, default=None)
+    # And the ids among them whose replicas the next step waits for.
+    waits_for: Sequence[int] = array("int32", tag=10001, default=())
 
 
 class TopicResult(Message):
