@@ -10,6 +10,7 @@ from __future__ import annotations
 #: Ours, which Kafka does not know; internal, so that its tools are not shown what it has not.
 OWN_TABLE = """\
 kraftlog.http.port                                          int -1 0..65535|-1 internal
+kraftlog.quorum.retry.backoff.max.ms                        int 1000 0.. internal
 """
 
 TABLE = """\

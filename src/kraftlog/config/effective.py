@@ -123,6 +123,10 @@ OWN = {
     "kraftlog.http.port": (
         "Port of metrics and health, on the host of the first listener; 0: any free port, -1: off."
     ),
+    "kraftlog.quorum.retry.backoff.max.ms": (
+        "Longest backoff before a request to another controller is retried; a broker waits 100 ms "
+        "at most."
+    ),
 }
 _TOPIC = {
     "batch.validation": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.config.aliases import by_their_names, told_aliases
 from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.combinations import check_combinations
 from kraftlog.config.effective import EFFECTIVE, OWN
@@ -39,7 +40,8 @@ _PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
 
 def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
     """The settings and what should be said about them; ConfigError when no node can start so."""
-    texts = {**parse(text), **overrides}
+    given = parse(text)
+    texts = {**by_their_names(given), **by_their_names(overrides)}
     config = BrokerConfig(texts)
     for name, value in texts.items():
         key = find_broker_key(name)
@@ -49,7 +51,7 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
         config[name]  # each must be there
     check_combinations(config)
     _check_directories(config)
-    return config, warnings(texts)
+    return config, [*told_aliases({**given, **overrides}), *warnings(texts)]
 
 
 def _check_directories(config: BrokerConfig) -> None:

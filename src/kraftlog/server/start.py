@@ -188,7 +188,9 @@ def _ready_line(server: Server) -> str:
 
 
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
-    longest = RaftConfig().retry_backoff_max_ms if settings.is_controller else BROKERS_BACKOFF_MS
+    longest: int = settings["kraftlog.quorum.retry.backoff.max.ms"]
+    if not settings.is_controller:
+        longest = min(longest, BROKERS_BACKOFF_MS)
     return RaftConfig(
         election_timeout_ms=settings.controller_quorum_election_timeout_ms,
         fetch_timeout_ms=settings.controller_quorum_fetch_timeout_ms,

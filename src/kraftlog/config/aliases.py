@@ -1,0 +1,41 @@
+"""Other names of settings: those of KIP-595 for what Kafka came to call `controller.quorum.*`."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Former name -> the name that Kafka shipped (Q33).
+ALIASES = {
+    "quorum.voters": "controller.quorum.voters",
+    "bootstrap.quorum.voters": "controller.quorum.voters",
+    "bootstrap.servers": "controller.quorum.bootstrap.servers",
+    "quorum.fetch.timeout.ms": "controller.quorum.fetch.timeout.ms",
+    "quorum.election.timeout.ms": "controller.quorum.election.timeout.ms",
+    "quorum.election.backoff.max.ms": "controller.quorum.election.backoff.max.ms",
+    "quorum.request.timeout.ms": "controller.quorum.request.timeout.ms",
+    "quorum.retry.backoff.ms": "controller.quorum.retry.backoff.ms",
+    "quorum.retry.backoff.max.ms": "kraftlog.quorum.retry.backoff.max.ms",
+}
+
+
+def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
+    """The same settings by the names that they have now; two values of one are refused."""
+    named = {name: text for name, text in texts.items() if name not in ALIASES}
+    for alias, name in ALIASES.items():
+        if alias not in texts:
+            continue
+        given = named.setdefault(name, texts[alias])
+        if given != texts[alias]:
+            raise ConfigError(
+                f"{alias}={texts[alias]}: means the same as {name}, which is {given}; give one"
+            )
+    return named
+
+
+def told_aliases(texts: Mapping[str, str]) -> list[str]:
+    """A line for each former name, by which what is said of the setting can be understood."""
+    return [f"{alias}: taken as {name}" for alias, name in ALIASES.items() if alias in texts]

@@ -1,0 +1,67 @@
+"""The names that KIP-595 gave to settings mean what Kafka's later names mean (Q33)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.config.aliases import ALIASES
+from kraftlog.config.endpoints import Voter
+from kraftlog.config.keys import find_broker_key
+from kraftlog.config.reading import read_config
+from kraftlog.errors import ConfigError
+from kraftlog.server.start import BROKERS_BACKOFF_MS, raft_config
+from tests.config.starts import started_with
+
+NAMES = """\
+quorum.voters=1@a:1, 2@[::1]:2 ; -controller.quorum.voters ; quorum.fetch.timeout.ms=71 ; \
+quorum.election.timeout.ms=72 ; quorum.election.backoff.max.ms=73 ; quorum.request.timeout.ms=74 ; \
+quorum.retry.backoff.ms=75 ; quorum.retry.backoff.max.ms=76"""
+
+
+def test_q33_former_names_have_their_effect_and_are_told() -> None:
+    config, told = read_config(started_with(NAMES), {})
+    assert config.voters == [Voter(1, "a", 1), Voter(2, "::1", 2)]
+    raft = raft_config(config, 0)
+    assert (raft.fetch_timeout_ms, raft.election_timeout_ms) == (71, 72)
+    assert (raft.election_backoff_max_ms, raft.retry_backoff_ms) == (73, 75)
+    assert raft.retry_backoff_max_ms == 76
+    assert config.controller_quorum_request_timeout_ms == 74
+    given = {alias: name for alias, name in ALIASES.items() if f"{alias}=" in NAMES}
+    assert len(given) == len(ALIASES) - 2
+    assert told == [f"{alias}: taken as {name}" for alias, name in given.items()]
+
+
+@pytest.mark.parametrize(("alias", "name"), ALIASES.items())
+def test_q33_every_alias_names_a_setting_that_exists(alias: str, name: str) -> None:
+    assert find_broker_key(name) is not None
+    assert find_broker_key(alias) is None
+
+
+def test_q33_bootstrap_servers_and_voters_by_their_former_names() -> None:
+    servers = "-controller.quorum.voters ; bootstrap.servers=h:1,i:2"
+    config, _ = read_config(started_with(servers), {})
+    assert config.bootstrap_servers == [("h", 1), ("i", 2)]
+    voters = "-controller.quorum.voters ; bootstrap.quorum.voters=1@h:1"
+    config, _ = read_config(started_with(voters), {})
+    assert config.voters == [Voter(1, "h", 1)]
+
+
+def test_q33_two_values_of_one_setting_are_refused() -> None:
+    both = "quorum.fetch.timeout.ms=5 ; controller.quorum.fetch.timeout.ms=6"
+    with pytest.raises(ConfigError, match=r"quorum\.fetch\.timeout\.ms=5: means the same as"):
+        read_config(started_with(both), {})
+    config, _ = read_config(started_with(both.replace("6", "5")), {})
+    assert config.controller_quorum_fetch_timeout_ms == 5
+
+
+def test_q33_an_override_counts_before_the_file_by_either_name() -> None:
+    text = started_with("controller.quorum.fetch.timeout.ms=6")
+    config, _ = read_config(text, {"quorum.fetch.timeout.ms": "5"})
+    assert config.controller_quorum_fetch_timeout_ms == 5
+
+
+def test_q33_a_broker_looks_for_the_leader_more_often_than_a_controller() -> None:
+    file = "process.roles=broker ; -controller.quorum.voters ; bootstrap.servers=h:1 ; node.id=7"
+    text = started_with(f"{file} ; listeners=PLAINTEXT://:9092")
+    config, _ = read_config(text, {})
+    assert raft_config(config, 0).retry_backoff_max_ms == BROKERS_BACKOFF_MS
