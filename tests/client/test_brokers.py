@@ -34,7 +34,6 @@ node.id={node_id}
 listeners=PLAINTEXT://127.0.0.1:{port}
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:{quorum}
-offsets.topic.replication.factor=1
 log.dirs={data}
 """
 

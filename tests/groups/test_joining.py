@@ -19,7 +19,7 @@ def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
     slot = desk.join(client="me")
     assert desk.told(slot) == JoinGroupResponse(
         error_code=ErrorCode.MEMBER_ID_REQUIRED,
-        protocol_name="",
+        protocol_name=None,
         leader="",
         member_id="me-1",
         members=(),

@@ -162,7 +162,7 @@ REQUESTS: dict[str, tuple[int, tuple[int, ...], Message]] = {
         (4, 6),
         coordinators.FindCoordinatorRequest(coordinator_keys=["g", ""], key_type=GROUP_KIND),
     ),
-    "join": (ApiKey.JOIN_GROUP, (0, 5), joining(member_id="unknown")),
+    "join": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), joining(member_id="unknown")),
     "join without a group": (ApiKey.JOIN_GROUP, (0, 5, 7, 9), joining(group_id="")),
     "sync without a protocol": (
         ApiKey.SYNC_GROUP,

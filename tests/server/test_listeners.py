@@ -27,7 +27,6 @@ inter.broker.listener.name=INSIDE
 listener.security.protocol.map=INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT
 controller.listener.names=CONTROLLER
 controller.quorum.bootstrap.servers=127.0.0.1:{quorum}
-offsets.topic.replication.factor=1
 log.dirs={data}
 """
 

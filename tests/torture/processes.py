@@ -34,7 +34,6 @@ broker.session.timeout.ms=4000
 broker.heartbeat.interval.ms=500
 group.initial.rebalance.delay.ms=100
 offsets.topic.num.partitions=3
-offsets.topic.replication.factor=1
 auto.create.topics.enable=false
 log.retention.check.interval.ms=1000
 log.initial.task.delay.ms=100

@@ -70,7 +70,7 @@ def join(shard: GroupShard, slot: Any, asker: Asker, request: JoinGroupRequest, 
 
 def refusal(member_id: str, code: int) -> JoinGroupResponse:
     return JoinGroupResponse(
-        error_code=code, protocol_name="", leader="", member_id=member_id, members=()
+        error_code=code, protocol_name=None, leader="", member_id=member_id, members=()
     )
 
 

@@ -55,7 +55,8 @@ def _ask(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> N
     assert slot.api is not None
     key = slot.api.key
     if key == ApiKey.JOIN_GROUP:
-        shard.join_group(slot, asker_of(slot), request, now)
+        is_old = slot.version < JOIN_WITHOUT_PROTOCOL_SINCE
+        shard.join_group(_NamingProtocol(slot) if is_old else slot, asker_of(slot), request, now)
     elif key == ApiKey.SYNC_GROUP:
         shard.sync_group(slot, request, now)
     elif key == ApiKey.HEARTBEAT:
@@ -151,6 +152,19 @@ class _Rejoined:
 
     def answer(self, response: Any) -> None:
         response.topics = [*response.topics, *self._refused]
+        self._slot.answer(response)
+
+
+class _NamingProtocol:
+    """A slot whose answer can't be without a protocol: it is empty instead."""
+
+    __slots__ = ("_slot",)
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    def answer(self, response: Any) -> None:
+        response.protocol_name = response.protocol_name or ""
         self._slot.answer(response)
 
 
