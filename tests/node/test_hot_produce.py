@@ -468,6 +468,8 @@ class Stub:
         self.head = 9
         self.prefix = b"%d" % number
         self.is_stale = False
+        self.node: Any = None
+        self.partition: Any = None
 
     def take(self, *_: Any) -> bool:
         return False

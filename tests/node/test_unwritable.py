@@ -158,19 +158,23 @@ def reloaded(host: VirtualHost) -> VirtualHost:
     return again
 
 
+def commit_request(group: str, topic: str, retention_ms: int = -1) -> OffsetCommitRequest:
+    part = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_metadata=""
+    )
+    return OffsetCommitRequest(
+        group_id=group,
+        member_id="",
+        retention_time_ms=retention_ms,
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=[part])],
+    )
+
+
 @pytest.mark.parametrize("version", [2, 3, 4])
 def test_an_offset_kept_for_ever_has_the_last_timestamp(version: int) -> None:
     host = group_host()
     host.pass_time(1000)
-    part = OffsetCommitRequestPartition(
-        partition_index=0, committed_offset=7, committed_metadata=""
-    )
-    request = OffsetCommitRequest(
-        group_id="g",
-        member_id="",
-        retention_time_ms=2**63 - 1,
-        topics=[OffsetCommitRequestTopic(name="t", partitions=[part])],
-    )
+    request = commit_request("g", "t", 2**63 - 1)
     answer = ask_settled(host, ApiKey.OFFSET_COMMIT, version, request)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
     [shard] = reloaded(host).node.coordinating.shards()  # type: ignore[union-attr]  # it has one

@@ -97,6 +97,7 @@ def test_what_was_acknowledged_under_load_outlives_every_end(
 
 
 def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: Rounds) -> None:
+    """Within a step of the quorum: nobody can say what is half decided."""
     node = rounds.start()
     produce_all(node.address, [b"before"])
     assert node.stop() == 0

@@ -1,4 +1,5 @@
-"""A node in which some requests meet mistakes of ours: where all is read, decided, or answered."""
+"""A node in which some requests meet mistakes of ours: where the quorum takes a step, where all is
+read, decided, or answered."""
 
 from __future__ import annotations
 
@@ -16,12 +17,16 @@ def broken(*_: Any) -> None:
     raise KeyError("a deliberate mistake")
 
 
+def broken_within_the_quorum(node: Any, *_: Any) -> None:
+    node.quorum._step(broken)
+
+
 def answers_what_can_not_be_said(_: Any, slot: Any, *__: Any) -> None:
     slot.answer(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
 
 
 if __name__ == "__main__":
-    api_table._handlers[ApiKey.METADATA] = broken
+    api_table._handlers[ApiKey.METADATA] = broken_within_the_quorum
     api_table._handlers[ApiKey.DESCRIBE_CLUSTER] = broken
     api_table._handlers[ApiKey.LIST_CONFIG_RESOURCES] = answers_what_can_not_be_said
     partitions.decide_create_partitions = broken  # type: ignore[assignment]  # the mistake

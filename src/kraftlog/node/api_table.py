@@ -31,17 +31,11 @@ class Served(Value):
     handler: str
     first: int
     last: int
-    #: Whatever goes wrong in it, nothing is half changed: it costs the asker's connection.
-    only_reads: bool = False
 
     @property
     def versions(self) -> range:
         """Versions that are advertised and have a schema."""
         return range(max(self.first, APIS[self.key].first), self.last + 1)
-
-
-def _reads(key: int, handled_by: str = "") -> Served:
-    return _whole(key, handled_by).replace(only_reads=True)
 
 
 def _whole(key: int, handled_by: str = "") -> Served:
@@ -56,13 +50,13 @@ SERVED = {
         # are refused when they come.
         Served(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
         _whole(ApiKey.FETCH),
-        _reads(ApiKey.LIST_OFFSETS),
-        _reads(ApiKey.DESCRIBE_PRODUCERS),
-        _reads(ApiKey.DESCRIBE_LOG_DIRS),
-        _reads(ApiKey.OFFSET_FOR_LEADER_EPOCH),
+        _whole(ApiKey.LIST_OFFSETS),
+        _whole(ApiKey.DESCRIBE_PRODUCERS),
+        _whole(ApiKey.DESCRIBE_LOG_DIRS),
+        _whole(ApiKey.OFFSET_FOR_LEADER_EPOCH),
         _whole(ApiKey.DELETE_RECORDS),
         _whole(ApiKey.METADATA),
-        _reads(ApiKey.API_VERSIONS),
+        _whole(ApiKey.API_VERSIONS),
         _whole(ApiKey.VOTE, "quorum"),
         _whole(ApiKey.BEGIN_QUORUM_EPOCH, "quorum"),
         _whole(ApiKey.END_QUORUM_EPOCH, "quorum"),
@@ -84,11 +78,11 @@ SERVED = {
         _whole(ApiKey.ELECT_LEADERS, "cluster"),
         _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "cluster"),
         _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "cluster"),
-        _reads(ApiKey.DESCRIBE_CLUSTER),
-        _reads(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
+        _whole(ApiKey.DESCRIBE_CLUSTER),
+        _whole(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
         _whole(ApiKey.DESCRIBE_QUORUM),
-        _reads(ApiKey.DESCRIBE_CONFIGS),
-        _reads(ApiKey.LIST_CONFIG_RESOURCES),
+        _whole(ApiKey.DESCRIBE_CONFIGS),
+        _whole(ApiKey.LIST_CONFIG_RESOURCES),
         _whole(ApiKey.FIND_COORDINATOR),
         _whole(ApiKey.JOIN_GROUP, "group_members"),
         _whole(ApiKey.SYNC_GROUP, "group_members"),
@@ -100,17 +94,17 @@ SERVED = {
         _whole(ApiKey.LIST_GROUPS, "group_admin"),
         _whole(ApiKey.DESCRIBE_GROUPS, "group_admin"),
         _whole(ApiKey.DELETE_GROUPS, "group_admin"),
-        _reads(ApiKey.DESCRIBE_ACLS, "security"),
-        _reads(ApiKey.CREATE_ACLS, "security"),
-        _reads(ApiKey.DELETE_ACLS, "security"),
-        _reads(ApiKey.CREATE_DELEGATION_TOKEN, "security"),
-        _reads(ApiKey.RENEW_DELEGATION_TOKEN, "security"),
-        _reads(ApiKey.EXPIRE_DELEGATION_TOKEN, "security"),
-        _reads(ApiKey.DESCRIBE_DELEGATION_TOKEN, "security"),
-        _reads(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security"),
-        _reads(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
-        _reads(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
-        _reads(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
+        _whole(ApiKey.DESCRIBE_ACLS, "security"),
+        _whole(ApiKey.CREATE_ACLS, "security"),
+        _whole(ApiKey.DELETE_ACLS, "security"),
+        _whole(ApiKey.CREATE_DELEGATION_TOKEN, "security"),
+        _whole(ApiKey.RENEW_DELEGATION_TOKEN, "security"),
+        _whole(ApiKey.EXPIRE_DELEGATION_TOKEN, "security"),
+        _whole(ApiKey.DESCRIBE_DELEGATION_TOKEN, "security"),
+        _whole(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "security"),
+        _whole(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "security"),
+        _whole(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
+        _whole(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
         # Version 6 is for transactions in two phases.
         Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     )

@@ -164,10 +164,21 @@ class Coordinating:
             self._node.emit(Say(str(MistakeError("unloading groups", error))))
 
     def topic_deleted(self, topic: str, topic_id: bytes, now: Now) -> None:
-        for hosted in self._hosted.values():
+        for hosted in list(self._hosted.values()):
             if hosted.shard.has_offsets_of(topic):
-                hosted.shard.topic_deleted(topic, topic_id, now)
-                self._carry_out(hosted, now)
+                self._attempt(
+                    hosted,
+                    "forgetting the offsets of a deleted topic",
+                    self._topic_deleted,
+                    hosted,
+                    topic,
+                    topic_id,
+                    now,
+                )
+
+    def _topic_deleted(self, hosted: Hosted, topic: str, topic_id: bytes, now: Now) -> None:
+        hosted.shard.topic_deleted(topic, topic_id, now)
+        self._carry_out(hosted, now)
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{uuid_text(self._node.config.new_id())}"
@@ -205,6 +216,49 @@ class Coordinating:
             mistake = MistakeError(f"replaying from offset {report.offset} on", error)
             self._take_offline(hosted, str(mistake), now)
 
+    # After a mistake of ours ---------------------------------------------------------------------
+
+    def load_again_what_was_asked(self, now: Now) -> None:
+        """A request has stopped in the midst: what it has half changed is read from the log."""
+        asked, self._asked = self._asked, {}
+        for hosted in asked.values():
+            self._load_again(hosted, now)
+
+    def _attempt(
+        self, hosted: Hosted, what: str, step: Callable[..., None], *arguments: Any
+    ) -> None:
+        """Something that a shard does by itself. Should it stop in the midst, the log knows."""
+        try:
+            step(*arguments)
+        except Exception as error:
+            self._node.emit(Say(str(MistakeError(what, error))))
+            self._load_again(hosted, self._node.now)
+
+    def _load_again(self, hosted: Hosted, now: Now) -> None:
+        """Whoever waits is sent to look for the coordinator. What is under way to the log is in it,
+        or has failed, before it is read."""
+        partition = hosted.partition
+        if self._hosted.get(partition.index) is not hosted or hosted.is_offline:
+            return
+        for effect in hosted.shard.take_effects():
+            if isinstance(effect, Answer):
+                effect.slot.answer(effect.response)
+        self._unload(hosted, now)
+        again = Hosted(partition, GroupShard(self._config, self._new_member_id))
+        self._hosted[partition.index] = again
+
+        def load(_: int, __: int) -> None:
+            self._node.is_stirred = True
+            if self._hosted.get(partition.index) is again and not again.is_offline:
+                self._load_on(again, self._node.now)
+
+        if partition.high_watermark >= partition.end:
+            load(0, 0)
+        else:
+            own = OwnWrite(partition.end, load)
+            patience_ms = self._node.config.settings.offsets_commit_timeout_ms
+            partition.acks.append((partition.end, own, own, patience_ms))
+
     # What shards want ----------------------------------------------------------------------------
 
     def settle(self, now: Now) -> None:
@@ -238,12 +292,14 @@ class Coordinating:
 
         def done(error: int, base_offset: int) -> None:
             self._node.is_stirred = True
-            token = effect.token
-            shard.handle(
-                WriteFailed(token, error) if error else Written(token, base_offset),
-                self._node.now,
-            )
-            self._carry_out(hosted, self._node.now)
+            token, now = effect.token, self._node.now
+            came_of_it = WriteFailed(token, error) if error else Written(token, base_offset)
+
+            def hear() -> None:
+                shard.handle(came_of_it, now)
+                self._carry_out(hosted, now)
+
+            self._attempt(hosted, "hearing what came of a group's records", hear)
 
         own = OwnWrite(base, done)
         patience_ms = self._node.config.settings.offsets_commit_timeout_ms
@@ -256,10 +312,13 @@ class Coordinating:
             return
         self._due_ms = None
         for hosted in list(self._hosted.values()):
-            due = hosted.shard.deadline()
-            if due is not None and due <= now.monotonic_ms:
-                hosted.shard.poll(now)
-            self._carry_out(hosted, now)
+            self._attempt(hosted, "doing what is due for groups", self._go_on, hosted, now)
+
+    def _go_on(self, hosted: Hosted, now: Now) -> None:
+        due = hosted.shard.deadline()
+        if due is not None and due <= now.monotonic_ms:
+            hosted.shard.poll(now)
+        self._carry_out(hosted, now)
 
     def deadline(self) -> int | None:
         """When `poll` has something to do; maybe a little early, never late."""

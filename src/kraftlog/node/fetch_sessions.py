@@ -197,6 +197,10 @@ class FetchSessions:
     def of(self, session_id: int) -> FetchSession | None:
         return self._sessions.get(session_id)
 
+    def drop(self, session_id: int) -> None:
+        """Its reader is told that there is none, and begins another."""
+        self._sessions.pop(session_id, None)
+
     def has(self, session: FetchSession) -> bool:
         return self._sessions.get(session.id) is session
 

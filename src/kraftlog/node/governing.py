@@ -61,6 +61,8 @@ class Governing:
         self._quorum = quorum
         #: The epoch in which this node decides; -1: it does not.
         self.epoch = -1
+        #: Whether all that counts in decisions has been proposed.
+        self.is_whole = True
 
     @property
     def is_active(self) -> bool:
@@ -146,11 +148,14 @@ class Governing:
         """Have a prepared decision written: only its last batch is answered."""
         if not parts:
             told(decision.response, now)
+            return
+        self.is_whole = False
         for part in parts:
             is_last = part is parts[-1]
             then = self._teller(told, decision.response, now) if is_last else _nobody
             error = self._quorum.propose(part, then, now)
             assert not error, "whether it may be proposed was asked before"
+        self.is_whole = True
 
     def _teller(self, told: Told, response: Any, since: Now) -> Callable[[int, Now], None]:
         def became(error: int, now: Now) -> None:

@@ -28,12 +28,13 @@ from kraftlog.effects import (
     PeerUnaware,
     Say,
 )
-from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
+from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.config import MOST_REPLICAS
+from kraftlog.node.containment import contain
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -405,7 +406,11 @@ class Node:
         if self.upkeep is not None:
             self.upkeep.poll(now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
-            heappop(self._waiting)[2].expire(self, now)
+            waiter = heappop(self._waiting)[2]
+            try:
+                waiter.expire(self, now)
+            except Exception as error:
+                waiter.slot.connection.fail(contain(self, waiter.slot, error))
 
     def _snap_if_due(self, now: Now) -> None:
         """A transaction that is open is in no snapshot, so it is waited for; and who has just
@@ -473,13 +478,11 @@ class Node:
             else:
                 steps = handler(api.key)(self, slot, request, now)
             if steps is not None:
-                self.sliced.run(slot, steps, only_reads=served.only_reads)
+                self.sliced.run(slot, steps)
         except ProtocolError:
             raise
         except Exception as error:
-            if not served.only_reads:
-                raise
-            raise MistakeError(f"serving {api.name} version {head.version}", error) from error
+            raise contain(self, slot, error, request) from error
         if api.key in _DATA and not is_large:
             learn(self, slot, request, buffer, pos, end)
 
@@ -570,7 +573,10 @@ class Node:
     def _wake(self, partition: Partition) -> None:
         if partition.fetches:
             for fetch in list(partition.fetches):
-                fetch.try_again(self, partition)
+                try:
+                    fetch.try_again(self, partition)
+                except Exception as error:
+                    fetch.slot.connection.fail(contain(self, fetch.slot, error))
 
 
 def _named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.errors import MistakeError, ProtocolError
+from kraftlog.errors import ProtocolError
 from kraftlog.node.api_table import handler
+from kraftlog.node.containment import contain
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import decoding_request
 
@@ -37,13 +38,11 @@ A_SHARE = 500
 class SlicedRequest:
     """A request that is not done yet. Its slot cancels it when the connection is gone."""
 
-    __slots__ = ("done", "is_cancelled", "only_reads", "slot", "steps")
+    __slots__ = ("done", "is_cancelled", "slot", "steps")
 
-    def __init__(self, slot: Slot, steps: Iterator[int], *, only_reads: bool) -> None:
+    def __init__(self, slot: Slot, steps: Iterator[int]) -> None:
         self.slot = slot
         self.steps = steps
-        #: Whether a mistake of ours costs the client alone.
-        self.only_reads = only_reads
         self.done = False
         self.is_cancelled = False
 
@@ -73,9 +72,9 @@ class SlicedRequests:
     def has_work(self) -> bool:
         return bool(self._waiting)
 
-    def run(self, slot: Slot, steps: Iterator[int], *, only_reads: bool = False) -> None:
+    def run(self, slot: Slot, steps: Iterator[int]) -> None:
         """Begin at once, as far as the turn's budget goes. Raises what the first slice raises."""
-        request = SlicedRequest(slot, steps, only_reads=only_reads)
+        request = SlicedRequest(slot, steps)
         if self._left > 0:
             self._left -= request.advance(min(self._left, A_SHARE) if self._waiting else self._left)
         if not request.done:
@@ -113,11 +112,7 @@ class SlicedRequests:
         except ProtocolError as error:
             slot.connection.fail(error)
         except Exception as error:
-            if not request.only_reads:
-                raise
-            assert slot.api is not None, "it is known what is served"
-            what = f"serving {slot.api.name} version {slot.version}"
-            slot.connection.fail(MistakeError(what, error))
+            slot.connection.fail(contain(self._node, slot, error))
         request.done = True
         return budget
 

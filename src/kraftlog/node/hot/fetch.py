@@ -67,10 +67,8 @@ class FetchTemplate:
         "_is_flexible",
         "_max_bytes",
         "_middle",
-        "_node",
         "_offset_at",
         "_pack",
-        "_partition",
         "_request",
         "_session",
         "_size",
@@ -78,6 +76,8 @@ class FetchTemplate:
         "_tail",
         "_topic",
         "head",
+        "node",
+        "partition",
         "prefix",
     )
 
@@ -99,13 +99,13 @@ class FetchTemplate:
             front, middle = front + _INT32.pack(LAST) + middle, b""
         self.prefix, self._middle = front, middle
         self._size = self._offset_at + _INT64.size + len(self._suffix)
-        self._node = node
+        self.node = node
         self._connection = slot.connection
         self._request = request
         self._topic = request.topics[0]
         self._asked = self._topic.partitions[0]
         self._max_bytes = min(self._asked.partition_max_bytes, request.max_bytes)
-        self._partition = partition
+        self.partition = partition
         self._session = session
         self._is_flexible = version >= _API.flexible
         self._count_key = node.counts.key_of(_API.key, version)
@@ -114,8 +114,8 @@ class FetchTemplate:
     @property
     def is_stale(self) -> bool:
         session = self._session
-        return bool(self._partition.refusal(self._asked.current_leader_epoch)) or (
-            session is not None and not self._node.fetch_sessions.has(session)
+        return bool(self.partition.refusal(self._asked.current_leader_epoch)) or (
+            session is not None and not self.node.fetch_sessions.has(session)
         )
 
     def take(
@@ -128,7 +128,7 @@ class FetchTemplate:
         now: Now,
     ) -> bool:
         """As `handlers.fetch` would, or not at all."""
-        partition = self._partition
+        partition = self.partition
         at = pos + self._offset_at
         if (
             end - pos != self._size
@@ -140,7 +140,7 @@ class FetchTemplate:
         (offset,) = _INT64.unpack_from(buffer, at)
         if not partition.start <= offset < partition.high_watermark:
             return False
-        node, request = self._node, self._request
+        node, request = self.node, self._request
         try:
             found = node.logs.locate(
                 partition.log,
@@ -172,7 +172,7 @@ class FetchTemplate:
         return (
             _INT32.unpack_from(buffer, at)[0] == session.epoch
             and buffer.startswith(self._middle, at + _INT32.size)
-            and self._node.fetch_sessions.has(session)
+            and self.node.fetch_sessions.has(session)
             and session.is_about(self._topic.topic, self._topic.topic_id, self._asked.partition)
         )
 
@@ -181,9 +181,9 @@ class FetchTemplate:
         known = session.find(self._topic.topic, self._topic.topic_id, self._asked.partition)
         assert known is not None, "the session is about this partition"
         known.asked = self._asked
-        known.high_watermark = self._partition.high_watermark
-        known.start = self._partition.start
-        self._node.fetch_sessions.advance(session, now)
+        known.high_watermark = self.partition.high_watermark
+        known.start = self.partition.start
+        self.node.fetch_sessions.advance(session, now)
 
     # Answers -------------------------------------------------------------------------------------
 
@@ -191,14 +191,14 @@ class FetchTemplate:
         size = len(found)
         length = uvarint(size + 1) if self._is_flexible else _INT32.pack(size)
         whole = self._pack.size + len(length) + size + len(self._tail) - LENGTH_SIZE
-        high_watermark = self._partition.high_watermark
+        high_watermark = self.partition.high_watermark
         head = self._pack.pack(
             whole,
             correlation_id,
             self._front,
             high_watermark,
             high_watermark,
-            self._partition.start,
+            self.partition.start,
             self._behind_front,
         )
         return [head + length, found, self._tail] if self._tail else [head + length, found]

@@ -133,9 +133,7 @@ class ProduceTemplate:
         "_max_codec",
         "_max_size",
         "_name",
-        "_node",
         "_pack",
-        "_partition",
         "_patience_ms",
         "_records_at",
         "_requests",
@@ -147,6 +145,8 @@ class ProduceTemplate:
         "_version",
         "connection",
         "head",
+        "node",
+        "partition",
         "prefix",
     )
 
@@ -170,10 +170,10 @@ class ProduceTemplate:
         # So many bytes hold the header at any rate, however long the size before it is.
         length_size = 1 if self._is_flexible else _INT32.size
         self._least_size = self._records_at + length_size + _SMALLEST_BATCH + len(suffix)
-        self._node = node
+        self.node = node
         self._requests = node.counts.requests
         self._count_key = node.counts.key_of(_API.key, version)
-        self._partition = partition
+        self.partition = partition
         topic = request.topic_data[0]
         self._name, self._topic_id = topic.name, topic.topic_id
         self._acks = request.acks
@@ -189,7 +189,7 @@ class ProduceTemplate:
 
     @property
     def is_stale(self) -> bool:
-        return not self._partition.online or self._partition.terms is not self._terms
+        return not self.partition.online or self.partition.terms is not self._terms
 
     def take(
         self,
@@ -201,7 +201,7 @@ class ProduceTemplate:
         now: Now,
     ) -> bool:
         """As `handlers.produce` would, or not at all."""
-        partition, suffix = self._partition, self._suffix
+        partition, suffix = self.partition, self._suffix
         if (
             end - pos < self._least_size
             or not partition.online
@@ -252,7 +252,7 @@ class ProduceTemplate:
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[at:behind], delta, newest, self._node.turn)
+            partition.add(view[at:behind], delta, newest, self.node.turn)
         elif not self._append_numbered(fields, view[at:behind]):
             return False
         self._requests[self._count_key] += 1
@@ -264,16 +264,16 @@ class ProduceTemplate:
     def _append_numbered(self, fields: Sequence[int], batch: memoryview) -> bool:
         """Append what comes next of its producer; anything else has to be looked at."""
         header = BatchHeader(*fields)
-        if header.base_sequence < 0 or self._partition.check_producer(header):
+        if header.base_sequence < 0 or self.partition.check_producer(header):
             return False
-        self._partition.append(header, batch, self._node.turn)
+        self.partition.append(header, batch, self.node.turn)
         return True
 
     # Answers -------------------------------------------------------------------------------------
 
     def _answer_later(self, correlation_id: int, base: int, now: Now) -> None:
         """Once the batch is there: with the answer before, if both are the youngest of all."""
-        partition, run = self._partition, self._run
+        partition, run = self.partition, self._run
         acks, slots, start = partition.acks, self.connection.slots, partition.start
         if start != self._start:
             self._write_answers_for(start)
@@ -311,7 +311,7 @@ class ProduceTemplate:
     def answer(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
         """A whole answer in the ordinary way."""
         told = PartitionProduceResponse(
-            index=self._partition.index,
+            index=self.partition.index,
             error_code=code,
             base_offset=base,
             log_append_time_ms=NO_TIMESTAMP,

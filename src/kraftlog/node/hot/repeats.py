@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from struct import Struct
 
+from kraftlog.node.containment import contain_repeated
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
+    from kraftlog.replication.partition import Partition
     from kraftlog.types import Buffer, Now
 
     class Template(Protocol):
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
         #: API key and version; what follows upon the correlation id, up to what differs.
         head: int
         prefix: bytes
+
+        node: Node
+        partition: Partition
 
         @property
         def is_stale(self) -> bool:
@@ -90,8 +95,11 @@ class Repeats:
             if template is None:
                 return False
             self._last = template
-        if template.take(buffer, view, pos, end, correlation_id, now):
-            return True
+        try:
+            if template.take(buffer, view, pos, end, correlation_id, now):
+                return True
+        except Exception as error:
+            raise contain_repeated(template.node, template.partition, error) from error
         if template.is_stale:
             self._forget_stale()
         return False

@@ -12,7 +12,7 @@ from collections import deque
 from types import MappingProxyType
 
 from kraftlog import effects
-from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
 from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.addresses import Addresses
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
@@ -31,6 +31,7 @@ from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
 from kraftlog.node.quorum.snapping import Snapping
 from kraftlog.node.quorum.stored_election import election_to_write
+from kraftlog.node.quorum.tail import Tail
 from kraftlog.node.quorum.times import QuorumTimes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
@@ -46,12 +47,10 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import Endpoint
     from kraftlog.node.quorum.gathering import Told
     from kraftlog.node.quorum.proposal import Proposal
+    from kraftlog.node.quorum.tail import Piece
     from kraftlog.raft.core import RaftCore
-    from kraftlog.types import Buffer, Now
+    from kraftlog.types import Now
     from kraftlog.wire.schema import Message
-
-    #: Batches of the log as bytes, and their records where those are known.
-    Piece = tuple[Buffer, Sequence[Message] | None]
 
     class StateMachine(Protocol):
         """What is built on the quorum: it sees every committed record once, in order."""
@@ -116,15 +115,15 @@ class QuorumDriver:
         ]
         #: What waits for the disk, in order.
         self._held: list[Any] = []
-        #: Batches that are written and not applied: (base offset, last offset, bytes, records).
-        #: The records are known of this node's own proposals, else None.
-        self._tail: deque[tuple[int, int, bytes, Sequence[Message] | None]] = deque()
+        self._tail = Tail()
         self.gathered = Gathered()
         #: Proposals that are committed and not applied: (offset, whom to tell).
         self._committed: deque[tuple[int, Sequence[Told]]] = deque()
         self._reading = False
         self._numbers = 0
         self._is_settling = False
+        #: Whether nothing has stopped a step of the core half way.
+        self.is_whole = True
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
         self.snapping = Snapping(core, emit)
@@ -226,7 +225,16 @@ class QuorumDriver:
         """What the core wants now is still to be carried out."""
         self.append_gathered(now)
         self._numbers += 1
-        self.core.handle(raft.Asked((slot, max_bytes), body, channel, self._numbers), now)
+        self._step(
+            self.core.handle, raft.Asked((slot, max_bytes), body, channel, self._numbers), now
+        )
+
+    def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        """One step of the core. Should it raise, nobody can say what it has half decided."""
+        was_whole, self.is_whole = self.is_whole, False
+        came_of_it = step(*arguments)
+        self.is_whole = was_whole
+        return came_of_it
 
     def poll(self, now: Now) -> None:
         self.append_gathered(now)
@@ -236,12 +244,7 @@ class QuorumDriver:
     def deadline(self) -> int | None:
         return self.core.deadline()
 
-    def propose(
-        self,
-        proposal: Proposal,
-        told: Told,
-        now: Now,
-    ) -> int:
+    def propose(self, proposal: Proposal, told: Told, now: Now) -> int:
         """Append records, never in several batches; the code of a refusal.
 
         `told` gets the code of what became of them, once they are committed and applied here, or
@@ -280,14 +283,16 @@ class QuorumDriver:
             taken, self.gathered = self.gathered, Gathered()
             batch = records_batch(taken.values, now.wall_ms)
             own = OwnBatch(batch, taken.records)
-            error = self.core.propose(taken.askers, len(taken.values), len(batch), own, now)
+            error = self._step(
+                self.core.propose, taken.askers, len(taken.values), len(batch), own, now
+            )
             assert not error, "nothing has happened since it was found that it may be proposed"
             self._settle(now)
 
     def change(self, change: Callable[..., int], what: Any, told: Any, now: Now) -> int:
         """One of the core's changes of the voters; the code of a refusal."""
         self.append_gathered(now)
-        error = change((told,), what, now)
+        error: int = self._step(change, (told,), what, now)
         self._settle(now)
         return error
 
@@ -307,10 +312,13 @@ class QuorumDriver:
         if self._is_settling:
             return
         self._is_settling = True
+        self._step(self._carry_out_all, now)
+        self._is_settling = False
+
+    def _carry_out_all(self, now: Now) -> None:
         while wanted := self.core.take_effects() or self._lead_if_caught_up(now):
             for effect in wanted:
                 self._carry_out[type(effect)](effect, now)
-        self._is_settling = False
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
         self._emit(election_to_write(self.core, effect, self.applied))
@@ -327,15 +335,14 @@ class QuorumDriver:
         else:
             data = control_batch(batch, now.wall_ms)
         batch.payload = None  # the core has no use for it
-        self._tail.append((batch.base_offset, batch.last_offset, data, records))
+        self._tail.append(batch.base_offset, batch.last_offset, data, records)
         # What an observer holds counts for nobody. It can only become a voter by a batch like this.
         self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_stand))
         end = batch.last_offset + 1
         self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 
     def _truncate(self, effect: raft.Truncate, _: Now) -> None:
-        while self._tail and self._tail[-1][1] >= effect.offset:
-            self._tail.pop()
+        self._tail.truncate(effect.offset)
         self.times.truncate(effect.offset)
         self._emit(effects.TruncateLog(METADATA_LOG, effect.offset))
 
@@ -491,27 +498,16 @@ class QuorumDriver:
         """Hand over what is committed, up to where the log must be read for more."""
         committed = self.core.log.high_watermark
         while self.applied < committed:
-            if not self._tail or self._tail[0][0] > self.applied:
+            if not self._tail or self._tail.start > self.applied:
                 self._read_on(committed)
                 return
             # Who leads has decided by its own proposals already, and follows them one by one.
-            pieces, end = self._committed_tail(committed, 1 if self.is_leader else len(self._tail))
+            most = 1 if self.is_leader else len(self._tail)
+            pieces, end = self._tail.take(self.applied, committed, most)
             if not pieces:
                 return
             self._replay(pieces, end)
         self._tell_applied(now)
-
-    def _committed_tail(self, committed: int, most: int) -> tuple[list[Piece], int]:
-        """The next batches of the tail that are committed whole, and where they end."""
-        pieces: list[Piece] = []
-        end = self.applied
-        while len(pieces) < most and self._tail and self._tail[0][1] < committed:
-            base, last, data, records = self._tail.popleft()
-            if last >= end:
-                assert base == end, f"records from {end} to {base} are missing"
-                pieces.append((data, records))
-                end = last + 1
-        return pieces, end
 
     def _replay(self, pieces: Sequence[Piece], end: int) -> None:
         """All at once: what follows from each batch would mostly be overtaken by the next."""
@@ -528,7 +524,7 @@ class QuorumDriver:
     def _read_on(self, limit: int) -> None:
         if not self._reading:
             if self._tail:
-                limit = min(limit, self._tail[0][0])
+                limit = min(limit, self._tail.start)
             self._reading = True
             self._emit(effects.ReadLog(METADATA_LOG, self.applied, limit))
 
@@ -542,8 +538,7 @@ class QuorumDriver:
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
         if effect.error:
-            for told in effect.slot:
-                told(effect.error, now)
+            self._tell(effect.slot, effect.error, now)
         else:
             self._committed.append((effect.offset, effect.slot))
             self._tell_applied(now)
@@ -552,8 +547,15 @@ class QuorumDriver:
         self.times.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
-            for told in waiting.popleft()[1]:
-                told(ErrorCode.NONE, now)
+            self._tell(waiting.popleft()[1], ErrorCode.NONE, now)
+
+    def _tell(self, askers: Sequence[Told], code: int, now: Now) -> None:
+        """What goes wrong in hearing of an outcome changes nothing about it."""
+        for told in askers:
+            try:
+                told(code, now)
+            except Exception as error:
+                self._emit(effects.Say(str(MistakeError("telling of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
         """Once it has replayed up to the start of its own epoch (I14); what that leads to."""

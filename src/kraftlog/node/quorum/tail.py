@@ -1,0 +1,57 @@
+"""`Tail`: batches that are written and not applied, kept so that they need not be read back."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.types import Buffer
+    from kraftlog.wire.schema import Message
+
+    #: Batches of the log as bytes, and their records where those are known.
+    Piece = tuple[Buffer, Sequence[Message] | None]
+
+
+class Tail:
+    """The end of the log, in order. Records are known of this node's own proposals."""
+
+    def __init__(self) -> None:
+        #: Base offset, last offset, bytes, records or None.
+        self._batches: deque[tuple[int, int, bytes, Sequence[Message] | None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def start(self) -> int:
+        """Where the first batch begins, if there is one."""
+        return self._batches[0][0]
+
+    def append(
+        self, base: int, last: int, data: bytes, records: Sequence[Message] | None = None
+    ) -> None:
+        self._batches.append((base, last, data, records))
+
+    def truncate(self, offset: int) -> None:
+        while self._batches and self._batches[-1][1] >= offset:
+            self._batches.pop()
+
+    def clear(self) -> None:
+        self._batches.clear()
+
+    def take(self, applied: int, committed: int, most: int) -> tuple[list[Piece], int]:
+        """The next batches that are committed whole and not applied, and where they end."""
+        pieces: list[Piece] = []
+        end = applied
+        batches = self._batches
+        while len(pieces) < most and batches and batches[0][1] < committed:
+            base, last, data, records = batches.popleft()
+            if last >= end:
+                assert base == end, f"records from {end} to {base} are missing"
+                pieces.append((data, records))
+                end = last + 1
+        return pieces, end

@@ -1,0 +1,270 @@
+"""An exception of ours in serving a request costs its client, and leaves nothing half changed."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode, MistakeError
+from kraftlog.groups import rebalance
+from kraftlog.groups.group import Group
+from kraftlog.logstate.producers import ProducerState
+from kraftlog.node import api_table
+from kraftlog.node.api_table import SERVED
+from kraftlog.node.handlers.fetch import Fetch
+from kraftlog.raft.core import RaftCore
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.simulator.host import VirtualConnection, VirtualHost
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.heartbeat import HeartbeatRequest
+from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
+from tests.node.talk import Talker, ask_settled, make_host
+from tests.node.test_requests import batch, produce
+from tests.node.test_unwritable import commit_request
+from tests.wire.samples import Sampler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GROUPS = "__consumer_offsets"
+
+
+class RudeError(Exception):
+    """A mistake of ours."""
+
+
+def rude(*_: Any, **__: Any) -> Any:
+    raise RudeError("of ours")
+
+
+def still_serves(host: VirtualHost, offset: int) -> None:
+    """The next record has the offset that it should have."""
+    host.settle()
+    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
+    [told] = answer.responses[0].partition_responses
+    assert (told.error_code, told.base_offset) == (0, offset)
+
+
+@pytest.mark.parametrize("key", SERVED, ids=[APIS[key].name for key in SERVED])
+def test_a_handler_that_raises_costs_its_client(key: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = make_host(demo=1)
+    listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
+    monkeypatch.setitem(api_table._handlers, key, rude)
+    version = SERVED[key].versions[-1]
+    request = Sampler(Random(1)).message(APIS[key].request(), version)
+    with pytest.raises(MistakeError, match=f"serving {APIS[key].name} version {version}"):
+        Talker(host, listener).send(key, version, request)
+    monkeypatch.undo()
+    still_serves(host, 0)
+
+
+def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A vote might rest on half of it."""
+    host = make_host(demo=1)
+    monkeypatch.setattr(RaftCore, "handle", rude)
+    part = PartitionData(
+        partition_index=0, replica_epoch=9, replica_id=7, last_offset_epoch=0, last_offset=0
+    )
+    topics = [TopicData(topic_name="__cluster_metadata", partitions=[part])]
+    with pytest.raises(RudeError):
+        Talker(host, CONTROLLER).send(
+            ApiKey.VOTE, 1, VoteRequest(cluster_id=None, voter_id=1, topics=topics)
+        )
+
+
+# Data --------------------------------------------------------------------------------------------
+
+
+def numbered(sequence: int) -> bytes:
+    builder = BatchBuilder(producer_id=5, producer_epoch=0, base_sequence=sequence)
+    builder.append(0, None, b"x")
+    return builder.build()
+
+
+@pytest.mark.parametrize("repeats", [1, 4], ids=["ordinary", "by its template"])
+def test_a_produce_that_stops_half_way_is_taken_back(
+    repeats: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition ends where it is written, and its producer goes on where it was."""
+    host = make_host(demo=1)
+    talker = Talker(host)
+    for number in range(repeats):
+        assert talker.ask(ApiKey.PRODUCE, 9, produce(numbered(number))) is not None
+    partition = host.node.by_log["demo", 0]
+    other = Talker(host)
+    other.send(ApiKey.PRODUCE, 9, produce(batch(b"in the same turn")))
+    monkeypatch.setattr(ProducerState, "apply", rude)
+    with pytest.raises(MistakeError):
+        talker.send(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
+    monkeypatch.undo()
+    host.turn()
+    [(_, answer)] = other.take()
+    told = answer.responses[0].partition_responses[0]
+    assert told.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert (partition.online, partition.end, partition.written_end) == (True, repeats, repeats)
+    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
+    told = answer.responses[0].partition_responses[0]
+    assert (told.error_code, told.base_offset) == (0, repeats)
+    still_serves(host, repeats + 1)
+
+
+class Deaf(VirtualConnection):
+    """Notes what would end it."""
+
+    failure: Any = None
+
+    def fail(self, error: Any) -> None:
+        self.failure = error
+
+
+def waiting_fetch(host: VirtualHost) -> Deaf:
+    talker = Talker(host)
+    talker.connection = connection = Deaf()
+    part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
+    request = FetchRequest(
+        replica_id=-1,
+        max_wait_ms=100,
+        min_bytes=1,
+        topics=[FetchTopic(topic="demo", partitions=[part])],
+        forgotten_topics_data=(),
+    )
+    talker.send(ApiKey.FETCH, 11, request)
+    host.turn()
+    return connection
+
+
+@pytest.mark.parametrize("wakes", ["time", "data"])
+def test_a_wait_that_stops_half_way_costs_its_client(
+    wakes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make_host(demo=1)
+    connection = waiting_fetch(host)
+    monkeypatch.setattr(Fetch, "look", rude)
+    if wakes == "time":
+        host.pass_time(200)
+    else:
+        Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
+    monkeypatch.undo()
+    assert isinstance(connection.failure, MistakeError)
+    assert not host.node.by_log["demo", 0].fetches
+    still_serves(host, 0 if wakes == "time" else 1)
+
+
+# Groups ------------------------------------------------------------------------------------------
+
+
+def join(member_id: str = "", protocol: str = "range") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name=protocol, metadata=b""),),
+    )
+
+
+def stable_group() -> tuple[VirtualHost, str]:
+    """A group with a member that has its assignment."""
+    host = make_host(None, **{GROUPS: 1, "demo": 1})
+    member_id = ask_settled(host, ApiKey.JOIN_GROUP, 3, join()).member_id
+    share = SyncGroupRequestAssignment(member_id=member_id, assignment=b"all")
+    request = SyncGroupRequest(
+        group_id="g", generation_id=1, member_id=member_id, assignments=[share]
+    )
+    assert ask_settled(host, ApiKey.SYNC_GROUP, 3, request).assignment == b"all"
+    return host, member_id
+
+
+def check_group_goes_on(host: VirtualHost, member_id: str) -> None:
+    """Its member is what the log says, and a second one may come."""
+    host.settle()
+    beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
+    assert ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.NONE
+    talker = Talker(host)
+    talker.send(ApiKey.JOIN_GROUP, 3, join())
+    host.settle()
+    assert (
+        ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    )
+    answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(member_id))
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
+    [(_, answer)] = talker.take()
+    assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
+
+
+def in_prepare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rebalance, "prepare", rude)
+
+
+def in_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Group, "wait", rude)
+
+
+@pytest.mark.parametrize("where", [in_prepare, in_wait])
+def test_a_group_request_that_stops_half_way_leaves_what_the_log_says(
+    where: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, member_id = stable_group()
+    where(monkeypatch)
+    with pytest.raises(MistakeError, match="serving JoinGroup"):
+        Talker(host).send(ApiKey.JOIN_GROUP, 3, join())
+    monkeypatch.undo()
+    check_group_goes_on(host, member_id)
+
+
+def test_what_is_under_way_counts_after_a_request_that_stops_half_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A commit of the same turn is in the log before that is read again."""
+    host, member_id = stable_group()
+    talker = Talker(host)
+    talker.send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
+    in_prepare(monkeypatch)
+    with pytest.raises(MistakeError):
+        Talker(host).send(ApiKey.JOIN_GROUP, 3, join())
+    monkeypatch.undo()
+    host.settle()
+    [(_, answer)] = talker.take()
+    code = answer.topics[0].partitions[0].error_code
+    assert code == ErrorCode.NOT_COORDINATOR, "it has to ask again"
+    assert host.node.coordinating is not None
+    [shard] = host.node.coordinating.shards()
+    kept = shard.durable.offsets.get("h", "demo", 0)
+    assert kept is not None
+    assert kept.offset == 7
+    check_group_goes_on(host, member_id)
+
+
+def test_a_group_timer_that_stops_half_way_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, _ = stable_group()
+    monkeypatch.setattr(rebalance, "remove", rude)
+    host.pass_time(11_000)
+    monkeypatch.undo()
+    host.settle()
+    assert [line for line in host.said if "mistake of ours, doing what is due for groups" in line]
+    host.pass_time(11_000)
+    host.settle()
+    answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join())
+    assert answer.error_code == ErrorCode.NONE
+
+
+def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
+    host, member_id = stable_group()
+    assert host.node.coordinating is not None
+    [shard] = host.node.coordinating.shards()
+    monkeypatch.setattr(shard.writes, "_replay", rude)
+    Talker(host).send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
+    host.settle()
+    assert [line for line in host.said if "hearing what came of a group's records" in line]
+    assert host.node.coordinating is not None
+    [shard] = host.node.coordinating.shards()
+    assert shard.durable.offsets.get("h", "demo", 0) is not None
+    check_group_goes_on(host, member_id)
