@@ -84,6 +84,8 @@ class Informed(Hostile):
             if name == "topic_id":
                 return [*image.topics]
             return [b"\x01" * 16, bytes(16), *[b.incarnation_id for b in image.brokers.values()]]
+        if kind != "string":
+            return []
         if name == "topic_name":
             return ["__cluster_metadata", *image.topic_ids]
         if name in {"topic", "topic_names", "topics"}:
