@@ -26,6 +26,7 @@ PARTS = {
     "records": "Record batches",
     "storage": "Logs on disk",
     "node": "Requests",
+    "stalls": "Stalls",
     "controller": "Decisions about the cluster",
     "groups": "Consumer groups",
     "quorum": "Changes of the cluster",

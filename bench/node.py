@@ -167,18 +167,23 @@ def traffic_lines(name: str, size: int, rounds: list[tuple[float, float]]) -> It
 class Server:
     """A server process, and one connection to it."""
 
-    def __init__(self, data: str) -> None:
-        command = [sys.executable, "-m", "kraftlog", "start", "--data", data, "--port", "0"]
-        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    def __init__(self, data: str, module: str = "kraftlog", **more: str) -> None:
+        command = [sys.executable, "-m", module, "start", "--data", data, "--port", "0"]
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | more
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, bufsize=0, env=env)
         assert self.process.stdout is not None
         with selectors.DefaultSelector() as ready:
             ready.register(self.process.stdout, selectors.EVENT_READ)
             if not ready.select(30):
                 raise TimeoutError("the server is not ready after 30 s")
-        port = int(os.read(self.process.stdout.fileno(), 200).decode().strip().rpartition(":")[2])
-        self.sock = socket.create_connection(("127.0.0.1", port), 30)
-        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line = os.read(self.process.stdout.fileno(), 200).decode()
+        self.port = int(line.strip().rpartition(":")[2])
+        self.sock = self.connect()
+
+    def connect(self) -> socket.socket:
+        sock = socket.create_connection(("127.0.0.1", self.port), 30)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
 
     def __enter__(self) -> Server:
         return self
