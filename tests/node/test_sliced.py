@@ -252,3 +252,33 @@ def test_the_sizes_of_many_logs_are_told_a_few_a_turn() -> None:
     assert len(turns.answer.results[0].topics[0].partitions) == 3_000
     assert turns.others_answered > 2
     assert turns.longest < CALLS_OF_A_TURN
+
+
+def test_a_batch_of_very_many_records_is_checked_a_slice_a_turn() -> None:
+    host = make_host(demo=1)
+    create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
+    for key, code in ((b"key", ErrorCode.NONE), (None, ErrorCode.INVALID_RECORD)):
+        builder = BatchBuilder()
+        for _ in range(50_000):
+            builder.append(1000, b"key", None)
+        builder.append(1000, key, None)
+        turns = Turns(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
+        told = turns.answer.responses[0].partition_responses[0]
+        assert told.error_code == code
+        assert turns.others_answered > 10
+        assert turns.longest < CALLS_OF_A_TURN
+    assert host.node.by_log["compacted", 0].end == 50_001
+
+
+def test_batches_of_a_client_keep_their_order_though_one_takes_long() -> None:
+    host = make_host(demo=1)
+    create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
+    client = Talker(host)
+    for count in (10_000, 1):
+        builder = BatchBuilder()
+        for _ in range(count):
+            builder.append(1000, b"key", None)
+        client.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
+    host.settle()
+    answers = [answer.responses[0].partition_responses[0] for _, answer in client.take()]
+    assert [told.base_offset for told in answers] == [0, 10_000]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Found = Generator[int, None, tuple[int, int] | None]
 
 #: So many bytes of a packed batch are unpacked at most: more would keep everybody waiting.
-UNPACKED_BYTES = 4 << 20
+UNPACKED_BYTES = 2 << 20
 #: After so many records the search pauses, having cost so many microseconds.
 RECORDS_IN_A_STEP = 500
 A_STEP_COSTS = 600
@@ -50,7 +50,7 @@ def finding_time(batch: bytes, timestamp: int, first: int) -> Found:
         payload, is_whole = bytes(packed), True
     else:
         payload, is_whole = unpack_front(header.codec, packed, UNPACKED_BYTES)
-        yield len(payload) >> 11
+        yield len(payload) >> 10
     return (yield from _search(header, payload, timestamp, first, is_whole=is_whole))
 
 

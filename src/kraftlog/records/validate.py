@@ -26,6 +26,8 @@ from kraftlog.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from kraftlog.records.header import BatchHeader
     from kraftlog.types import Buffer
 
@@ -37,6 +39,10 @@ _UNBOUNDED = (1 << 63) - 1
 #: How many rejected records are named, so that a small batch has no huge answer. As many as
 #: librdkafka puts into one at most, if not told otherwise.
 MAX_REJECTED = 10_000
+
+#: After so many records there is a pause, where there may be one, and what they have cost.
+RECORDS_IN_A_STEP = 500
+A_STEP_COSTS = 500
 
 
 class ProduceRules(Value):
@@ -121,15 +127,36 @@ def check_records(
 
     Gives the greatest timestamp, which the header should have.
     """
+    checking = checking_records(records, header, rules, now_ms, max_size=max_size)
+    while True:
+        try:
+            next(checking)
+        except StopIteration as stop:
+            greatest: int = stop.value
+            return greatest
+
+
+def checking_records(
+    records: Buffer,
+    header: BatchHeader,
+    rules: ProduceRules,
+    now_ms: int,
+    *,
+    max_size: int = MAX_RECORDS_SIZE,
+) -> Generator[int, None, int]:
+    """The same in steps; yields what each has cost in microseconds."""
     rejected: list[tuple[int, str]] = []
     greatest = NO_TIMESTAMP
     earliest, latest = now_ms - rules.before_max_ms, now_ms + rules.after_max_ms
     code = ErrorCode.INVALID_RECORD
     try:
         payload = records_payload(records, header, max_size=max_size)
+        yield len(payload) >> 11
         number = -1
         for delta, timestamp_ms, has_key in examine_records(header, payload):
             number += 1
+            if not number % RECORDS_IN_A_STEP and number:
+                yield A_STEP_COSTS
             greatest = max(greatest, timestamp_ms)
             if delta != number:
                 raise _invalid(f"record {number} has the offset delta {delta}")

@@ -36,9 +36,10 @@ INTERVAL_MS = 60_000
 #: the removal of one segment is worth.
 LOOKED_AT_A_TURN = 50
 A_SEGMENT_COSTS = 5
-#: How many starts of logs are moved in a turn, as each may rename files and make one; and of how
-#: many the node is told then.
+#: How many starts of logs are moved in a turn, as each may rename files and make one, and none
+#: after so long; and of how many the node is told.
 MOVED_A_TURN = 4
+MOVED_FOR_NS = 1_000_000
 REPORTED_A_TURN = 200
 #: How many steps of making the checkpoint files are for one turn.
 STEPS_A_TURN = 4
@@ -103,7 +104,7 @@ class Care:
         """At the end of a turn: see to it if it is time; whether it was."""
         if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
             return False
-        self._go_on_moving(now)
+        self._go_on_moving(node, now)
         if self._moved and not self._moves:  # one checkpoint is for all of them
             self._store_starts(node, now)
         if self._to_look_at or now.monotonic_ms >= self.due_ms:
@@ -172,8 +173,11 @@ class Care:
 
     # Starts that move ----------------------------------------------------------------------------
 
-    def _go_on_moving(self, now: Now) -> None:
+    def _go_on_moving(self, node: Node, now: Now) -> None:
+        began_ns = node.config.stopwatch_ns()
         for _ in range(min(MOVED_A_TURN, len(self._moves))):
+            if node.config.stopwatch_ns() - began_ns > MOVED_FOR_NS:
+                return
             name, log, offset = self._moves.popleft()
             if self._directory.logs.get(name) is not log:
                 continue  # deleted meanwhile; another log may have its name by now

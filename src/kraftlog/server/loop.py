@@ -60,6 +60,9 @@ READY_A_TURN = 256
 FEWEST_READY = 64
 #: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
 FULL_FOR_MS = 1000
+#: When Python looks for circles of garbage among new objects, young ones, and all: rarely among
+#: all, as a request of half a million names would be gone through again and again while it lasts.
+COLLECTED_AFTER = (700, 10, 1000)
 #: How many partitions a node has more than before when all that it knows is set aside anew.
 GROWN_BY = 1000
 #: So long a node that is not ready says nothing.
@@ -215,6 +218,7 @@ class Server:
                 self.let_clients_in()
                 on_ready()
             gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
+            gc.set_threshold(*COLLECTED_AFTER)
             self.turns.is_serving = True
             while not self.stopping:
                 self.turn()

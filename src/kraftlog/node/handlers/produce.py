@@ -12,13 +12,14 @@ from kraftlog.node.committing import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.records.header import (
+    HEADER_SIZE,
     NO_TIMESTAMP,
     read_header,
     stamp_append_time,
     stamp_max_timestamp,
 )
 from kraftlog.records.repack import repack
-from kraftlog.records.validate import check_produced, check_records
+from kraftlog.records.validate import check_produced, check_records, checking_records
 from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, WRITTEN_IS_ENOUGH
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.produce import (
@@ -31,9 +32,12 @@ from kraftlog.wire.messages.produce import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.records.header import BatchHeader
+    from kraftlog.records.validate import ProduceRules
     from kraftlog.replication.partition import Partition
     from kraftlog.replication.terms import Terms
     from kraftlog.types import Now
@@ -43,15 +47,73 @@ if TYPE_CHECKING:
         TopicProduceData,
     )
 
+    #: What came of checking the records of a part, by its identity: their greatest timestamp, or
+    #: why they are refused.
+    Checked = dict[int, int | CorruptBatchError]
+
 BY_ID_SINCE = 13
 ZSTD_SINCE = 7
 #: The first version whose errors name the leader.
 LEADERS_SINCE = 10
+#: More records of a batch are checked in slices, if they have to be checked.
+MANY_RECORDS = 2_000
 
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
-def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
+def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> Iterator[int] | None:
+    if _takes_long(node, slot, request):
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                if part.records is not None:  # what it was received into is used again
+                    part.records = memoryview(bytearray(part.records))
+        return _check_and_append(node, slot, request)
+    _append(node, slot, request, {}, now)
+    return None
+
+
+def _takes_long(node: Node, slot: Slot, request: ProduceRequest) -> bool:
+    """Whether a batch of very many records has to be opened."""
+    return any(
+        part.records is not None
+        and len(part.records) >= HEADER_SIZE
+        and int.from_bytes(part.records[HEADER_SIZE - 4 : HEADER_SIZE], "big") > MANY_RECORDS
+        and (rules := _rules_of(node, slot, topic, part)) is not None
+        and rules.concern_records
+        for topic in request.topic_data
+        for part in topic.partition_data
+    )
+
+
+def _rules_of(
+    node: Node, slot: Slot, topic: TopicProduceData, part: PartitionProduceData
+) -> ProduceRules | None:
+    partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
+    if isinstance(partition, int):
+        return None
+    terms = partition.terms
+    return terms.rules if slot.version >= ZSTD_SINCE else terms.rules_before_zstd
+
+
+def _check_and_append(node: Node, slot: Slot, request: ProduceRequest) -> Iterator[int]:
+    """Records are checked step by step, then all is appended at once."""
+    checked: Checked = {}
+    for topic in request.topic_data:
+        for part in topic.partition_data:
+            rules = _rules_of(node, slot, topic, part)
+            if part.records is None or rules is None or not rules.concern_records:
+                continue
+            now_ms = node.now.wall_ms
+            try:
+                header = check_produced(part.records, rules, now_ms)
+                checking = checking_records(part.records, header, rules, now_ms)
+                checked[id(part)] = yield from checking
+            except CorruptBatchError as error:
+                checked[id(part)] = error
+    _append(node, slot, request, checked, node.now)
+
+
+def _append(node: Node, slot: Slot, request: ProduceRequest, checked: Checked, now: Now) -> None:
     slot.waits = 1  # this handler itself: the answer may not leave before it is complete
     slot.response = response = ProduceResponse(responses=())
     response.responses = [
@@ -59,7 +121,8 @@ def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> None:
             name=topic.name,
             topic_id=topic.topic_id,
             partition_responses=[
-                _produce(node, slot, request, topic, part, now) for part in topic.partition_data
+                _produce(node, slot, request, topic, part, checked, now)
+                for part in topic.partition_data
             ],
         )
         for topic in request.topic_data
@@ -77,6 +140,7 @@ def _produce(
     request: ProduceRequest,
     topic: TopicProduceData,
     part: PartitionProduceData,
+    checked: Checked,
     now: Now,
 ) -> PartitionProduceResponse:
     partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
@@ -97,7 +161,10 @@ def _produce(
     try:
         header = check_produced(batch, rules, now.wall_ms)
         if rules.concern_records:
-            greatest = check_records(batch, header, rules, now.wall_ms)
+            known = checked.get(id(part))
+            if isinstance(known, CorruptBatchError):
+                raise known
+            greatest = check_records(batch, header, rules, now.wall_ms) if known is None else known
             if greatest != header.max_timestamp:
                 stamp_max_timestamp(batch, 0, greatest)
                 header = read_header(batch)
