@@ -122,6 +122,12 @@ class WriteElection(Value):
     voter_ids: tuple[int, ...] = ()
 
 
+class KeepClusterId(Value):
+    """Write to `meta.properties` to which cluster this node belongs: the log says so."""
+
+    cluster_id: str
+
+
 class AnswerRecords(Value):
     """Answer a fetch of the quorum with what the log holds, up to so many bytes."""
 

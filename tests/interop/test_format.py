@@ -130,6 +130,7 @@ def test_kafka_starts_on_what_we_format(jvm: Driver, tmp_path: Path) -> None:
     )
     assert main(["format", "-c", path, "--standalone"]) == 0
     meta = load(OsFiles(), f"{tmp_path}/data")
+    assert meta.cluster_id is not None
     with start_kafka(path, str(tmp_path)):
         address = f"127.0.0.1:{client}"
         tool = "org.apache.kafka.tools.MetadataQuorumCommand"

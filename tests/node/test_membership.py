@@ -30,7 +30,7 @@ class Refusing:
 def membership(errands: Refusing) -> Membership:
     return Membership(
         broker_id=4,
-        cluster_id="cluster",
+        cluster_id=lambda: "cluster",
         incarnation=b"i" * 16,
         directory_id=b"d" * 16,
         addresses=(),

@@ -65,9 +65,7 @@ def record_of(
     driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...] = ()
 ) -> VoterUpdater:
     errands = Errands(driver, None, wanted.append)
-    return VoterUpdater(
-        driver, errands, MOVED, "cluster", lambda line: wanted.append(Say(line)), join_at
-    )
+    return VoterUpdater(driver, errands, MOVED, lambda line: wanted.append(Say(line)), join_at)
 
 
 def taken(wanted: list[Any], kind: type) -> list[Any]:

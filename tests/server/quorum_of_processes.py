@@ -43,11 +43,19 @@ class Quorum:
     """`nodes` are the processes that run, by id."""
 
     def __init__(
-        self, folder: Path, more: str = "", *, dynamic: bool = False, all_vote: bool = False
+        self,
+        folder: Path,
+        more: str = "",
+        *,
+        dynamic: bool = False,
+        all_vote: bool = False,
+        formatted: bool = True,
     ) -> None:
         """`more` are settings for all of them. `dynamic`: who votes stands in the log alone. The
-        first controller is the one voter that there is, until others are added, or `all_vote`."""
+        first controller is the one voter that there is, until others are added, or `all_vote`. Not
+        `formatted`: the nodes are started with --bootstrap on empty directories."""
         self.folder = folder
+        self.arguments = () if formatted else ("--bootstrap",)
         self.nodes: dict[int, NodeProcess] = {}
         ids = (*CONTROLLERS, BROKER)
         self.ports = ports = dict(zip(ids, free_ports(len(ids)), strict=True))
@@ -69,7 +77,8 @@ class Quorum:
                     [f"{i}@127.0.0.1:{ports[i]}:{DIRECTORIES[i]}" for i in CONTROLLERS]
                 )
                 how = ["--initial-controllers", voters]
-            format_node(self.file(node_id), *(how if dynamic else []))
+            if formatted:
+                format_node(self.file(node_id), *(how if dynamic else []))
 
     def file(self, node_id: int) -> str:
         return str(self.folder / f"{node_id}.properties")
@@ -80,7 +89,9 @@ class Quorum:
     def start(self, *node_ids: int) -> None:
         for node_id in node_ids:
             errors = str(self.folder / f"errors-{node_id}.txt")
-            self.nodes[node_id] = NodeProcess(None, self.file(node_id), errors=errors, topics={})
+            self.nodes[node_id] = NodeProcess(
+                None, self.file(node_id), *self.arguments, errors=errors, topics={}
+            )
 
     def move(self, node_id: int) -> str:
         """The next time it is started, it listens on another port; where that is."""

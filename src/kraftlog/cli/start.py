@@ -41,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--node-id", type=int, metavar="N", help="node id; default: 1")
     parser.add_argument(
+        "--bootstrap",
+        action="store_true",
+        help="with a file: format an empty directory, for a new cluster whose first leader makes "
+        "the cluster id; on every node of it",
+    )
+    parser.add_argument(
         "--override",
         action="append",
         default=[],
@@ -68,6 +74,7 @@ def run(arguments: Sequence[str]) -> int:
             settings,
             ready=lambda text: say(text, sys.stdout),
             may_format=options.file is None,
+            bootstrap=options.bootstrap,
         )
     except (KraftlogError, ValueError, OSError) as error:
         print(f"kraftlog: {in_words(error)}", file=sys.stderr)

@@ -105,6 +105,11 @@ class Controller:
         for record in records:
             self.state.replay(record)
 
+    def belongs_to(self, cluster_id: str | None) -> None:
+        """The log names the cluster, also where no file did."""
+        if cluster_id is not None:
+            self._context.config = self._context.config.replace(cluster_id=cluster_id)
+
     def activate(self, bootstrap: Sequence[Message], now: Now) -> Decision:
         """This node leads, and all that its log held before is committed and applied."""
         self.active = True

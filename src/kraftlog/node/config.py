@@ -27,7 +27,8 @@ class NodeConfig(Value):
     for metrics, by which nothing is decided: all are the host's.
     """
 
-    cluster_id: str
+    #: As far as `meta.properties` says it (Q29).
+    cluster_id: str | None
     directory_id: Uuid
     settings: BrokerConfig
     raft: RaftConfig

@@ -77,6 +77,7 @@ class Governing:
         `is_gone`: the broker of its id that the log knows, if any, is not the one in this process.
         """
         self.epoch = epoch
+        self.controller.belongs_to(self._quorum.core.cluster_id)
         decision = self.controller.activate(self._bootstrap, now)
         if is_gone:
             self.controller.broker_is_gone(self._quorum.core.me.id)

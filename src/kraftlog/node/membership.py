@@ -40,7 +40,7 @@ class Membership:
         self,
         *,
         broker_id: int,
-        cluster_id: str,
+        cluster_id: Callable[[], str | None],
         incarnation: Uuid,
         directory_id: Uuid,
         addresses: Sequence[BrokerAddress],
@@ -90,19 +90,24 @@ class Membership:
     def poll(self, now: Now) -> None:
         if self._is_asking or self.has_left or self._due_ms > now.monotonic_ms:
             return
+        cluster_id = self._cluster_id()
+        if cluster_id is None:
+            self._failed(now)  # the log will say it
+            return
         self._is_asking = True
         if self.epoch == UNKNOWN:
-            self._ask(ApiKey.BROKER_REGISTRATION, self._registration(), self._registered, now)
+            request = self._registration(cluster_id)
+            self._ask(ApiKey.BROKER_REGISTRATION, request, self._registered, now)
         else:
             self._ask(ApiKey.BROKER_HEARTBEAT, self._heartbeat(), self._heard, now)
 
     def _ask(self, api_key: int, request: Message, told: Told, now: Now) -> None:
         self._errands.ask(api_key, APIS[api_key].last, request, told, now)
 
-    def _registration(self) -> registrations.BrokerRegistrationRequest:
+    def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
         return registrations.BrokerRegistrationRequest(
             broker_id=self._broker_id,
-            cluster_id=self._cluster_id,
+            cluster_id=cluster_id,
             incarnation_id=self.incarnation,
             listeners=[
                 registrations.Listener(

@@ -159,7 +159,7 @@ class Node:
         controller = Controller(
             ControllerConfig(
                 node_id=config.node_id,
-                cluster_id=config.cluster_id,
+                cluster_id=config.cluster_id or "",
                 default_partitions=settings.num_partitions,
                 default_replication_factor=settings.default_replication_factor,
                 most_replicas=MOST_REPLICAS,
@@ -192,7 +192,6 @@ class Node:
             self.quorum,
             self.errands,
             listeners,
-            self.config.cluster_id,
             self._say,
             join_at=self._reached_at() if joins else (),
         )
@@ -204,6 +203,11 @@ class Node:
 
     def _say(self, line: str) -> None:
         self.emit(Say(line))
+
+    @property
+    def cluster_id(self) -> str | None:
+        """To which cluster this node belongs; None until its directory or the log says it (Q29)."""
+        return self.quorum.core.cluster_id
 
     def _broker_epoch(self) -> int:
         return -1 if self.membership is None else self.membership.epoch
@@ -235,7 +239,7 @@ class Node:
         config, settings = self.config, self.config.settings
         return Membership(
             broker_id=config.node_id,
-            cluster_id=config.cluster_id,
+            cluster_id=lambda: self.cluster_id,
             incarnation=config.new_id(),
             directory_id=config.directory_id,
             addresses=config.addresses,

@@ -31,7 +31,8 @@ class Remains(Value):
     """What a replica's directory says."""
 
     me: ReplicaKey
-    cluster_id: str
+    #: None where neither the log nor the directory says it.
+    cluster_id: str | None
     election: ElectionState
     start: int
     end: int
@@ -62,7 +63,11 @@ class Plan(Value):
 
 
 def remains_of(
-    me: ReplicaKey, cluster_id: str, election: ElectionState, log: RaftLog, stored_ids: VoterSet
+    me: ReplicaKey,
+    cluster_id: str | None,
+    election: ElectionState,
+    log: RaftLog,
+    stored_ids: VoterSet,
 ) -> Remains:
     """From what was recovered; where the log names no voters, those of the election state."""
     return Remains(
@@ -130,7 +135,7 @@ def described(remains: Remains, voters: VoterSet) -> list[str]:
     """What is there and what will become of it, for whoever has to decide."""
     known = remains.voters
     log = f"a log from offset {remains.start} to {remains.end}, last epoch {remains.last_epoch}"
-    node = f"node {remains.me.id} of cluster {remains.cluster_id}"
+    node = f"node {remains.me.id} of cluster {remains.cluster_id or 'unknown'}"
     lines = [
         f"{node}, epoch {remains.election.epoch}: {log}",
         f"voters now: {_listed(known.ids) or 'unknown'}; voters then: {_listed(voters.ids)}",

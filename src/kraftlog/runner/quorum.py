@@ -19,7 +19,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG, records_in, unreplayable_
 from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.raft.messages import ElectionState
 from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
-from kraftlog.storage import election, recovery
+from kraftlog.storage import election, meta, recovery
 from kraftlog.storage.batches import describe
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.format import BOOTSTRAP
@@ -173,6 +173,7 @@ class QuorumHands:
             effects.AppendBatch: self._append,
             effects.TruncateLog: self._truncate,
             effects.WriteElection: self._write_election,
+            effects.KeepClusterId: self._keep_cluster_id,
             effects.AnswerRecords: self._answer_records,
             effects.AnswerSnapshot: self._answer_snapshot,
             effects.StoreSnapshot: self._store_snapshot,
@@ -217,6 +218,17 @@ class QuorumHands:
             self._tell(effects.ElectionWritten(effect.version), now)
 
         self._lane.submit(lambda: election.store(self._files, self._folder, stored), written)
+
+    def _keep_cluster_id(self, effect: effects.KeepClusterId, _: Now) -> None:
+        path = self._directory.path
+
+        def written(_: Any, error: BaseException | None, __: Now) -> None:
+            if error is not None:
+                raise NodeStoppedError(f"{path}: writing the cluster id: {error}")
+
+        self._lane.submit(
+            lambda: meta.keep_cluster_id(self._files, path, effect.cluster_id), written
+        )
 
     def _answer_records(self, effect: effects.AnswerRecords, _: Now) -> None:
         answer = effect.answer

@@ -48,11 +48,17 @@ OTHER_DESCRIPTORS = 32
 
 
 def serve(
-    settings: BrokerConfig, ready: Callable[[str], None], *, may_format: bool = False
+    settings: BrokerConfig,
+    ready: Callable[[str], None],
+    *,
+    may_format: bool = False,
+    bootstrap: bool = False,
 ) -> None:
     """Run a node until it is told to stop; `ready` gets one line when clients may come.
 
-    `may_format`: a directory that is empty becomes that of a cluster of its own.
+    `may_format`: a directory that is empty becomes that of a cluster of its own. `bootstrap`: it
+    becomes that of a node of the quorum that the settings name, whose first leader makes the
+    cluster's id (Q29, R10).
     """
     refuse_false_safety(settings)
     may_open = _raise_file_limit()
@@ -62,12 +68,16 @@ def serve(
     helper = Helper()
     path = _directory(settings)
     if not is_formatted(files, path):
-        if not may_format:
+        if may_format:
+            _format_for_itself(files, path, settings)
+        elif bootstrap:
+            _format_for_quorum(files, path, settings)
+        else:
             raise StorageError(
                 f"{path} is not formatted: kraftlog format --cluster-id ID --config FILE does it, "
-                "with the same id on every node of the cluster"
+                "with the same id on every node of the cluster; or start every node of a new "
+                "cluster with --bootstrap"
             )
-        _format_for_itself(files, path, settings)
     meta = load_of(files, path, settings.node_id)
     directory = LogDirectory(files, path, HandleCache(files, log_files))
     server = Server(
@@ -85,7 +95,9 @@ def serve(
         cluster_id=meta.cluster_id,
         directory_id=meta.directory_id,
         settings=settings,
-        raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")),
+        raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")).replace(
+            fresh_cluster_id=None if meta.cluster_id else uuid_text(new_id())
+        ),
         addresses=_told(server, settings.advertised_listeners),
         controller_addresses=_told(server, settings.advertised_controller_listeners),
         new_id=new_id,
@@ -115,6 +127,19 @@ def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> Non
         listener=listener.name,
     )
     format_directory(files, path, directory_id, formatting, read_clock().wall_ms)
+
+
+def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> None:
+    """A node that takes part in a quorum without knowing yet to which cluster it belongs."""
+    formatting = Formatting(
+        cluster_id=None,
+        node_id=settings.node_id,
+        features=first_levels(),
+        metadata_directory=path,
+        voters=None,
+        listener=settings.controller_listener_names[0],
+    )
+    format_directory(files, path, new_id(), formatting, read_clock().wall_ms)
 
 
 def _directory(settings: BrokerConfig) -> str:

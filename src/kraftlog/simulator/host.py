@@ -144,6 +144,8 @@ class VirtualHost:
         *,
         settled: bool = True,
         peers: Peers | None = None,
+        cluster_id: str | None = CLUSTER_ID,
+        fresh_cluster_id: str | None = None,
     ) -> None:
         self.files = files or MemoryFiles()
         self.files.starts += 1
@@ -168,10 +170,10 @@ class VirtualHost:
         me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
         metadata = open_quorum(directory, VoterSet((me,)), self.said.append)
         config = NodeConfig(
-            cluster_id=CLUSTER_ID,
+            cluster_id=cluster_id,
             directory_id=b"\x01" * 16,
             settings=read_config(settings, {})[0],
-            raft=RaftConfig(),
+            raft=RaftConfig(fresh_cluster_id=fresh_cluster_id),
             addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
             new_id=self._new_id,
             chance=Random(1),

@@ -34,7 +34,8 @@ _FIRST_FEATURE = "metadata.version"
 class Formatting(Value):
     """What every directory of a node is to begin with."""
 
-    cluster_id: str
+    #: None where the first leader is to make one
+    cluster_id: str | None
     node_id: int
     #: feature -> level
     features: Mapping[str, int]

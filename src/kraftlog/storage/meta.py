@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config import properties
 from kraftlog.errors import ConfigError, StorageError
-from kraftlog.storage.disk import read_whole
+from kraftlog.storage.disk import read_whole, write_atomically
 from kraftlog.types import uuid_from_text, uuid_text
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -17,7 +17,8 @@ VERSION = "1"
 
 
 class MetaProperties(Value):
-    cluster_id: str
+    #: None until the first leader of a new cluster has made it and this node knows it (Q29).
+    cluster_id: str | None
     node_id: int
     directory_id: Uuid
 
@@ -42,10 +43,16 @@ def load(files: Files, directory: str) -> MetaProperties:
     return parse(read_whole(files, path), path)
 
 
+def keep_cluster_id(files: Files, directory: str, cluster_id: str) -> None:
+    """Write down, durably, to which cluster a directory belongs that did not know it."""
+    found = load(files, directory).replace(cluster_id=cluster_id)
+    write_atomically(files, f"{directory}/{NAME}", encode(found))
+
+
 def encode(meta: MetaProperties) -> bytes:
     return (
         f"version={VERSION}\n"
-        f"cluster.id={meta.cluster_id}\n"
+        f"cluster.id={meta.cluster_id or ''}\n"
         f"node.id={meta.node_id}\n"
         f"directory.id={uuid_text(meta.directory_id)}\n"
     ).encode()
@@ -58,7 +65,7 @@ def parse(raw: bytes, path: str) -> MetaProperties:
         if pairs["version"] != VERSION:
             raise StorageError(f"{path}: version {pairs['version']}, only {VERSION} is known")
         return MetaProperties(
-            cluster_id=pairs["cluster.id"],
+            cluster_id=pairs["cluster.id"] or None,
             node_id=int(pairs["node.id"]),
             directory_id=uuid_from_text(pairs["directory.id"]),
         )

@@ -40,7 +40,7 @@ def handle(node: Node, slot: Slot, request: DescribeClusterRequest, now: Now) ->
         DescribeClusterResponse(
             error_code=ErrorCode.NONE,
             endpoint_type=here,
-            cluster_id=node.config.cluster_id,
+            cluster_id=node.cluster_id or "",
             controller_id=node.quorum.leader_id if here == CONTROLLERS else node.config.node_id,
             brokers=(
                 _controllers(node, listener)

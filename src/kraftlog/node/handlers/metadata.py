@@ -148,7 +148,7 @@ def _response(
             for b in node.image.brokers.values()
             if not b.fenced and (at := b.endpoint(listener))
         ],
-        cluster_id=node.config.cluster_id,
+        cluster_id=node.cluster_id,
         # Clients send admin requests to the node named here: a live broker passes them on.
         controller_id=node.config.node_id,
         topics=topics,

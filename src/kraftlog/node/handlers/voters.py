@@ -61,8 +61,7 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
 def _refusal(node: Node, api_key: int, request: Any) -> int:
     """What is wrong with a request before anything is known of its voter, in Kafka's order."""
     core = node.quorum.core
-    theirs = request.cluster_id
-    if theirs is not None and theirs != node.config.cluster_id:
+    if core.cluster_id_differs(request.cluster_id):
         return ErrorCode.INCONSISTENT_CLUSTER_ID
     if not node.quorum.is_leader:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -145,7 +145,7 @@ class QuorumDriver:
             raft.Committed: self._apply_committed,
             raft.Proposed: self._proposed,
             raft.LeaderChanged: self._leader_changed,
-            raft.ClusterIdKnown: _nothing,
+            raft.ClusterIdKnown: self._keep_cluster_id,
             raft.WrongCluster: self._refuse_cluster,
             raft.Stop: self._stop,
         }
@@ -354,6 +354,9 @@ class QuorumDriver:
 
     def _install_snapshot(self, effect: raft.InstallSnapshot, _: Now) -> None:
         self._emit(effects.InstallSnapshot(effect.id, METADATA_LOG))
+
+    def _keep_cluster_id(self, effect: raft.ClusterIdKnown, _: Now) -> None:
+        self._emit(effects.KeepClusterId(effect.cluster_id))
 
     def _refuse_cluster(self, effect: raft.WrongCluster, _: Now) -> None:
         what = f"node {effect.peer} of another cluster takes this node for one of its controllers"
@@ -589,7 +592,3 @@ def records_of(response: Any) -> Any:
     """The bytes in the answer to a fetch of the one partition."""
     topics = response.responses
     return (topics[0].partitions[0].records or b"") if topics else b""
-
-
-def _nothing(_: Any, __: Now) -> None:
-    """A wish that needs nothing to be done."""

@@ -80,14 +80,12 @@ class VoterUpdater:
         quorum: QuorumDriver,
         errands: Errands,
         listeners: Sequence[Listener],
-        cluster_id: str,
         say: Callable[[str], None],
         join_at: Sequence[Endpoint] = (),
     ) -> None:
         self._quorum = quorum
         self._errands = errands
         self._listeners = listeners
-        self._cluster_id = cluster_id
         self._say = say
         self._join_at = tuple(join_at)
         #: The voters that were looked at, and what should change about them, if anything.
@@ -157,7 +155,7 @@ class VoterUpdater:
             from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
             return RemoveRaftVoterRequest(
-                cluster_id=self._cluster_id,
+                cluster_id=self._quorum.core.cluster_id,
                 voter_id=voter.key.id,
                 voter_directory_id=voter.key.directory_id,
             )
@@ -165,7 +163,7 @@ class VoterUpdater:
             from kraftlog.wire.messages import add_raft_voter as add
 
             return add.AddRaftVoterRequest(
-                cluster_id=self._cluster_id,
+                cluster_id=self._quorum.core.cluster_id,
                 timeout_ms=JOIN_TIMEOUT_MS,
                 voter_id=voter.key.id,
                 voter_directory_id=voter.key.directory_id,
@@ -176,7 +174,7 @@ class VoterUpdater:
         from kraftlog.wire.messages import update_raft_voter as update
 
         return update.UpdateRaftVoterRequest(
-            cluster_id=self._cluster_id,
+            cluster_id=self._quorum.core.cluster_id,
             current_leader_epoch=self._quorum.epoch,
             voter_id=voter.key.id,
             voter_directory_id=voter.key.directory_id,

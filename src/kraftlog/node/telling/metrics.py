@@ -19,7 +19,7 @@ def _info(node: Node, _: Now) -> Samples:
     config = node.config
     labels = (
         ("version", VERSION),
-        ("cluster_id", config.cluster_id),
+        ("cluster_id", node.cluster_id or ""),
         ("node_id", str(config.node_id)),
         ("roles", ",".join(config.settings.process_roles)),
     )

@@ -1,0 +1,55 @@
+"""A cluster that nobody formats: its first leader makes the cluster id (Q29, Q33, R10)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from kraftlog.client.deadline import Deadline
+from kraftlog.server.files import OsFiles
+from kraftlog.storage.meta import load
+from tests.patience import LIMIT_S
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.test_moved_voters import described
+from tests.server.test_quorum import admin_of, create, expect_topics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_q29_every_node_keeps_the_id_that_the_first_leader_has_made(tmp_path: Path) -> None:
+    quorum = Quorum(tmp_path, formatted=False)
+    try:
+        quorum.start(*CONTROLLERS, BROKER)
+        admin = admin_of(quorum)
+        create(admin, "before")
+        cluster_id = described(quorum)["ClusterId"]
+        assert cluster_id
+        deadline = Deadline(LIMIT_S)
+        while kept(quorum) != {cluster_id}:
+            assert not deadline.is_over, kept(quorum)
+        for node_id in (BROKER, *CONTROLLERS):
+            assert quorum.nodes.pop(node_id).stop() == 0
+        quorum.arguments = ()
+        quorum.start(*CONTROLLERS, BROKER)
+        expect_topics(admin_of(quorum), {"before"})
+        assert kept(quorum) == {cluster_id}
+    finally:
+        quorum.end()
+
+
+def kept(quorum: Quorum) -> set[str | None]:
+    """What the nodes' directories say of their cluster."""
+    return {load(OsFiles(), quorum.data(i)).cluster_id for i in (*CONTROLLERS, BROKER)}
+
+
+def test_r10_a_node_that_is_neither_formatted_nor_told_to_bootstrap_does_not_start(
+    tmp_path: Path,
+) -> None:
+    quorum = Quorum(tmp_path, formatted=False)
+    command = [sys.executable, "-m", "kraftlog", "start", quorum.file(CONTROLLERS[0])]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "is not formatted" in done.stderr
+    assert "--bootstrap" in done.stderr
