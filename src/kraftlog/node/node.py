@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from kraftlog.node.coordinating import Coordinating
     from kraftlog.node.governing import Governing
     from kraftlog.node.membership import BrokerAddress, Membership
+    from kraftlog.node.quorum.snapping import Occasion
     from kraftlog.node.quorum.voter_updater import VoterUpdater
     from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
@@ -398,7 +399,7 @@ class Node:
         """Do what is due."""
         self.now = now
         self.quorum.poll(now)
-        self._snap_if_due(now)
+        self.snap_if_due(now, self._snaps)
         if self.governing is not None:
             self.governing.poll(now)
         if self.voter_updater is not None:
@@ -416,12 +417,12 @@ class Node:
             except Exception as error:
                 waiter.slot.connection.fail(contain(self, waiter.slot, error))
 
-    def _snap_if_due(self, now: Now) -> None:
+    def snap_if_due(self, now: Now, occasion: Occasion) -> None:
         """A transaction that is open is in no snapshot, so it is waited for; and who has just
         started has first of all to catch up."""
         if self.image.transaction or self.quorum.is_catching_up:
             return
-        if self.quorum.snapping.is_due(now, self._snaps):
+        if self.quorum.snapping.is_due(now, occasion):
             self.quorum.snapping.take(self.image.records(), self.quorum.applied, now)
 
     def deadline(self) -> int | None:

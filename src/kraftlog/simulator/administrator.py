@@ -128,6 +128,8 @@ class Administrator:
             return self.removing(chance.pick(voters.voters).key)
         if kind < 5:
             return self.updating(world.replicas[chance.pick(voters.ids)])
+        if not world.reassigns:
+            return self.removing(chance.pick(voters.voters).key)
         if kind < 6 and voters.targets is not None:
             return Change("reassign", None)
         there = list(world.replicas)
@@ -137,7 +139,7 @@ class Administrator:
 
     @staticmethod
     def adding(replica: Replica) -> Change:
-        return Change("add_voter", Voter(replica.key))
+        return Change("add_voter", Voter(replica.key, replica.endpoints))
 
     @staticmethod
     def removing(key: ReplicaKey) -> Change:
@@ -146,7 +148,8 @@ class Administrator:
     def updating(self, replica: Replica) -> Change:
         """The voter has another address; and a directory, if that was not known yet."""
         self._updates += 1
-        endpoint = Endpoint("CONTROLLER", f"host{replica.id}", self._updates)
+        host = replica.endpoints[0].host if replica.endpoints else f"host{replica.id}"
+        endpoint = Endpoint("CONTROLLER", host, self._updates)
         return Change("update_voter", Voter(replica.key, (endpoint,)))
 
     def ask(self, change: Change, patience_ms: int = 60_000) -> Request:

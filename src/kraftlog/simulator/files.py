@@ -69,6 +69,18 @@ class MemoryFile:
         self.modified_ms = now_ms
         self.lost_pages = False
 
+    @property
+    def durable_size(self) -> int:
+        """How much of the content, from its beginning, is on the disk as it is."""
+        size = min(
+            [c.position if isinstance(c, _Write) else c.size for c in self.pending],
+            default=len(self.content),
+        )
+        if self.lost_pages:  # what was not written back counts as clean
+            both = zip(self.content, self.disk, strict=False)
+            size = min(size, next((i for i, (a, b) in enumerate(both) if a != b), len(self.disk)))
+        return size
+
     def write_back(self) -> None:
         for change in self.pending:
             _apply(self.disk, change)
@@ -209,6 +221,23 @@ class MemoryFiles:
 
     def bytes_of(self, path: str) -> bytes:
         return bytes(self._file(path).content)
+
+    def file(self, path: str) -> MemoryFile:
+        """What reads of a name show."""
+        return self._file(path)
+
+    def names(self, path: str) -> list[str]:
+        """The names in a directory, for whoever watches: that is no operation."""
+        return list(self._directory(path).names)
+
+    def on_disk(self, path: str) -> MemoryFile | None:
+        """What a name leads to if nothing reaches the disk any more."""
+        node: MemoryFile | MemoryDirectory | None = self._root
+        for name in path.split("/"):
+            if not isinstance(node, MemoryDirectory):
+                return None
+            node = node.disk.get(name)
+        return node if isinstance(node, MemoryFile) else None
 
     def open_handles(self) -> int:
         return len(self._open)

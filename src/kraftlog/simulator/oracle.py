@@ -46,6 +46,14 @@ class Oracle:
             batches.append(batch)
         return batches[::-1], chains[::-1]
 
+    def between(self, before: int, chain: int) -> list[Batch] | None:
+        """What the log `chain` has behind the log `before`; None if it does not begin with that."""
+        batches = []
+        while chain > before:  # a log has a larger number than those that it begins with
+            chain, batch = self._links[chain]
+            batches.append(batch)
+        return batches[::-1] if chain == before else None
+
     @property
     def committed_end(self) -> int:
         return self.committed_batches[-1].last_offset + 1 if self.committed_batches else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.simulator import snapshot_host
 from kraftlog.simulator.oracle import NO_CHAIN
 from kraftlog.simulator.raft_disk import RaftDisk
@@ -79,6 +79,11 @@ class Replica:
 
     def __repr__(self) -> str:
         return f"replica {self.id}"
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Where others reach it, if that is played."""
+        return ()
 
     # What each kind of replica does in its way ---------------------------------------------------
 

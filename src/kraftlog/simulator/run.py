@@ -9,6 +9,7 @@ from kraftlog.simulator import faults
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.scenarios import MIXTURE_MS, SCENARIOS, WITH_FAULTS
 from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import World
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -64,10 +65,18 @@ def simulate(
     keep: Collection[int] | None = None,
     trace: Callable[[str], None] | None = None,
     make_world: Callable[..., World] = World,
+    nodes: bool = False,
 ) -> Outcome:
-    """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan."""
+    """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan; with
+    `nodes`, every replica is a whole node."""
     draw_setting, script = SCENARIOS[scenario]
-    world = make_world(seed, draw_setting(Chance(seed, f"setting of {scenario}")), trace)
+    setting = draw_setting(Chance(seed, f"setting of {scenario}"))
+    if nodes:
+        from kraftlog.simulator.nodes.world import NodeWorld, node_setting
+
+        make_world = NodeWorld
+        setting = node_setting(setting, changes_voters=scenario in VOTER_SCENARIOS)
+    world = make_world(seed, setting, trace)
     if scenario in WITH_FAULTS:
         plan = plan_of(seed, kinds)
         world.plan = tuple([f for f in plan if keep is None or f.number in keep])
@@ -78,7 +87,8 @@ def simulate(
     except Violation as found:
         violation = found
         world.note(None, "violation", str(found))
-    options = f" --faults {','.join(kinds)}" if kinds is not None else ""
+    options = " --nodes" if nodes else ""
+    options += f" --faults {','.join(kinds)}" if kinds is not None else ""
     if keep is not None:
         options += f" --keep {','.join(map(str, sorted(keep)))}"
     return Outcome(

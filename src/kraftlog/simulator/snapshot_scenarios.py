@@ -108,7 +108,7 @@ def snapshot_race(world: World) -> Iterator[Goal]:
     yield Goal("a download has begun", lambda: victim.disk.download is not None, 60_000)
     chance, leader = world.chance("script"), leader_of(world)
     what = chance.below(6)
-    if what >= 4:
+    if what >= 4 and world.installs_slowly:
         world.slow_disks[victim.id] = SLOW_INSTALL_MS
         yield Goal("it is whole", lambda: victim.snapshots.installing is not None, 60_000)
         leader.shut_down()
@@ -116,7 +116,7 @@ def snapshot_race(world: World) -> Iterator[Goal]:
         world.network.isolate(leader.id)
     elif what == 1:
         world.kill(leader)
-    elif what == 2:
+    elif what in {2, 4, 5}:
         leader.shut_down()
     else:
         world.network.reset(victim, leader)

@@ -90,8 +90,18 @@ def remove(world: World, replica_id: int) -> Iterator[Goal]:
 
 
 def move(world: World, *ids: int) -> Iterator[Goal]:
-    """By reassignment; the answer comes when the target is named, not when it is reached."""
-    yield over(world.administrator.ask(Change("reassign", ids)))
+    """By reassignment; the answer comes when the target is named, not when it is reached. Where no
+    request does that, one by one."""
+    if world.reassigns:
+        yield over(world.administrator.ask(Change("reassign", ids)))
+        yield voters_are(world, *ids)
+        return
+    before = voters_of(leader_of(world)).ids
+    for newcomer in [i for i in ids if i not in before]:
+        yield from add(world, world.replicas[newcomer])
+    for leaver in [i for i in before if i not in ids]:
+        yield leader_agreed(world)
+        yield from remove(world, leaver)
     yield voters_are(world, *ids)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch, ElectionState
     from kraftlog.simulator.administrator import Change
     from kraftlog.simulator.faults import Fault
+    from kraftlog.simulator.invariants import Invariant
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.snapshot import Snapshot
 
@@ -64,6 +65,12 @@ class World:
     network_type: type[Network] = Network
     workload_type: type[Workload] = Workload
     administrator_type: type[Administrator] = Administrator
+    #: Whether a fetched snapshot is put in place while other things happen, and whether there is a
+    #: request that names voters to come (R2).
+    installs_slowly = True
+    reassigns = True
+    #: What is held against this kind of replica besides the rules of the quorum.
+    more_invariants: tuple[type[Invariant], ...] = ()
 
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
@@ -112,7 +119,7 @@ class World:
         self.network = self.network_type(self)
         self.workload = self.workload_type(self)
         self.administrator = self.administrator_type(self)
-        self.invariants = make_invariants(self)
+        self.invariants = make_invariants(self, self.more_invariants)
         self._on = {
             hook: tuple([getattr(one, hook) for one in self.invariants if one.implements(hook)])
             for hook in HOOKS

@@ -60,8 +60,8 @@ INVARIANTS: tuple[type[Invariant], ...] = (
 )
 
 
-def make_invariants(world: World) -> tuple[Invariant, ...]:
-    return tuple([invariant(world) for invariant in INVARIANTS])
+def make_invariants(world: World, more: tuple[type[Invariant], ...] = ()) -> tuple[Invariant, ...]:
+    return tuple([invariant(world) for invariant in (*INVARIANTS, *more)])
 
 
 __all__ = ["HOOKS", "INVARIANTS", "Invariant", "make_invariants"]

@@ -1,0 +1,203 @@
+"""Clients of whole nodes: real requests, as bytes, to the active controller."""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import CLIENT_METRICS
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import Voter
+from kraftlog.node.quorum.batches import records_in
+from kraftlog.simulator.process import CLUSTER
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.workload import Workload
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import add_raft_voter as adds
+from kraftlog.wire.messages import incremental_alter_configs as alters
+from kraftlog.wire.messages import remove_raft_voter as removes
+from kraftlog.wire.messages import update_raft_voter as updates
+from kraftlog.wire.messages.metadata_records import ConfigRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.nodes.connections import ClientEnd
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+#: Each append sets the interval of one of so many client metrics subscriptions to its value and
+#: the smallest interval that there may be.
+SUBSCRIPTIONS, KEY, SMALLEST = 12, "interval.ms", 100
+ALTER_VERSION = 1
+ADD_VERSION, CHANGE_VERSION = 1, 0
+TIMEOUT_MS = 30_000
+
+
+# Values in the log -------------------------------------------------------------------------------
+
+
+def append_request(value: int) -> Message:
+    config = alters.AlterableConfig(name=KEY, config_operation=0, value=str(SMALLEST + value))
+    resource = alters.AlterConfigsResource(
+        resource_type=CLIENT_METRICS, resource_name=f"c{value % SUBSCRIPTIONS}", configs=[config]
+    )
+    return alters.IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+
+
+def values_in(batch: Batch) -> Iterator[tuple[int, int]]:
+    """The offset and the value of each append in a batch."""
+    if not isinstance(batch.payload, bytes) or batch.voters is not None:
+        return
+    for number, record in enumerate(records_in(batch.payload)):
+        if isinstance(record, ConfigRecord) and record.resource_type == CLIENT_METRICS:
+            assert record.value is not None, "appends set what they name"
+            yield batch.base_offset + number, int(record.value) - SMALLEST
+
+
+class NodeWorkload(Workload):
+    """Its appends are changes of the cluster's configuration, its reads are ReadOffset requests."""
+
+    world: NodeWorld
+
+    def judge(self) -> list[str]:
+        final: list[tuple[int, int | None]] = []
+        for chain, batch in zip(
+            self.world.oracle.committed, self.world.oracle.committed_batches, strict=True
+        ):
+            final += self.world.values.get(chain) or [(batch.base_offset, None)]
+        return self.history.finish(final)
+
+
+class Proposals:
+    """What clients wait for at one process. When it leads no more they go: what became of their
+    requests they never learn, and the process need not try them again."""
+
+    def __init__(self, replica: NodeReplica) -> None:
+        self._replica = replica
+        self._open: dict[Any, ClientEnd] = {}
+
+    def propose(self, slot: Any, value: int) -> int:
+        """The code of a refusal; 0 if it is to be told later."""
+        told: list[int] = []
+        is_sent = False
+
+        def answered(response: Any) -> None:
+            error = response.responses[0].error_code
+            self._open.pop(slot, None)
+            if is_sent:
+                self._tell(slot, value, error)
+            else:
+                told.append(error)
+
+        replica = self._replica
+        client = replica.ask(
+            ApiKey.INCREMENTAL_ALTER_CONFIGS, ALTER_VERSION, append_request(value), answered
+        )
+        is_sent = True
+        if told:
+            if not told[0]:
+                self._tell(slot, value, told[0])
+            return told[0]
+        if client.is_open:
+            self._open[slot] = client
+        self.look()
+        return 0
+
+    def look(self) -> None:
+        core = self._replica.core
+        if self._open and (core is None or core.role.name != "leader"):
+            waiting, self._open = self._open, {}
+            for slot, client in waiting.items():
+                client.close()
+                self._replica.world.workload.proposed(slot, ErrorCode.REQUEST_TIMED_OUT, -1)
+
+    def _tell(self, slot: Any, value: int, error: int) -> None:
+        end = -1
+        if not error:
+            end = self._offset_of(value) + 1
+        self._replica.world.workload.proposed(slot, error, end)
+
+    def _offset_of(self, value: int) -> int:
+        values = self._replica.world.values
+        for chain in reversed(self._replica.disk.chains):
+            for offset, there in values.get(chain, ()):
+                if there == value:
+                    return offset
+        raise Violation("client history", f"value {value} was acknowledged, and is in no log")
+
+
+# Voters ------------------------------------------------------------------------------------------
+
+
+def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> int:
+    """Ask for a change; the code of a refusal that comes at once."""
+    told: list[int] = []
+    is_sent = False
+
+    def decided(error: int, _: Now | None = None) -> None:
+        if not is_sent:
+            told.append(error)
+            return
+        attempt.decided(error, -1 if error else _end_of_voters(replica))
+
+    if kind == "reassign":
+        _reassign(replica, what, decided)
+    else:
+        api_key, version, request = _voter_request(replica, kind, what)
+        replica.ask(api_key, version, request, lambda response: decided(response.error_code))
+    is_sent = True
+    if told and not told[0]:
+        attempt.decided(0, _end_of_voters(replica))
+    return told[0] if told else 0
+
+
+def _reassign(replica: NodeReplica, targets: Any, decided: Any) -> None:
+    """No request of Kafka's says this: the node's quorum is asked itself."""
+
+    def ask(now: Now) -> None:
+        quorum = replica.node.quorum
+        error = quorum.change(quorum.core.reassign, targets, decided, now)
+        if error:
+            decided(error)
+
+    replica.turn("is asked to reassign", ask)
+
+
+def _voter_request(replica: NodeReplica, kind: str, what: Any) -> tuple[int, int, Message]:
+    if kind == "remove_voter":
+        removal = removes.RemoveRaftVoterRequest(
+            cluster_id=CLUSTER, voter_id=what.id, voter_directory_id=what.directory_id
+        )
+        return ApiKey.REMOVE_RAFT_VOTER, CHANGE_VERSION, removal
+    assert isinstance(what, Voter)
+    who: dict[str, Any] = {
+        "cluster_id": CLUSTER,
+        "voter_id": what.key.id,
+        "voter_directory_id": what.key.directory_id,
+    }
+    if kind == "add_voter":
+        listeners = [adds.Listener(name=e.name, host=e.host, port=e.port) for e in what.endpoints]
+        addition = adds.AddRaftVoterRequest(timeout_ms=TIMEOUT_MS, listeners=listeners, **who)
+        return ApiKey.ADD_RAFT_VOTER, ADD_VERSION, addition
+    assert replica.core is not None
+    feature = updates.KRaftVersionFeature(
+        min_supported_version=what.min_version, max_supported_version=what.max_version
+    )
+    update = updates.UpdateRaftVoterRequest(
+        current_leader_epoch=replica.core.election.epoch,
+        listeners=[updates.Listener(name=e.name, host=e.host, port=e.port) for e in what.endpoints],
+        k_raft_version_feature=feature,
+        **who,
+    )
+    return ApiKey.UPDATE_RAFT_VOTER, CHANGE_VERSION, update
+
+
+def _end_of_voters(replica: NodeReplica) -> int:
+    """Where the newest committed record of voters ends, in the log of whoever says that it is."""
+    assert replica.core is not None
+    mark = replica.core.log.high_watermark
+    ends = [b.last_offset + 1 for b in replica.disk.batches if b.voters is not None]
+    return max([end for end in ends if end <= mark], default=0)

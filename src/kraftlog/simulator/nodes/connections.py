@@ -1,0 +1,194 @@
+"""Both ends of a virtual connection: what a node asks its peers, and what it is asked.
+
+Bytes cross, in order, or not at all. Beside them goes what the invariants are shown of a message:
+nothing of that reaches a node.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.node.quorum.answers import answer_from_wire
+from kraftlog.node.quorum.requests import VERSIONS, request_from_wire
+from kraftlog.node.slots import Slot
+from kraftlog.runner.peers import Line, PeerLines
+from kraftlog.simulator.host import VirtualConnection
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, CONTROLLER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.effects import Ask
+    from kraftlog.simulator.nodes.network import Connection
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+_CORRELATION = struct.Struct(">i")
+#: Where it stands in a request, behind length, API key and version.
+_CORRELATION_AT = 8
+
+
+class VirtualLine(Line):
+    """A line, and the connection that carries it."""
+
+    def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
+        super().__init__(name, peer, address)
+        self.connection: Connection | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self.connection is not None
+
+
+class VirtualPeers(PeerLines):
+    """All lines of one life of a node."""
+
+    line_type = VirtualLine
+
+    def __init__(self, replica: NodeReplica, tell: Callable[[Any, Now], None]) -> None:
+        super().__init__(tell)
+        self._replica = replica
+
+    def ask(self, ask: Ask) -> None:
+        replica = self._replica
+        target = replica.world.replica_at(ask.host)
+        if ask.api_key in VERSIONS and target is not None:
+            body = request_from_wire(ask.api_key, ask.request)
+            replica.world.said(replica, target, body)
+        super().ask(ask)
+
+    def _put(
+        self, line: Line, api_key: int, version: int, correlation: int, request: Message
+    ) -> None:
+        assert isinstance(line, VirtualLine)
+        assert line.connection is not None
+        if api_key in VERSIONS:
+            line.connection.asked[correlation] = request_from_wire(api_key, request)
+        super()._put(line, api_key, version, correlation, request)
+
+    def _connect(self, line: VirtualLine, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
+        line.connection = self._replica.world.network.connect(self._replica, line)
+
+    def _flush(self, line: VirtualLine, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
+        assert line.connection is not None
+        if line.is_connected and line.out:
+            line.connection.send_request(bytes(line.out))
+            line.out.clear()
+
+    def _close(self, line: VirtualLine) -> None:
+        if line.connection is not None:
+            line.connection.close_by_client()
+            line.connection = None
+
+
+class WatchedSlot(Slot):
+    """Shows the invariants what is answered to a request of the quorum."""
+
+    __slots__ = ("asked",)
+
+    def __init__(self, connection: Any, asked: Any) -> None:
+        super().__init__(connection)
+        self.asked = asked
+
+    def answer(self, response: Any) -> None:
+        if self.asked is not None:
+            self.connection.watch(self, response)
+        super().answer(response)
+
+
+class ServerEnd(VirtualConnection):
+    """The end at the node that is asked by a peer."""
+
+    def __init__(self, replica: NodeReplica, connection: Connection) -> None:
+        super().__init__(CONTROLLER)
+        self.replica = replica
+        self.connection = connection
+        #: What has come in a turn, for the invariants.
+        self.heard: list[Any] = []
+
+    def ready(self, slot: Any) -> None:
+        super().ready(slot)
+        self.replica.stirred[self] = None
+
+    def watch(self, slot: WatchedSlot, response: Any) -> None:
+        body = answer_from_wire(response, slot.asked)
+        self.connection.network.watch_answer(self.replica, self.connection, body, response)
+
+    def receive(self, data: bytes, now: Now) -> None:
+        """Whole requests, one after the other."""
+        pos = 0
+        while pos < len(data):
+            end = pos + 4 + _CORRELATION.unpack_from(data, pos)[0]
+            number = _CORRELATION.unpack_from(data, pos + _CORRELATION_AT)[0]
+            body = self.connection.asked.pop(number, None)
+            if body is not None:
+                self.heard.append(body)
+            slot = WatchedSlot(self, body)
+            self.slots.append(slot)
+            self.replica.node.frame(slot, data, pos + 4, end, now)
+            pos = end
+
+    def leave(self) -> None:
+        """What was decided could be said: it goes on its way."""
+        data = self.take()
+        if data:
+            self.connection.send_answers(data)
+
+    def close(self) -> None:
+        for slot in self.slots:
+            if isinstance(slot, Slot):
+                slot.abandon()
+        self.slots.clear()
+
+
+class ClientEnd(VirtualConnection):
+    """A client beside the network: it asks once, and is told of the bytes of the answer."""
+
+    def __init__(self, replica: NodeReplica, told: Callable[[bytes], None]) -> None:
+        super().__init__(CONTROLLER)
+        self.replica = replica
+        self.told = told
+        self.is_open = True
+
+    def ready(self, slot: Any) -> None:
+        super().ready(slot)
+        self.replica.stirred[self] = None
+
+    def receive(self, data: bytes, now: Now) -> None:
+        slot = Slot(self)
+        self.slots.append(slot)
+        self.replica.node.frame(slot, data, 4, len(data), now)
+
+    def leave(self) -> None:
+        data = self.take()
+        if data and self.is_open:
+            self.is_open = False
+            self.told(data)
+
+    def close(self) -> None:
+        self.is_open = False
+        for slot in self.slots:
+            if isinstance(slot, Slot):
+                slot.abandon()
+        self.slots.clear()
+
+
+class DirectSlot:
+    """Takes the place of a slot: the response comes as it is, with the other answers of a turn."""
+
+    def __init__(self, replica: NodeReplica, api_key: int, told: Callable[[Any], None]) -> None:
+        self._replica = replica
+        self._told = told
+        self._response: Any = None
+        self.api = APIS[api_key]
+        self.version = 0
+
+    def answer(self, response: Any) -> None:
+        self._response = response
+        self._replica.stirred[self] = None
+
+    def leave(self) -> None:
+        self._told(self._response)

@@ -1,0 +1,41 @@
+"""What is done to the files of a node that does not run: an old copy, a lost end, damage."""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import ElectionState
+from kraftlog.storage import election as elections
+from kraftlog.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kraftlog.storage.metadata_snapshots import parse_name
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog.simulator.nodes.log_view import LogView
+
+DIRECTORY = "data"
+FOLDER = "data/__cluster_metadata-0"
+
+
+def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionState | None) -> None:
+    """As if an old copy had been put back: only the first `kept` batches are there."""
+    end = view.batches[kept - 1].last_offset + 1
+    for name in files.names(FOLDER):
+        path = f"{FOLDER}/{name}"
+        found = parse_name(name)
+        if found is not None and found.offset <= end:
+            continue
+        if name.endswith(".log"):
+            base = int(name.removesuffix(".log"))
+            if base < end:
+                size = max([at for seg, at in view.ends[:kept] if seg == base], default=0)
+                files.make_file(path, files.bytes_of(path)[:size])
+                continue
+        if name != elections.NAME:
+            files.unlink(path)
+    for name in (HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS):
+        if files.exists(f"{DIRECTORY}/{name}"):
+            files.unlink(f"{DIRECTORY}/{name}")
+    old = election or ElectionState(view.batches[kept - 1].epoch)
+    stored = elections.StoredElection(old.leader_id, old.epoch, old.voted)
+    files.make_file(f"{FOLDER}/{elections.NAME}", elections.encode(stored))
+    files.write_back()

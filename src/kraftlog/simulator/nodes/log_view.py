@@ -1,0 +1,246 @@
+"""What the invariants see of a node's disk, read from the bytes that are there.
+
+A view is a `RaftDisk` that follows the real files: batches from the bytes of the segments, what is
+durable from what the virtual disk holds, the election state and snapshots from their files.
+"""
+
+from __future__ import annotations
+
+from kraftlog.node.quorum.batches import snapshot_voters, summaries
+from kraftlog.raft.messages import ElectionState
+from kraftlog.simulator.raft_disk import RaftDisk
+from kraftlog.simulator.snapshot import Snapshot
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.wire import is_control, value_in
+from kraftlog.storage import election
+from kraftlog.storage.metadata_snapshots import name_of, parse_name
+from kraftlog.types import METADATA_TOPIC, OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.storage.log import Log
+
+DIRECTORY = "data"
+FOLDER = f"{DIRECTORY}/{METADATA_TOPIC}-0"
+NAME = "storage"
+
+
+class LogView(RaftDisk):
+    """`look` after whatever may have written, `look_at_disk` after whatever may have synced."""
+
+    __slots__ = ("_cuts", "_known", "_log", "_raw_election", "_raws", "_replica", "ends")
+
+    def __init__(self, replica: NodeReplica) -> None:
+        super().__init__()
+        self._replica = replica
+        self._log: Log | None = None
+        self._cuts = 0
+        #: Of each batch: the segment that it lies in, and where it ends there.
+        self.ends: list[tuple[int, int]] = []
+        #: The bytes of each batch.
+        self._raws: list[bytes] = []
+        self._raw_election = b""
+        #: Snapshots whose content was looked at.
+        self._known: set[OffsetAndEpoch] = set()
+
+    # A life begins -------------------------------------------------------------------------------
+
+    def begin(self, log: Log) -> None:
+        """A process has opened its log: what it finds counts, and holds all that was durable."""
+        world, promised = self._replica.world, self.chains[: self.durable]
+        had = self.end
+        self._log, self._cuts = log, log.cuts
+        self._known.clear()
+        self.batches, self.chains, self.bases, self.ends, self._raws = [], [], [], [], []
+        self.durable = self.dropped = 0
+        self.snapshot = self.download = None
+        files = self._replica.files
+        newest = max(self.snapshots_there(), key=lambda it: it.offset, default=None)
+        if newest is not None and newest.offset:
+            chain = world.chain_ending(newest)
+            self._begin_behind(newest, chain)
+            self.snapshot = self._read_snapshot(newest, chain)
+        for segment, end, batch, raw in _batches(files, log):
+            if batch.base_offset >= self.end:
+                self._add(segment, end, batch, raw)
+            else:  # the snapshot has it, too
+                position = self.position_before(batch.base_offset) + 1
+                self.ends[position], self._raws[position] = (segment, end), raw
+        self.look_at_disk()
+        if self.chains[: len(promised)] != promised:
+            self._fails(f"ended at {had}, durable were {len(promised)} batches; now {self.end}")
+
+    def _begin_behind(self, newest: OffsetAndEpoch, chain: int) -> None:
+        self.batches, self.chains = self._replica.world.oracle.log_of(chain)
+        self.bases = [batch.base_offset for batch in self.batches]
+        self.ends = [(-1, 0)] * len(self.batches)
+        self._raws = [b""] * len(self.batches)
+        self.dropped = self.durable = len(self.batches)
+        if self.end != newest.offset:
+            self._fails(f"{newest} holds all up to {self.end}")
+
+    def forget(self) -> None:
+        """The disk is lost, or went back: nothing that was on it is promised any more."""
+        self.durable = 0
+
+    # While it runs -------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Take in what was written to the log since, or cut off it."""
+        log = self._log
+        assert log is not None
+        if log.cuts != self._cuts:
+            self._cuts = log.cuts
+            self._compare(log)
+        elif log.end_offset > self.end:
+            for it in _batches(self._replica.files, log, self.ends):
+                self._add(*it)
+        assert self._replica.core is not None
+        coming = getattr(self._replica.core.role, "download", None)
+        self.download = None if coming is None else (coming.id, b"")
+        if log.start_offset > self.start:
+            self.drop_prefix(log.start_offset)
+
+    def _compare(self, log: Log) -> None:
+        """Something was cut off: where the bytes and what was seen of them part."""
+        there = [it for it in _batches(self._replica.files, log) if it[2].base_offset >= self.start]
+        for number, (segment, end, batch, raw) in enumerate(there):
+            position = self.dropped + number
+            if position < len(self.batches) and self.batches[position] == batch:
+                self.ends[position], self._raws[position] = (segment, end), raw
+            else:
+                self._cut(batch.base_offset)
+                self._add(segment, end, batch, raw)
+        if log.end_offset < self.end:
+            self._cut(log.end_offset)
+
+    def _cut(self, offset: int) -> None:
+        if offset < self.end:
+            self.truncate(offset)
+            del self.ends[len(self.batches) :], self._raws[len(self.batches) :]
+            self.old_tail.clear()
+            self._replica.world.truncated(self._replica, offset)
+
+    def _add(self, segment: int, end: int, batch: Batch, raw: bytes) -> None:
+        oracle = self._replica.world.oracle
+        before = self.chains[-1] if self.chains else -1
+        known = oracle.known
+        chain = oracle.chain(before, batch)
+        self.append(batch, chain)
+        self.ends.append((segment, end))
+        self._raws.append(raw)
+        if chain == known:
+            self._replica.world.note_chain(batch, chain)
+            self._replica.world.appended(self._replica, batch)
+
+    def look_at_disk(self) -> None:
+        """What of the log is durable by now, and the election state."""
+        files, position = self._replica.files, self.durable
+        sizes: dict[int, int] = {}
+        while position < len(self.ends):
+            base, end = self.ends[position]
+            if base not in sizes:
+                file = files.on_disk(_path(base))
+                sizes[base] = -1 if file is None else file.durable_size
+            if end > sizes[base]:
+                break
+            position += 1
+        self.sync(position)
+        self._look_at_election(files)
+        self._look_at_snapshots()
+
+    def _look_at_election(self, files: MemoryFiles) -> None:
+        path = f"{FOLDER}/{election.NAME}"
+        file = files.on_disk(path)
+        if file is None or file.disk == self._raw_election:
+            return
+        self._raw_election = bytes(file.disk)
+        stored = election.decode(self._raw_election, path)
+        self.election = ElectionState(stored.epoch, stored.leader_id, stored.voted)
+        self._replica.world.persisted(self._replica, self.election)
+
+    # Snapshots -----------------------------------------------------------------------------------
+
+    def snapshots_there(self) -> Iterator[OffsetAndEpoch]:
+        for name in self._replica.files.names(FOLDER):
+            found = parse_name(name)
+            if found is not None:
+                yield found
+
+    def _look_at_snapshots(self) -> None:
+        """Those that have come since: what is in them, and the newest."""
+        for found in self.snapshots_there():
+            if found.offset and found not in self._known:
+                self.keep(self._read_snapshot(found, self.chain_at(found)))
+
+    def chain_at(self, end: OffsetAndEpoch) -> int:
+        """The log before a snapshot's end: this one, or one that was seen elsewhere."""
+        position = self.position_before(end.offset)
+        if 0 <= position < len(self.batches):
+            batch = self.batches[position]
+            if (batch.last_offset + 1, batch.epoch) == (end.offset, end.epoch):
+                return self.chains[position]
+        return self._replica.world.chain_ending(end)
+
+    def _read_snapshot(self, end: OffsetAndEpoch, chain: int) -> Snapshot:
+        self._known.add(end)
+        data = self._replica.files.bytes_of(f"{FOLDER}/{name_of(end)}")
+        voters = snapshot_voters(data) or self._replica.world.voters
+        snapshot = Snapshot(end, chain, voters, data)
+        self._replica.world.snapshot_seen(self._replica, snapshot)
+        return snapshot
+
+    def installed(self, end: OffsetAndEpoch) -> Snapshot:
+        """A fetched snapshot has taken the place of the log."""
+        chain = self.chain_at(end)
+        snapshot = self._read_snapshot(end, chain)
+        self.keep(snapshot)
+        self._begin_behind(end, chain)
+        assert self._log is not None
+        self._cuts = self._log.cuts
+        return snapshot
+
+    # Held against each other ---------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Everything that lies in the files is what was seen to be written there."""
+        log = self._log
+        assert log is not None
+        written: dict[int, list[bytes]] = {segment.base_offset: [] for segment in log.segments}
+        for (segment, _), raw in zip(self.ends, self._raws, strict=True):
+            if segment in written:
+                written[segment].append(raw)
+        for segment, raws in written.items():
+            if b"".join(raws) != self._replica.files.file(_path(segment)).content:
+                self._fails(f"the segment {segment} holds other bytes than were written")
+
+    def _fails(self, what: str) -> None:
+        raise Violation(NAME, f"replica {self._replica.id}: {what}")
+
+
+def _path(base_offset: int) -> str:
+    return f"{FOLDER}/{base_offset:020d}.log"
+
+
+def _batches(
+    files: MemoryFiles, log: Log, seen: list[tuple[int, int]] | None = None
+) -> Iterator[tuple[int, int, Batch, bytes]]:
+    """Segment, end, content and bytes of the batches behind those that were seen."""
+    first, position = seen[-1] if seen else (-1, 0)
+    for segment in log.segments:
+        base = segment.base_offset
+        if base < first:
+            continue
+        place = position if base == first else 0
+        data = bytes(memoryview(files.file(_path(base)).content)[place:])
+        for batch in summaries(data):
+            place += batch.size_bytes
+            raw = batch.payload = bytes(batch.payload)
+            if is_control(batch):
+                batch.payload = value_in(raw, is_control=True)
+            yield base, place, batch, raw

@@ -1,0 +1,264 @@
+"""A network of connections that carry bytes: late, one way only, cut, refused, or reset.
+
+What crosses comes in order, once, and whole, as TCP has it; a piece that is lost is sent again, or
+ends the connection. So nothing is duplicated here, and only connections overtake each other.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.raft.messages import FetchAnswer, VoteAnswer
+from kraftlog.simulator.garble import damaged
+from kraftlog.simulator.network import Network
+from kraftlog.simulator.nodes.connections import ServerEnd, VirtualLine
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.simulator.nodes.connections import VirtualPeers
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.simulator.replica import Replica
+
+    Pieces = deque[tuple[Callable[..., None], tuple[Any, ...]]]
+
+#: How long it takes until a piece that did not get through is sent again.
+RESENT_MS = 200
+
+
+class Connection:
+    """One connection, from the node that asks to the one that is asked."""
+
+    def __init__(
+        self, network: ByteNetwork, source: NodeReplica, target: NodeReplica, line: VirtualLine
+    ) -> None:
+        self.network = network
+        self.source = source
+        self.source_life = source.incarnation
+        self.target = target
+        self.target_life = -1
+        self.line = line
+        self.server: ServerEnd | None = None
+        #: For the invariants: the requests under way, by their correlation ids.
+        self.asked: dict[int, Any] = {}
+        #: Pieces on their way, to the server and back, in the order in which they were sent; and
+        #: when the last of each arrives.
+        self.requests: Pieces = deque()
+        self.answers: Pieces = deque()
+        self.last_request = self.last_answer = 0
+        self.is_over = False
+
+    @property
+    def is_the_clients(self) -> bool:
+        """Whether whoever has opened it still holds it."""
+        alive = self.source.incarnation == self.source_life
+        return alive and not self.is_over and self.line.connection is self
+
+    @property
+    def is_the_servers(self) -> bool:
+        return self.server is not None and self.target.incarnation == self.target_life
+
+    @property
+    def peers(self) -> VirtualPeers:
+        return self.source.peers
+
+    def send_request(self, data: bytes) -> None:
+        self.last_request = self.network.carry(self, True, self.last_request, self._request, data)
+
+    def send_answers(self, data: bytes) -> None:
+        self.last_answer = self.network.carry(self, False, self.last_answer, self._answer, data)
+
+    def close_by_client(self) -> None:
+        """What is on its way is not waited for."""
+        self.is_over = True
+        self.network.carry(self, True, self.last_request, self._closed_by_client)
+
+    # Arriving ------------------------------------------------------------------------------------
+
+    def _request(self, data: bytes) -> None:
+        if not self.is_the_servers:
+            if self.target.machine_up:
+                self.reset_client()
+            return
+        server, life = self.server, self.target.incarnation
+        assert server is not None
+        self.target.turn("is asked", server.receive, data)
+        heard, server.heard = server.heard, []
+        if self.target.incarnation == life:
+            for body in heard:
+                self.network.world.heard(self.target, self.source, body)
+
+    def _answer(self, data: bytes) -> None:
+        if self.is_the_clients:
+            self.source.turn("is answered", self.peers.receive, self.line, data)
+
+    def _closed_by_client(self) -> None:
+        if self.is_the_servers and self.server is not None:
+            self.server.close()
+        self.server = None
+
+    def reset_client(self) -> None:
+        """The other end has nothing of this connection: a reset is on its way."""
+        self.network.carry(self, False, 0, self.break_client)
+
+    def break_client(self) -> None:
+        if self.is_the_clients:
+            self.source.turn("is reset", self.peers.receive, self.line, b"")
+
+    def reset(self) -> None:
+        """Both ends are told at once."""
+        if self.is_the_servers and self.server is not None:
+            self.server.close()
+        self.server = None
+        if self.source.paused:
+            self.source.waiting.append((self.break_client, ()))
+        else:
+            self.break_client()
+
+
+class ByteNetwork(Network):
+    """Rates are per thousand pieces."""
+
+    world: NodeWorld
+
+    def __init__(self, world: NodeWorld) -> None:
+        super().__init__(world)
+        self.wire = None
+        self._connections: list[Connection] = []
+
+    # Connecting ----------------------------------------------------------------------------------
+
+    def connect(self, source: NodeReplica, line: VirtualLine) -> Connection | None:
+        target = self.world.replica_at(line.address[0])
+        assert target is not None, f"nobody is at {line.address}"
+        connection = Connection(self, source, target, line)
+        self._connections.append(connection)
+        self.carry(connection, True, 0, self._knock, connection)
+        return connection
+
+    def _knock(self, connection: Connection) -> None:
+        target = connection.target
+        if connection.is_over or connection.source.incarnation != connection.source_life:
+            return
+        if target.core is None:
+            if target.machine_up:
+                self.carry(connection, False, 0, self._turned_away, connection)
+            return
+        connection.target_life = target.incarnation
+        connection.server = ServerEnd(target, connection)
+        self.carry(connection, False, 0, self._connected, connection)
+
+    def _connected(self, connection: Connection) -> None:
+        if connection.is_the_clients:
+            connection.source.turn("connects", connection.peers.connected, connection.line)
+
+    def _turned_away(self, connection: Connection) -> None:
+        if connection.is_the_clients:
+            connection.source.turn("is refused", self._refuse_line, connection)
+
+    @staticmethod
+    def _refuse_line(connection: Connection, now: Any) -> None:
+        connection.peers.connect_failed(connection.line, now, refused=True)
+
+    # Carrying ------------------------------------------------------------------------------------
+
+    def carry(
+        self,
+        connection: Connection,
+        is_request: bool,
+        after: int,
+        act: Callable[..., None],
+        *arguments: Any,
+    ) -> int:
+        """Have `act` happen at the other end, not before `after`; when that is."""
+        world = self.world
+        one, other = connection.source, connection.target
+        source, target = (one, other) if is_request else (other, one)
+        when = world.time + self._low + (self._bits(32) * self._span >> 32)
+        if not self.calm:
+            direction = source.id, target.id
+            if self.chance.permille(self.loss):
+                world.saw("message lost")
+                if self.chance.below(2):
+                    connection.reset()
+                    return after
+                when += RESENT_MS + self.chance.below(RESENT_MS)
+            if self.chance.permille(self.delayed):
+                when += self.chance.long_tail(self.delay_ms)
+            when = max(when, self.clogged.get(direction, 0))
+        when = max(when, after)
+        (connection.requests if is_request else connection.answers).append((act, arguments))
+        world.at(when, self._land, connection, source.id, target, is_request)
+        return when
+
+    def _land(self, connection: Connection, source: int, target: Replica, is_request: bool) -> None:
+        pieces = connection.requests if is_request else connection.answers
+        if (source, target.id) in self.cuts:
+            # It is sent again until it gets through, or nobody wants it any more.
+            if connection.is_over:
+                pieces.popleft()
+                return
+            again = self.world.time + RESENT_MS
+            if is_request:
+                connection.last_request = max(connection.last_request, again)
+            else:
+                connection.last_answer = max(connection.last_answer, again)
+            self.world.at(again, self._land, connection, source, target, is_request)
+            return
+        act, arguments = pieces.popleft()
+        if target.paused and act != self._knock:
+            target.waiting.append((act, arguments))
+        else:
+            act(*arguments)
+
+    # Ending --------------------------------------------------------------------------------------
+
+    def process_ended(self, dead: Replica) -> None:
+        """The machine of a dead process closes its connections."""
+        for connection in self._open():
+            if connection.target is dead and connection.server is not None:
+                connection.server = None
+                connection.reset_client()
+            elif connection.source is dead:
+                self.carry(connection, True, 0, connection._closed_by_client)
+
+    def _open(self) -> list[Connection]:
+        """Those that somebody still holds."""
+        self._connections = [
+            it
+            for it in self._connections
+            if not it.is_over and (it.is_the_clients or it.server is not None)
+        ]
+        return list(self._connections)
+
+    def reset(self, source: Replica, target: Replica) -> None:
+        """A connection breaks with whatever is on its way."""
+        for connection in self._open():
+            if connection.source is source and connection.target is target:
+                self.world.saw("connection reset")
+                connection.reset()
+
+    # Watching ------------------------------------------------------------------------------------
+
+    def watch_answer(
+        self, source: NodeReplica, connection: Connection, body: Any, response: Any
+    ) -> None:
+        self.world.said(source, connection.source, body)
+        if type(body) is VoteAnswer:
+            self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]
+        elif type(body) is FetchAnswer:
+            if body.diverging is not None:
+                self.world.saw("log diverges")
+            if self.chance.permille(self.garbled):
+                self._garble(response)
+
+    def _garble(self, response: Any) -> None:
+        """What the leader's disk, or its memory, gives is not what was written there."""
+        for topic in response.responses:
+            for partition in topic.partitions:
+                if partition.records:
+                    self.world.saw("answer garbled")
+                    partition.records = damaged(bytes(partition.records), self.chance)

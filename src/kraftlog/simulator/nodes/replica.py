@@ -1,0 +1,394 @@
+"""A replica that is a whole node: the real `Node`, `Runner` and storage, on files in memory."""
+
+from __future__ import annotations
+
+from random import Random
+
+from kraftlog.config.endpoints import Voter as FirstVoter
+from kraftlog.errors import StorageError
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.api_table import SERVED
+from kraftlog.node.config import NodeConfig
+from kraftlog.node.governing import first_levels
+from kraftlog.node.membership import BrokerAddress
+from kraftlog.node.node import Node
+from kraftlog.node.quorum.answers import answer_from_wire
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
+from kraftlog.node.quorum.snapping import Occasion
+from kraftlog.runner.quorum import open_quorum
+from kraftlog.runner.runner import Runner
+from kraftlog.simulator.files import MemoryFiles, PowerLost
+from kraftlog.simulator.nodes import disks
+from kraftlog.simulator.nodes.clients import Proposals, change_voters
+from kraftlog.simulator.nodes.connections import ClientEnd, DirectSlot, VirtualPeers
+from kraftlog.simulator.nodes.lane import VirtualHelper, VirtualLane
+from kraftlog.simulator.nodes.log_view import DIRECTORY, LogView
+from kraftlog.simulator.process import CLUSTER, Replica
+from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.format import Formatting, format_directory, is_formatted
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from kraftlog.raft.messages import Asked, ElectionState
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.nodes.connections import ServerEnd
+    from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+LISTENER, PORT = "CONTROLLER", 9093
+#: A snapshot is due as soon as there is anything new.
+AT_ONCE = Occasion(after_bytes=0, after_ms=0)
+NEXT_SNAPSHOT_MS = 400
+
+
+def host_of(replica_id: int) -> str:
+    return f"node{replica_id}"
+
+
+class WatchedNode(Node):
+    """Tells what its state machine is told."""
+
+    watcher: NodeReplica | None = None
+
+    def replay(self, records: Iterable[Message], last_offset: int) -> None:
+        super().replay(records, last_offset)
+        if self.watcher is not None:
+            self.watcher.told.append(("applied", last_offset + 1))
+
+    def reload(self, records: Iterable[Message], last_offset: int) -> None:
+        super().reload(records, last_offset)
+        assert self.watcher is not None
+        self.watcher.installed(last_offset + 1)
+
+    def leads(self, epoch: int, now: Now) -> None:
+        super().leads(epoch, now)
+        if self.watcher is not None:
+            self.watcher.told.append(("serves", epoch))
+
+
+class NodeReplica(Replica):
+    """`node` is there while the process runs; what the world sees of it is read from its files."""
+
+    world: NodeWorld
+    disk: LogView
+
+    def __init__(self, world: NodeWorld, replica_id: int) -> None:
+        self.files = MemoryFiles()
+        super().__init__(world, replica_id)
+        self.disk = LogView(self)
+        self.disk.cluster_id = CLUSTER
+        self._ids = 0
+
+    def _forget_process(self) -> None:
+        super()._forget_process()
+        self._node: WatchedNode | None = None
+        #: What the state machine was told in this turn.
+        self.told: list[tuple[str, int]] = []
+        #: Connections on which an answer is ready.
+        self.stirred: dict[ServerEnd | ClientEnd | DirectSlot, None] = {}
+        self.proposals = Proposals(self)
+        self._goes_on = False
+
+    @property
+    def node(self) -> WatchedNode:
+        assert self._node is not None, "only a running process has a node"
+        return self._node
+
+    # Life ----------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        world = self.world
+        self.incarnation += 1
+        self.machine_up = True
+        self.files.starts += 1
+        world.fit_room(self)
+        self._start_clock()
+        world.note(self, "starts", self.disk.election)
+        try:
+            self._open()
+        except PowerLost:
+            self.crash()
+            return
+        except (StorageError, OSError) as error:
+            self.stopped(error)
+            return
+        world.started(self)
+        self.turn("begins", _nothing)
+
+    def _open(self) -> None:
+        world, files = self.world, self.files
+        config = world.settings_of(self)
+        if not files.exists(DIRECTORY) or not is_formatted(files, DIRECTORY):
+            self._format()
+        directory = LogDirectory(files, DIRECTORY)
+        lane = VirtualLane(self)
+        self.peers = VirtualPeers(self, self._tell)
+        self.runner = Runner(
+            files, directory, lane, VirtualHelper(self, lane), self.peers, self._say
+        )
+        metadata = open_quorum(directory, world.static_voters, self._say)
+        self.disk.begin(directory.logs[METADATA_LOG])
+        self.seen_high_watermark = metadata.log.high_watermark
+        self.applied = metadata.applied
+        if self.applied:
+            assert self.disk.snapshot is not None, "what is applied at a start is in a snapshot"
+            self.load(self.disk.snapshot)
+        seed = f"{world.seed}/{self.id}/{self.incarnation}"
+        node = WatchedNode(
+            NodeConfig(
+                cluster_id=CLUSTER,
+                directory_id=self.key.directory_id,
+                settings=config,
+                raft=world.raft_of(self),
+                addresses=(BrokerAddress("PLAINTEXT", host_of(self.id), PORT - 1),),
+                new_id=self._new_id,
+                chance=Random(seed),
+                stopwatch_ns=_no_time,
+            ),
+            self.runner.logs,
+            metadata,
+            self.read_clock(),
+        )
+        node.watcher = self
+        self.runner.carry(node)
+        self._node, self.core = node, node.quorum.core
+
+    def _format(self) -> None:
+        """As its operator does it, with the first voters if they are recorded, and only once."""
+        world = self.world
+        voters = None
+        if world.setting.dynamic and not self.wipes and self.id < world.setting.voters:
+            voters = [
+                FirstVoter(key.id, host_of(key.id), PORT, directory_id=key.directory_id)
+                for key in [voter.key for voter in world.voters.voters]
+            ]
+        formatting = Formatting(
+            cluster_id=CLUSTER,
+            node_id=self.id,
+            features=first_levels(),
+            metadata_directory=DIRECTORY,
+            voters=voters,
+            listener=LISTENER,
+        )
+        wall_ms = self.read_clock().wall_ms
+        format_directory(self.files, DIRECTORY, self.key.directory_id, formatting, wall_ms)
+
+    def _new_id(self) -> bytes:
+        self._ids += 1
+        return bytes([self.id + 1, self.incarnation % 256, 0, 0]) + self._ids.to_bytes(12, "big")
+
+    def _tell(self, report: Any, now: Now) -> None:
+        self.node.handle(report, now)
+
+    def _say(self, line: str) -> None:
+        self.world.note(self, "says", line)
+
+    def end(self, chance: Chance) -> None:  # noqa: ARG002 - what a crash leaves of a job, is known
+        self.files.kill()
+        self.kill()
+
+    def lose_unsynced(self, chance: Chance) -> int:
+        before = len(self.disk.batches)
+        self.files.power_loss(_Bits(chance))
+        return before - self.disk.durable
+
+    def crash(self) -> None:
+        """The process, or its machine, ends before some operation on its files."""
+        self.world.crashed(self)
+
+    def stopped(self, error: BaseException) -> None:
+        """The node can't go on, and says why."""
+        self.world.note(self, "stops", str(error))
+        self.world.stopped(self, error)
+
+    def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:
+        super().lose_disk(kept, election)
+        self.disk.forget()
+        self.applied = 0
+        if kept == 0:
+            self.files = MemoryFiles()
+            self.disk = LogView(self)
+            self.disk.cluster_id = CLUSTER
+        else:
+            disks.set_back(self.files, self.disk, kept, election)
+
+    # Turns ---------------------------------------------------------------------------------------
+
+    def turn(self, what: str, act: Callable[..., None], *arguments: Any) -> None:
+        """What the server's loop does in one turn, for one thing that has come."""
+        world, node, now = self.world, self.node, self.read_clock()
+        if world.tracing:
+            world.note(self, what, "")
+        node.now = now
+        world.may_disturb(self)
+        try:
+            act(*arguments, now)
+            node.poll(now)
+            self.peers.expire(now)
+            self.runner.finish_turn(now)
+            self.peers.send(now)
+        except PowerLost:
+            self.crash()
+            return
+        except (StorageError, OSError) as error:
+            self.stopped(error)
+            return
+        self.files.stop_before = None
+        self._look()
+        self._answer()
+        self.proposals.look()
+        core = self.core
+        assert core is not None
+        self._go_on_soon()
+        self._arm()
+        world.check(self, core)
+
+    def _look(self) -> None:
+        """Show the world what this turn has written, and what the state machine was told."""
+        self.disk.look()
+        told, self.told = self.told, []
+        for what, number in told:
+            if what == "applied":
+                if number > self.applied:  # a start replays nothing of its own
+                    self.world.apply(self, number)
+            else:
+                self.world.serves(self, number)
+
+    def installed(self, offset: int) -> None:
+        core = self.core
+        assert core is not None
+        epoch = max([it.epoch for it in self.disk.snapshots_there() if it.offset == offset])
+        end = OffsetAndEpoch(offset, epoch)
+        self.told = [it for it in self.told if it[0] != "applied"]
+        snapshot = self.disk.installed(end)
+        self.world.saw("snapshot installed")
+        self.world.loads(self, snapshot)
+        self.load(snapshot)
+
+    def _answer(self) -> None:
+        while self.stirred:
+            stirred, self.stirred = self.stirred, {}
+            for connection in stirred:
+                connection.leave()
+
+    def _go_on_soon(self) -> None:
+        if (self.runner.has_work or self.node.has_work) and not self._goes_on:
+            self._goes_on = True
+            self.world.at(self.world.time, self._go_on, self.incarnation)
+
+    def _go_on(self, incarnation: int) -> None:
+        if incarnation != self.incarnation:
+            return
+        if self.paused:
+            self.waiting.append((self._go_on, (incarnation,)))
+            return
+        self._goes_on = False
+        self.turn("goes on", _nothing)
+
+    def _deadline(self) -> int | None:
+        wishes = (self.node.deadline(), self.runner.deadline(), self.peers.deadline())
+        return min([at for at in wishes if at is not None], default=None)
+
+    def _poll(self) -> None:
+        self.turn("polls", _nothing)
+
+    # Clients -------------------------------------------------------------------------------------
+
+    def ask(
+        self, api_key: int, version: int, request: Message, told: Callable[[Any], None]
+    ) -> ClientEnd:
+        """A client's request, as bytes; `told` gets the response, if one comes in this life."""
+        api = APIS[api_key]
+
+        def received(data: bytes) -> None:
+            start = 8 + api.response_header_version(version)
+            told(decode(api.response(), version, data, start))
+
+        client = ClientEnd(self, received)
+        frame = b"".join(request_frame(api, version, 1, "client", request))
+        self.turn("is asked by a client", client.receive, frame)
+        return client
+
+    def handle(self, message: Asked) -> None:
+        """What a client, or a stranger, asks of the core."""
+        api_key, request = request_to_wire(message.body)
+
+        def told(response: Any) -> None:
+            body = answer_from_wire(response, message.body)
+            if isinstance(message.slot, int):
+                self.world.workload.read_answered(message.slot, body)
+            else:
+                message.slot.answer = body
+
+        if api_key in SERVED:
+            self.ask(api_key, VERSIONS[api_key], request, told)
+            return
+        # No client asks this of a node yet: it goes to the door of the quorum.
+        slot = DirectSlot(self, api_key, told)
+        self.turn("is asked", lambda now: self.node.quorum.asked(slot, message.body, slot, now))
+
+    def propose(self, slot: Any, value: int) -> int:
+        return self.proposals.propose(slot, value)
+
+    def change(self, kind: str, slot: Any, what: Any) -> int:
+        return change_voters(self, kind, slot, what)
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        return (Endpoint(LISTENER, host_of(self.id), PORT),)
+
+    def shut_down(self) -> None:
+        self.turn("shuts down", self.node.shut_down)
+
+    def take_snapshot(self) -> None:
+        """Now, and another soon: a log begins at the snapshot before the newest."""
+        self.turn("takes a snapshot", self._snap)
+        self.world.at(self.world.time + NEXT_SNAPSHOT_MS, self._snap_again, self.incarnation)
+
+    def _snap(self, now: Now) -> None:
+        self.node.snap_if_due(now, AT_ONCE)
+
+    def _snap_again(self, incarnation: int) -> None:
+        if incarnation == self.incarnation and not self.paused:
+            self.turn("takes a snapshot", self._snap)
+
+    def disconnected(self, *_: Any, **__: Any) -> None:
+        raise AssertionError("connections of whole nodes end in their network")
+
+    def carry_out(self, _: Any) -> None:
+        raise AssertionError("the runner of a whole node carries out its effects")
+
+
+def first_voters(count: int) -> VoterSet:
+    """Those that settings name, by id and address alone."""
+    return VoterSet(
+        tuple([Voter(ReplicaKey(i), (Endpoint(LISTENER, host_of(i), PORT),)) for i in range(count)])
+    )
+
+
+class _Bits(Random):
+    """Chance as files want it."""
+
+    def __init__(self, chance: Chance) -> None:
+        super().__init__(0)
+        self._bits = chance.bits
+
+    def getrandbits(self, k: int, /) -> int:
+        return self._bits(k)
+
+
+def _nothing(_: Now) -> None:
+    """A turn in which nothing came."""
+
+
+def _no_time() -> int:
+    return 0

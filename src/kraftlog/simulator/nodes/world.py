@@ -1,0 +1,200 @@
+"""The simulated world of whole nodes."""
+
+from __future__ import annotations
+
+from kraftlog.config.reading import read_config
+from kraftlog.logstate.voters import VoterSet
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
+from kraftlog.simulator.nodes.network import ByteNetwork
+from kraftlog.simulator.nodes.replica import LISTENER, PORT, NodeReplica, first_voters, host_of
+from kraftlog.simulator.nodes.truth import TrueFiles, TrueState
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import World
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.config.broker import BrokerConfig
+    from kraftlog.raft.config import RaftConfig
+    from kraftlog.raft.messages import Batch
+    from kraftlog.simulator.process import Replica
+    from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.types import OffsetAndEpoch
+
+#: A crash comes before one of so many operations on files.
+OPERATIONS_TO_A_CRASH = 12
+#: A commit costs a whole node many times what it costs a core.
+APPEND_GAP_MS = 20
+#: What a batch takes on a disk that is nearly full.
+BATCH_BYTES = 120
+
+
+def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
+    """The same scenario for nodes: a little less busy, and with voters that can be changed where
+    they are to be."""
+    dynamic = setting.dynamic or changes_voters
+    low, high = setting.append_gap_ms
+    return setting.replace(
+        dynamic=dynamic,
+        append_gap_ms=(max(low, APPEND_GAP_MS), max(high, 3 * APPEND_GAP_MS)) if high else (0, 0),
+        change_gap_ms=setting.change_gap_ms if dynamic else (0, 0),
+    )
+
+
+class NodeWorld(World):
+    """Every replica is a real node; what it says and stores is bytes."""
+
+    replica_type = NodeReplica
+    network_type = ByteNetwork
+    workload_type = NodeWorkload
+    installs_slowly = False
+    reassigns = False
+    more_invariants = (TrueFiles, TrueState)
+    network: ByteNetwork
+
+    def __init__(
+        self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
+    ) -> None:
+        #: Those that all settings name; none where they stand in the log.
+        self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
+        self._settings: dict[int, BrokerConfig] = {}
+        #: The log that ends at an offset with a record of an epoch.
+        self._endings: dict[tuple[int, int], int] = {}
+        #: By chain: the offset and the value of each append in its last batch.
+        self.values: dict[int, list[tuple[int, int]]] = {}
+        super().__init__(seed, setting, trace)
+
+    def said(self, replica: Replica, to: Replica, body: Any) -> None:
+        if self.tracing:
+            self.note(replica, f"says to {to.id}", body)
+        super().said(replica, to, body)
+
+    # What nodes are started with -----------------------------------------------------------------
+
+    def settings_of(self, replica: NodeReplica) -> BrokerConfig:
+        config = self._settings.get(replica.id)
+        if config is None:
+            config = self._settings[replica.id] = read_config(self._text_of(replica), {})[0]
+        return config
+
+    def is_broker(self, replica: Replica) -> bool:
+        """In a quorum that settings name, who is not named can't be a controller."""
+        return not self.setting.dynamic and replica.id >= self.setting.voters
+
+    def _text_of(self, replica: NodeReplica) -> str:
+        addresses = [(i, f"{host_of(i)}:{PORT}") for i in range(self.setting.voters)]
+        if self.setting.dynamic:
+            servers = ",".join([at for _, at in addresses])
+            quorum = f"controller.quorum.bootstrap.servers={servers}"
+        else:
+            voters = ",".join([f"{i}@{at}" for i, at in addresses])
+            quorum = f"controller.quorum.voters={voters}"
+        role, listener, port = "controller", LISTENER, PORT
+        if self.is_broker(replica):
+            role, listener, port = "broker", "PLAINTEXT", PORT - 1
+        return "\n".join(
+            [
+                f"process.roles={role}",
+                f"node.id={replica.id}",
+                f"listeners={listener}://{host_of(replica.id)}:{port}",
+                f"controller.listener.names={LISTENER}",
+                quorum,
+                f"controller.quorum.request.timeout.ms={self.setting.request_timeout_ms}",
+                "log.dirs=data",
+            ]
+        )
+
+    def raft_of(self, replica: NodeReplica) -> RaftConfig:
+        setting = self.setting
+        raft: RaftConfig = setting.raft.replace(
+            seed=self.seed * 1009 + replica.id + 1,
+            awaits_commits=self.is_broker(replica),
+            bootstrap_ids=tuple(range(-2, -2 - setting.voters, -1)) if setting.dynamic else (),
+        )
+        few = min(setting.chunk_bytes, setting.batches_per_fetch * BATCH_BYTES)
+        return raft if few >= 1000 else raft.replace(max_fetch_bytes=few)
+
+    def replica_at(self, host: str) -> NodeReplica | None:
+        found = self.replicas.get(int(host.removeprefix("node")))
+        assert found is None or isinstance(found, NodeReplica)
+        return found
+
+    # What is seen of logs ------------------------------------------------------------------------
+
+    def note_chain(self, batch: Batch, chain: int) -> None:
+        """A log that nobody had before."""
+        self._endings[batch.last_offset + 1, batch.epoch] = chain
+        values = list(values_in(batch))
+        if values:
+            self.values[chain] = values
+
+    def chain_ending(self, end: OffsetAndEpoch) -> int:
+        chain = self._endings.get((end.offset, end.epoch))
+        if chain is None:
+            raise Violation("storage", f"no log ever ended where the snapshot {end} does")
+        return chain
+
+    def snapshot_seen(self, replica: NodeReplica, snapshot: Snapshot) -> None:
+        """A snapshot lies on a disk, whole by its name."""
+        self.saw("snapshot taken")
+        for invariant in self.invariants:
+            if isinstance(invariant, TrueState):
+                invariant.on_file(replica, snapshot)
+
+    # Troubles ------------------------------------------------------------------------------------
+
+    def may_disturb(self, replica: NodeReplica) -> None:
+        """Before a turn: what will happen to its operations on files."""
+        files = replica.files
+        if self.crash_permille and self._crash_chance.permille(
+            self.crash_permille.get(replica.id, 0)
+        ):
+            files.stop_before = files.operations + self._crash_chance.below(OPERATIONS_TO_A_CRASH)
+        if files.faults:
+            files.faults.clear()
+        if self._disk_chance.permille(self.write_errors.get(replica.id, 0)):
+            files.faults.append(Fault("pwritev"))
+        self.fit_room(replica)
+
+    def fit_room(self, replica: NodeReplica) -> None:
+        files, room = replica.files, self.room.get(replica.id)
+        if (room is None) != (files.capacity_bytes is None):
+            files.capacity_bytes = None
+            if room is not None:
+                left = max(room - len(replica.disk.batches), 0) * BATCH_BYTES
+                files.capacity_bytes = files.used_bytes() + left
+
+    def sync_fails(self, replica: NodeReplica) -> bool:
+        if not self._disk_chance.permille(self.failing_disks.get(replica.id, 0)):
+            return False
+        self.saw("sync failed")
+        return True
+
+    def crashed(self, replica: NodeReplica) -> None:
+        """A process, or its machine, ended in the middle of what it did."""
+        self.saw("crash between two actions")
+        replica.files.stop_before = None
+        if replica.core is None:
+            replica.files.kill()
+            replica.kill()
+            self.at(self.time + 50 + self._crash_chance.below(2000), self.start, replica)
+            return
+        self._claimed = max(self._claimed, replica.core.log.high_watermark)
+        self._crash(replica)
+
+    def stopped(self, replica: NodeReplica, error: BaseException) -> None:
+        """A node has ended because of its disk; somebody starts it again."""
+        self.saw("disk full" if "No space" in str(error) else "node stopped by its disk")
+        replica.files.stop_before = None
+        replica.files.faults.clear()
+        if replica.core is None:
+            replica.files.kill()
+            replica.kill()
+        else:
+            self._claimed = max(self._claimed, replica.core.log.high_watermark)
+            self.kill(replica)
+        self.at(self.time + 500 + self._disk_chance.below(2000), self.start, replica)
