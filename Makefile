@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate mutants soak torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run test coverage check fix explore simulate nodes mutants soak torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -63,6 +63,13 @@ simulate: $(READY)
 	@half=$$(($(or $(RUNS),2000) / 2)); from=$(or $(FROM),10001); \
 	$(BIN)/kraftlog simulate --sights --runs $$half --seed $$from & first=$$!; \
 	$(BIN)/kraftlog simulate --sights --runs $$half --seed $$((from + half)); second=$$?; \
+	wait $$first && exit $$second
+
+## nodes     RUNS=500 random runs of whole nodes, on two cores (FROM=1: the first seed)
+nodes: $(READY)
+	@half=$$(($(or $(RUNS),500) / 2)); from=$(or $(FROM),20001); \
+	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$from & first=$$!; \
+	$(BIN)/kraftlog simulate --nodes --scenario any --runs $$half --seed $$((from + half)); second=$$?; \
 	wait $$first && exit $$second
 
 ## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)

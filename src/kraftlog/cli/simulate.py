@@ -28,6 +28,11 @@ def _parser() -> argparse.ArgumentParser:
         help="default: mixture; any: each seed picks one",
     )
     parser.add_argument("--list", action="store_true", help="list scenarios and faults")
+    parser.add_argument(
+        "--nodes",
+        action="store_true",
+        help="whole nodes, with storage and connections, instead of cores alone",
+    )
     parser.add_argument("--seed", type=int, metavar="N", help="default: 1")
     parser.add_argument(
         "--runs", type=int, default=1, metavar="N", help="number of consecutive seeds"
@@ -51,16 +56,23 @@ def _parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     from kraftlog.simulator.fault_kinds import KINDS
-    from kraftlog.simulator.scenarios import SCENARIOS
+    from kraftlog.simulator.scenarios import CORE_ONLY, SCENARIOS
 
     if options.list:
         print("scenarios:", *SCENARIOS, "\nfaults:", *KINDS)
+        print("not with --nodes:", *CORE_ONLY)
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
     unknown = [kind for kind in kinds or () if kind not in KINDS]
     if options.scenario not in {*SCENARIOS, "any"} or unknown:
         what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: {what} is unknown; see --list", file=sys.stderr)
+        return 2
+    if options.nodes and options.scenario in CORE_ONLY:
+        print(f"kraftlog simulate: {options.scenario} is not played with --nodes", file=sys.stderr)
+        return 2
+    if options.nodes and (options.html is not None or options.soak is not None):
+        print("kraftlog simulate: --nodes goes with neither --html nor --soak", file=sys.stderr)
         return 2
     if options.html is not None and options.runs != 1:
         print("kraftlog simulate: --html shows one run; leave --runs out", file=sys.stderr)
@@ -79,7 +91,8 @@ def run(arguments: Sequence[str]) -> int:
         sights.update(outcome.sights)
     if options.runs > 1:
         print(f"{options.runs} runs, {failed} failed")
-    return 1 if failed or (options.sights and not _all_seen(sights, options.scenario)) else 0
+    mode = "nodes" if options.nodes else options.scenario
+    return 1 if failed or (options.sights and not _all_seen(sights, mode)) else 0
 
 
 def _all_seen(sights: Counter[str], scenario: str) -> bool:
@@ -101,11 +114,12 @@ def _play(
     from kraftlog.simulator.run import scenario_of, simulate
     from kraftlog.simulator.shrink import shrink
 
-    scenario = scenario_of(seed) if options.scenario == "any" else options.scenario
+    nodes = options.nodes
+    scenario = scenario_of(seed, nodes=nodes) if options.scenario == "any" else options.scenario
     if options.trace is None:
-        outcome = simulate(scenario, seed, kinds=kinds, keep=keep)
+        outcome = simulate(scenario, seed, kinds=kinds, keep=keep, nodes=nodes)
     elif options.trace == "-":
-        outcome = simulate(scenario, seed, kinds=kinds, keep=keep, trace=print)
+        outcome = simulate(scenario, seed, kinds=kinds, keep=keep, nodes=nodes, trace=print)
     else:
         with open(options.trace, "w", encoding="utf-8") as file:
             outcome = simulate(
@@ -113,10 +127,11 @@ def _play(
                 seed,
                 kinds=kinds,
                 keep=keep,
+                nodes=nodes,
                 trace=lambda line: print(line, file=file),
             )
     if outcome.failed and options.shrink:
-        outcome = shrink(outcome, kinds)
+        outcome = shrink(outcome, kinds, nodes=nodes)
         for fault in outcome.plan:
             print(f"  {fault}")
         keep = [fault.number for fault in outcome.plan]

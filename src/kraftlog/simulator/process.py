@@ -109,6 +109,9 @@ class Replica:
         """One of the core's changes of the voters, by its name; the code of a refusal."""
         raise NotImplementedError
 
+    def do_what_is_due(self) -> None:
+        """Whatever a turn would do by itself, so that the next shows what its request does."""
+
     def shut_down(self) -> None:
         raise NotImplementedError
 

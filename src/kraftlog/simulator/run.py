@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from kraftlog.simulator import faults
 from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.scenarios import MIXTURE_MS, SCENARIOS, WITH_FAULTS
+from kraftlog.simulator.scenarios import CORE_ONLY, MIXTURE_MS, SCENARIOS, WITH_FAULTS
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import World
@@ -49,11 +49,12 @@ def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...
     return faults.draw(seed, MIXTURE_MS, kinds)
 
 
-def scenario_of(seed: int) -> str:
+def scenario_of(seed: int, *, nodes: bool = False) -> str:
     """What a seed plays where all scenarios take part: the mixture, or a named one in its turn."""
     if seed % 2:
         return "mixture"
-    named = [name for name in SCENARIOS if name != "mixture"]
+    left_out = {"mixture", *CORE_ONLY} if nodes else {"mixture"}
+    named = [name for name in SCENARIOS if name not in left_out]
     return named[seed // 2 % len(named)]
 
 

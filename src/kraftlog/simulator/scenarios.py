@@ -236,5 +236,8 @@ SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
 }
 #: Those with faults of the seed's choice.
 WITH_FAULTS = {"mixture", "reads-anywhere"}
+#: Those that need what no request of a client does yet: a reassignment of voters that is replaced
+#: and taken back (R2).
+CORE_ONLY = frozenset({"reassign-midway"})
 #: The seven that both simulators play, for comparing their speed.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from kraftlog.simulator.run import Outcome
 
 
-def shrink(failing: Outcome, kinds: Collection[str] | None = None) -> Outcome:
+def shrink(
+    failing: Outcome, kinds: Collection[str] | None = None, *, nodes: bool = False
+) -> Outcome:
     """Leave out entries of the plan, many at once at first, then one by one."""
     kept = [fault.number for fault in failing.plan]
     best, size = failing, max(len(kept) // 2, 1)
@@ -19,7 +21,7 @@ def shrink(failing: Outcome, kinds: Collection[str] | None = None) -> Outcome:
         smaller = False
         for first in range(0, len(kept), size):
             fewer = kept[:first] + kept[first + size :]
-            outcome = simulate(failing.scenario, failing.seed, kinds=kinds, keep=fewer)
+            outcome = simulate(failing.scenario, failing.seed, kinds=kinds, keep=fewer, nodes=nodes)
             if outcome.failed and outcome.violation.invariant == failing.violation.invariant:
                 best, kept, smaller = outcome, fewer, True
                 break

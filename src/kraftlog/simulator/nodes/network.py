@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: How long it takes until a piece that did not get through is sent again.
 RESENT_MS = 200
+#: How long a process refuses connections that it does not know of.
+FALSELY_REFUSED_MS = 50
 
 
 class Connection:
@@ -69,6 +71,9 @@ class Connection:
         self.last_request = self.network.carry(self, True, self.last_request, self._request, data)
 
     def send_answers(self, data: bytes) -> None:
+        late_ms = self.network.late_ms()
+        if late_ms:
+            self.last_answer = max(self.last_answer, self.network.world.time + late_ms)
         self.last_answer = self.network.carry(self, False, self.last_answer, self._answer, data)
 
     def close_by_client(self) -> None:
@@ -128,6 +133,8 @@ class ByteNetwork(Network):
         super().__init__(world)
         self.wire = None
         self._connections: list[Connection] = []
+        #: Until when a process that runs refuses another's connections, by (source, target).
+        self._refuses_until: dict[tuple[int, int], int] = {}
 
     # Connecting ----------------------------------------------------------------------------------
 
@@ -147,6 +154,10 @@ class ByteNetwork(Network):
             if target.machine_up:
                 self.carry(connection, False, 0, self._turned_away, connection)
             return
+        if self._refuses_until.get((connection.source.id, target.id), 0) > self.world.time:
+            self.world.saw("a running process seemed gone")
+            self.carry(connection, False, 0, self._turned_away, connection)
+            return
         connection.target_life = target.incarnation
         connection.server = ServerEnd(target, connection)
         self.carry(connection, False, 0, self._connected, connection)
@@ -154,6 +165,13 @@ class ByteNetwork(Network):
     def _connected(self, connection: Connection) -> None:
         if connection.is_the_clients:
             connection.source.turn("connects", connection.peers.connected, connection.line)
+
+    def late_ms(self) -> int:
+        """How long an answer is held back that comes only once its request was given up."""
+        if not (self.late_answers and self.chance.permille(self.late_answers)):
+            return 0
+        self.world.saw("answer later than the request timeout")
+        return self.world.setting.request_timeout_ms + self.chance.between(*self.late_by_ms)
 
     def _turned_away(self, connection: Connection) -> None:
         if connection.is_the_clients:
@@ -240,6 +258,14 @@ class ByteNetwork(Network):
             if connection.source is source and connection.target is target:
                 self.world.saw("connection reset")
                 connection.reset()
+
+    def refuse_falsely(self, source: Replica, target: Replica) -> None:
+        """Connections end, and new ones are refused for a moment, though the process runs."""
+        if source.core is not None and source is not target:
+            self._refuses_until[source.id, target.id] = self.world.time + FALSELY_REFUSED_MS
+            for connection in self._open():
+                if connection.source is source and connection.target is target:
+                    connection.reset()
 
     # Watching ------------------------------------------------------------------------------------
 

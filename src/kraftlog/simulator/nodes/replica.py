@@ -346,6 +346,9 @@ class NodeReplica(Replica):
     def endpoints(self) -> tuple[Endpoint, ...]:
         return (Endpoint(LISTENER, host_of(self.id), PORT),)
 
+    def do_what_is_due(self) -> None:
+        self.turn("looks around", _nothing)
+
     def shut_down(self) -> None:
         self.turn("shuts down", self.node.shut_down)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 OPERATIONS_TO_A_CRASH = 12
 #: A commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
+FEW_BYTES = 1000
 #: What a batch takes on a disk that is nearly full.
 BATCH_BYTES = 120
 
@@ -38,11 +39,19 @@ def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
     they are to be."""
     dynamic = setting.dynamic or changes_voters
     low, high = setting.append_gap_ms
+    if fetched_bytes(setting) and setting.network_ms[1] > 10:
+        setting = setting.replace(network_ms=(1, 6))  # or followers never catch up with clients
     return setting.replace(
         dynamic=dynamic,
         append_gap_ms=(max(low, APPEND_GAP_MS), max(high, 3 * APPEND_GAP_MS)) if high else (0, 0),
         change_gap_ms=setting.change_gap_ms if dynamic else (0, 0),
     )
+
+
+def fetched_bytes(setting: Setting) -> int:
+    """The most that a fetch, of records or of a snapshot, gets; 0: what the quorum's default is."""
+    few: int = min(setting.chunk_bytes, setting.batches_per_fetch * BATCH_BYTES)
+    return few if few < FEW_BYTES else 0
 
 
 class NodeWorld(World):
@@ -61,6 +70,7 @@ class NodeWorld(World):
     ) -> None:
         #: Those that all settings name; none where they stand in the log.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
+        self._count = setting.voters + setting.observers
         self._settings: dict[int, BrokerConfig] = {}
         #: The log that ends at an offset with a record of an epoch.
         self._endings: dict[tuple[int, int], int] = {}
@@ -86,12 +96,11 @@ class NodeWorld(World):
         return not self.setting.dynamic and replica.id >= self.setting.voters
 
     def _text_of(self, replica: NodeReplica) -> str:
-        addresses = [(i, f"{host_of(i)}:{PORT}") for i in range(self.setting.voters)]
         if self.setting.dynamic:
-            servers = ",".join([at for _, at in addresses])
+            servers = ",".join([f"{host_of(i)}:{PORT}" for i in range(self._count)])
             quorum = f"controller.quorum.bootstrap.servers={servers}"
         else:
-            voters = ",".join([f"{i}@{at}" for i, at in addresses])
+            voters = ",".join([f"{i}@{host_of(i)}:{PORT}" for i in range(self.setting.voters)])
             quorum = f"controller.quorum.voters={voters}"
         role, listener, port = "controller", LISTENER, PORT
         if self.is_broker(replica):
@@ -113,10 +122,10 @@ class NodeWorld(World):
         raft: RaftConfig = setting.raft.replace(
             seed=self.seed * 1009 + replica.id + 1,
             awaits_commits=self.is_broker(replica),
-            bootstrap_ids=tuple(range(-2, -2 - setting.voters, -1)) if setting.dynamic else (),
+            bootstrap_ids=tuple(range(-2, -2 - self._count, -1)) if setting.dynamic else (),
         )
-        few = min(setting.chunk_bytes, setting.batches_per_fetch * BATCH_BYTES)
-        return raft if few >= 1000 else raft.replace(max_fetch_bytes=few)
+        few = fetched_bytes(setting)
+        return raft.replace(max_fetch_bytes=few) if few else raft
 
     def replica_at(self, host: str) -> NodeReplica | None:
         found = self.replicas.get(int(host.removeprefix("node")))
