@@ -33,6 +33,8 @@ class Mutant(NamedTuple):
     seed: int = 0
     equivalent: str = ""
     test: str = ""
+    #: Whether the run is one of whole nodes.
+    nodes: bool = False
 
     def mutated(self, text: str) -> str:
         return replaced_once(self.module, text, self.source, self.replacement)
@@ -51,14 +53,17 @@ def main(words: list[str]) -> int:
     sys.meta_path.insert(0, AlteredFinder(mutant.module, mutant.mutated))
     from kraftlog.simulator.run import scenario_of, simulate
 
+    if mutant.nodes:
+        import_module("kraftlog.simulator.nodes.world")
     assert mutant.module in sys.modules, "the simulator does not use this module"
     runs, wanted = [(mutant.scenario, mutant.seed)], 1
     if len(words) > 1:
         first, count, wanted = map(int, words[1:])
-        runs = [(scenario_of(seed), seed) for seed in range(first, first + count)]
+        seeds = range(first, first + count)
+        runs = [(scenario_of(seed, nodes=mutant.nodes), seed) for seed in seeds]
     played = kills = 0
     for scenario, seed in runs:
-        outcome = simulate(scenario, seed)
+        outcome = simulate(scenario, seed, nodes=mutant.nodes)
         played += 1
         if outcome.failed:
             kills += outcome.violation.invariant != BARE

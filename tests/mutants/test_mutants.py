@@ -34,10 +34,13 @@ def test_mutant_is_killed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "run", sorted({named(name)[3:5] for name in FOUND if named(name).scenario}), ids=str
+    "run",
+    sorted({(it.scenario, it.seed, it.nodes) for it in map(named, FOUND) if it.scenario}),
+    ids=str,
 )
-def test_the_core_as_it_is_passes_the_same_run(run: tuple[str, int]) -> None:
-    outcome = simulate(*run)
+def test_the_core_as_it_is_passes_the_same_run(run: tuple[str, int, bool]) -> None:
+    scenario, seed, nodes = run
+    outcome = simulate(scenario, seed, nodes=nodes)
     assert not outcome.failed, str(outcome)
 
 

@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from kraftlog.simulator.nodes.world import NodeWorld
-from kraftlog.simulator.run import scenario_of, simulate
-from kraftlog.simulator.scenarios import CORE_ONLY, SCENARIOS
+from kraftlog.simulator.run import scenario_of, scenarios, simulate
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.world import Goal
 
@@ -21,7 +20,7 @@ PINNED = [
 ]
 
 
-@pytest.mark.parametrize("scenario", sorted(set(SCENARIOS) - CORE_ONLY))
+@pytest.mark.parametrize("scenario", sorted(scenarios(nodes=True)))
 def test_q37_whole_nodes_pass_every_scenario(scenario: str) -> None:
     outcome = simulate(scenario, 1, nodes=True)
     assert not outcome.failed, str(outcome)

@@ -56,20 +56,19 @@ def _parser() -> argparse.ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
     from kraftlog.simulator.fault_kinds import KINDS
-    from kraftlog.simulator.scenarios import CORE_ONLY, SCENARIOS
+    from kraftlog.simulator.run import scenarios
 
     if options.list:
-        print("scenarios:", *SCENARIOS, "\nfaults:", *KINDS)
-        print("not with --nodes:", *CORE_ONLY)
+        cores, nodes = scenarios(), scenarios(nodes=True)
+        print("scenarios:", *cores, "\nfaults:", *KINDS)
+        print("with --nodes, not:", *[name for name in cores if name not in nodes])
+        print("with --nodes alone:", *[name for name in nodes if name not in cores])
         return 0
     kinds = options.faults.split(",") if options.faults is not None else None
     unknown = [kind for kind in kinds or () if kind not in KINDS]
-    if options.scenario not in {*SCENARIOS, "any"} or unknown:
+    if options.scenario not in {*scenarios(nodes=options.nodes), "any"} or unknown:
         what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
         print(f"kraftlog simulate: {what} is unknown; see --list", file=sys.stderr)
-        return 2
-    if options.nodes and options.scenario in CORE_ONLY:
-        print(f"kraftlog simulate: {options.scenario} is not played with --nodes", file=sys.stderr)
         return 2
     if options.nodes and (options.html is not None or options.soak is not None):
         print("kraftlog simulate: --nodes goes with neither --html nor --soak", file=sys.stderr)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.simulator.faults import Fault
+    from kraftlog.simulator.goals import Script
+    from kraftlog.simulator.setting import Setting
 
 
 class Outcome(Value):
@@ -49,12 +51,21 @@ def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...
     return faults.draw(seed, MIXTURE_MS, kinds)
 
 
+def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Chance], Setting], Script]]:
+    """All that there are for cores alone, or for whole nodes."""
+    if not nodes:
+        return SCENARIOS
+    from kraftlog.simulator.nodes.scenarios import NODE_SCENARIOS
+
+    shared = {name: it for name, it in SCENARIOS.items() if name not in CORE_ONLY}
+    return {**shared, **NODE_SCENARIOS}
+
+
 def scenario_of(seed: int, *, nodes: bool = False) -> str:
     """What a seed plays where all scenarios take part: the mixture, or a named one in its turn."""
     if seed % 2:
         return "mixture"
-    left_out = {"mixture", *CORE_ONLY} if nodes else {"mixture"}
-    named = [name for name in SCENARIOS if name not in left_out]
+    named = [name for name in scenarios(nodes=nodes) if name != "mixture"]
     return named[seed // 2 % len(named)]
 
 
@@ -70,7 +81,7 @@ def simulate(
 ) -> Outcome:
     """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan; with
     `nodes`, every replica is a whole node."""
-    draw_setting, script = SCENARIOS[scenario]
+    draw_setting, script = scenarios(nodes=nodes)[scenario]
     setting = draw_setting(Chance(seed, f"setting of {scenario}"))
     if nodes:
         from kraftlog.simulator.nodes.world import NodeWorld, node_setting

@@ -39,3 +39,11 @@ def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionSta
     stored = elections.StoredElection(old.leader_id, old.epoch, old.voted)
     files.make_file(f"{FOLDER}/{elections.NAME}", elections.encode(stored))
     files.write_back()
+
+
+def lose_checkpoints(files: MemoryFiles) -> None:
+    """As if somebody had taken them for old files."""
+    for name in files.names(FOLDER):
+        if parse_name(name) is not None:
+            files.unlink(f"{FOLDER}/{name}")
+    files.write_back()

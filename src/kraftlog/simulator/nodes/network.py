@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.raft.messages import FetchAnswer, VoteAnswer
+from kraftlog.raft.messages import FetchAnswer, SnapshotChunk, VoteAnswer
 from kraftlog.simulator.garble import damaged
 from kraftlog.simulator.network import Network
 from kraftlog.simulator.nodes.connections import ServerEnd, VirtualLine
@@ -274,17 +274,20 @@ class ByteNetwork(Network):
     ) -> None:
         self.world.said(source, connection.source, body)
         if type(body) is VoteAnswer:
-            self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]
+            self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]  # its core is all that counts
         elif type(body) is FetchAnswer:
             if body.diverging is not None:
                 self.world.saw("log diverges")
             if self.chance.permille(self.garbled):
-                self._garble(response)
+                self._garble(response.responses, "records")
+        elif type(body) is SnapshotChunk and self.chance.permille(self.garbled):
+            self._garble(response.topics, "unaligned_records")
 
-    def _garble(self, response: Any) -> None:
+    def _garble(self, topics: Any, name: str) -> None:
         """What the leader's disk, or its memory, gives is not what was written there."""
-        for topic in response.responses:
+        for topic in topics:
             for partition in topic.partitions:
-                if partition.records:
-                    self.world.saw("answer garbled")
-                    partition.records = damaged(bytes(partition.records), self.chance)
+                data = bytes(getattr(partition, name) or b"")
+                if data:
+                    self.world.saw("answer garbled" if name == "records" else "snapshot garbled")
+                    setattr(partition, name, damaged(data, self.chance))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OPERATIONS_TO_A_CRASH = 12
 #: A commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
-FEW_BYTES = 1000
+FEW_BATCHES = 10
 #: What a batch takes on a disk that is nearly full.
 BATCH_BYTES = 120
 
@@ -39,19 +39,12 @@ def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
     they are to be."""
     dynamic = setting.dynamic or changes_voters
     low, high = setting.append_gap_ms
-    if fetched_bytes(setting) and setting.network_ms[1] > 10:
+    if setting.batches_per_fetch < FEW_BATCHES and setting.network_ms[1] > 10:
         setting = setting.replace(network_ms=(1, 6))  # or followers never catch up with clients
     return setting.replace(
         dynamic=dynamic,
         append_gap_ms=(max(low, APPEND_GAP_MS), max(high, 3 * APPEND_GAP_MS)) if high else (0, 0),
-        change_gap_ms=setting.change_gap_ms if dynamic else (0, 0),
     )
-
-
-def fetched_bytes(setting: Setting) -> int:
-    """The most that a fetch, of records or of a snapshot, gets; 0: what the quorum's default is."""
-    few: int = min(setting.chunk_bytes, setting.batches_per_fetch * BATCH_BYTES)
-    return few if few < FEW_BYTES else 0
 
 
 class NodeWorld(World):
@@ -124,8 +117,10 @@ class NodeWorld(World):
             awaits_commits=self.is_broker(replica),
             bootstrap_ids=tuple(range(-2, -2 - self._count, -1)) if setting.dynamic else (),
         )
-        few = fetched_bytes(setting)
-        return raft.replace(max_fetch_bytes=few) if few else raft
+        if setting.batches_per_fetch < FEW_BATCHES:
+            raft = raft.replace(max_fetch_bytes=setting.batches_per_fetch * BATCH_BYTES)
+        # A state of this many records is larger than the toy's.
+        return raft.replace(max_snapshot_bytes=4 * setting.chunk_bytes)
 
     def replica_at(self, host: str) -> NodeReplica | None:
         found = self.replicas.get(int(host.removeprefix("node")))

@@ -1,0 +1,57 @@
+"""Scenarios of whole nodes alone: what befalls their files."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.goals import (
+    HEALING_MS,
+    all_reached,
+    heal_and_serve,
+    log_end,
+)
+from kraftlog.simulator.nodes import disks
+from kraftlog.simulator.snapshot_scenarios import (
+    expect_sight,
+    fall_behind,
+    in_small_chunks,
+    who_is_behind,
+)
+from kraftlog.simulator.sound import may_forget
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import Goal
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.goals import Script
+    from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.world import World
+
+
+def lost_checkpoint(world: World) -> Iterator[Goal]:
+    """Q38: a node does not start with a log whose beginning is in a checkpoint that is gone."""
+    yield from fall_behind(world)
+    victim = who_is_behind(world)
+    world.network.heal()
+    yield all_reached(world, log_end(world))
+    expect_sight(world, "snapshot installed")
+    world.kill(victim)
+    disks.lose_checkpoints(victim.files)  # type: ignore[attr-defined]  # it is a whole node
+    world.start(victim)
+    if victim.core is not None:
+        raise Violation("storage", f"{victim} starts without its checkpoint")
+    world.saw("start refused")
+    yield Goal("the directory can be given up", lambda: may_forget(world, victim, 0), HEALING_MS)
+    victim.lose_disk(0)
+    world.start(victim)
+    yield from heal_and_serve(world)
+
+
+def recorded_voters(chance: Chance) -> Setting:
+    return in_small_chunks(3)(chance).replace(dynamic=True)
+
+
+NODE_SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
+    "lost-checkpoint": (recorded_voters, lost_checkpoint),
+}

@@ -1,0 +1,14 @@
+"""A node puts a fetched snapshot in place without looking at it (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.quorum",
+    source="            check_snapshot(data)\n",
+    replacement="            len(data)\n",
+    scenario="mixture",
+    seed=1,
+    nodes=True,
+)

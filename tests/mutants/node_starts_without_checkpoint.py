@@ -1,0 +1,14 @@
+"""A node starts with a log whose beginning is in no checkpoint (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.recovered",
+    source="    if log.start_offset > (0 if found is None else found.end.offset):",
+    replacement="    if log.start_offset < 0:",
+    scenario="lost-checkpoint",
+    seed=1,
+    nodes=True,
+)
