@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.errors import ErrorCode
+from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
-from tests.node.talk import ask_settled, make_host
+from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from tests.node.talk import Talker, ask_settled, make_host
 
 LONGEST = 32_767
 
@@ -31,3 +32,15 @@ def test_describe_groups_answers_the_longest_name() -> None:
     answer = ask_settled(host, ApiKey.DESCRIBE_GROUPS, 6, request)
     assert answer.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert answer.groups[0].error_message.endswith("g...")
+
+
+@pytest.mark.parametrize("version", [1, 12])
+def test_a_name_that_grows_as_it_is_read_costs_its_client(version: int) -> None:
+    """Each byte that is no UTF-8 is read as three: that can't be said in an answer."""
+    host = make_host()
+    talker = Talker(host)
+    topic = MetadataRequestTopic(name="x" * LONGEST)
+    frame = talker.frame(ApiKey.METADATA, version, MetadataRequest(topics=[topic]))
+    with pytest.raises(ProtocolError, match="answering Metadata"):
+        host.send(talker.connection, frame.replace(b"x" * LONGEST, b"\xff" * LONGEST))
+    assert not [line for line in host.said if "mistake of ours" in line]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode, in_short
+from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.metadata_records import BeginTransactionRecord, EndTransactionRecord
 
@@ -28,10 +28,6 @@ class Refusal(Value):
 
     code: int
     message: str | None = None
-
-    def __init__(self, code: int, message: str | None = None) -> None:
-        self.code = code
-        self.message = None if message is None else in_short(message)
 
 
 TOO_LARGE = Refusal(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.state import ALL_BROKERS, MIN_ISR
-from kraftlog.errors import ErrorCode, in_short
+from kraftlog.errors import ErrorCode
 from kraftlog.metadata.features import ELR_FEATURE, KRAFT_VERSION, OFFERED, SET_BY_RECORDS
 from kraftlog.metadata.replay import BROKER
 from kraftlog.value import TYPE_CHECKING
@@ -75,9 +75,8 @@ def one_minimum(state: State, static: Mapping[str, str]) -> list[Message]:
 def _refused(why: str) -> UpdateFeaturesResponse:
     return UpdateFeaturesResponse(
         error_code=ErrorCode.INVALID_UPDATE_VERSION,
-        error_message=in_short(
-            f"The update failed for all features since the following feature had an error: {why}"
-        ),
+        error_message="The update failed for all features since the following feature had "
+        f"an error: {why}",
     )
 
 

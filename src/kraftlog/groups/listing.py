@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.errors import ErrorCode, in_short
+from kraftlog.errors import ErrorCode
 from kraftlog.groups.offsets import offset_keys
 from kraftlog.groups.records import no_group_record, no_offset_record
 from kraftlog.groups.states import State
@@ -51,7 +51,7 @@ def describe(shard: GroupShard, asker: Asker, group_id: str) -> DescribedGroup:
         is_error = asker.version >= NOT_FOUND_SINCE
         return DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-            error_message=in_short(f"Group {group_id} not found.") if is_error else None,
+            error_message=f"Group {group_id} not found." if is_error else None,
             group_id=group_id,
             group_state=State.DEAD,
             protocol_type="",

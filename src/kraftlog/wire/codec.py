@@ -29,7 +29,7 @@ _tag_readers: dict[tuple[type[Message], int], Reader] = {}
 _lenient_readers: dict[tuple[type[Message], int, bool], Reader] = {}
 _tag_writers: dict[tuple[type[Message], int], Writer] = {}
 
-_stepwise_readers: dict[tuple[type[Message], int], StepwiseReader] = {}
+_stepwise_readers: dict[tuple[type[Message], int, bool], StepwiseReader] = {}
 _stepwise_writers: dict[tuple[type[Message], int, type[Message] | None], StepwiseWriter] = {}
 _piece_writers: dict[tuple[type[Message], int, type[Message]], Writer] = {}
 
@@ -77,16 +77,24 @@ def decoding_request(cls: type[M], version: int, raw: bytes) -> Generator[int, N
 
     Yields how many items of arrays were read since.
     """
-    read = _stepwise_readers.get((cls, version))
-    if read is None:
-        read = _stepwise_readers[cls, version] = compiler.compile_stepwise_reader(cls, version)
     try:
-        message, after = yield from read(raw, 0, len(raw))
+        try:
+            message, after = yield from _stepwise_reader(cls, version, False)(raw, 0, len(raw))
+        except UnicodeDecodeError:
+            message, after = yield from _stepwise_reader(cls, version, True)(raw, 0, len(raw))
         if after <= len(raw):
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
     except _WHAT_READERS_RAISE:
         pass
     raise explain(cls, version, raw, 0, len(raw))
+
+
+def _stepwise_reader(cls: type[Message], version: int, lenient: bool) -> StepwiseReader:
+    found = _stepwise_readers.get((cls, version, lenient))
+    if found is None:
+        found = compiler.compile_stepwise_reader(cls, version, lenient)
+        _stepwise_readers[cls, version, lenient] = found
+    return found
 
 
 def encoding(message: Message, version: int, put: Callable[[Any], None]) -> Iterator[int]:

@@ -62,8 +62,10 @@ def compile_writer(
     return writer
 
 
-def compile_stepwise_reader(cls: type[Message], version: int) -> StepwiseReader:
-    source = ReaderWriter(Form(cls, version), stepwise=True).write()
+def compile_stepwise_reader(
+    cls: type[Message], version: int, lenient: bool = False
+) -> StepwiseReader:
+    source = ReaderWriter(Form(cls, version, lenient=lenient), stepwise=True).write()
     reader: StepwiseReader = source.build("read", f"read {cls.__name__} v{version} stepwise")
     return reader
 

@@ -22,6 +22,13 @@ class Malformed(Exception):  # noqa: N818 - not an error that anyone but the cod
     """Bytes that no writer produces. Never leaves the codec."""
 
 
+class LongStringError(struct.error):
+    """A string is to be written that is longer than any may be."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(f"string of {size_bytes} bytes, at most {LONGEST_STRING} are written")
+
+
 #: The unsigned varints of one and two bytes that occur most.
 UVARINT = [bytes((n,)) for n in range(128)] + [
     bytes((n & 0x7F | 0x80, n >> 7)) for n in range(128, 256)
@@ -143,6 +150,8 @@ def put_string(text: str) -> bytes:
     if known is not None:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
     raw = text.encode()
+    if len(raw) > LONGEST_STRING:
+        raise LongStringError(len(raw))
     out = struct.pack(">h", len(raw)) + raw
     return _strings.keep(text, out) if len(raw) <= _STRING_MEMO_SIZE else out
 
@@ -154,7 +163,7 @@ def put_compact_string(text: str) -> bytes:
         return known  # type: ignore[no-any-return]  # a Memo holds anything
     raw = text.encode()
     if len(raw) > LONGEST_STRING:
-        raise struct.error(f"string of {len(raw)} bytes, at most {LONGEST_STRING} are taken")
+        raise LongStringError(len(raw))
     out = uvarint(len(raw) + 1) + raw
     return _compact_strings.keep(text, out) if len(raw) <= _STRING_MEMO_SIZE else out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.errors import UnsupportedVersionError
+from kraftlog.errors import UnsupportedVersionError, in_short
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import primitives
 from kraftlog.wire.form import item_of
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Field, Message
 
 
+#: What is said to people may quote names and values of any length, so it is cut.
+MESSAGES = frozenset(("error_message", "batch_index_error_message"))
+
+
 class WriterWriter:
     """Writes the text of a writer, or of a generator that writes the same step by step."""
 
@@ -30,6 +34,7 @@ class WriterWriter:
             "uvarint": primitives.uvarint,
             "put_string": primitives.put_string,
             "put_compact_string": primitives.put_compact_string,
+            "in_short": in_short,
             "uvarints": primitives.UVARINT,
             "no_place": _no_place,
             "bad_null": _bad_null,
@@ -133,6 +138,8 @@ class WriterWriter:
         if field.kind == "string":
             self.null(field, value, path, b"\0" if compact else b"\xff\xff")
             put = "put_compact_string" if compact else "put_string"
+            if field.name in MESSAGES:
+                value = f"in_short({value})"
             out.lines[-1] += f" put({put}({value}))"
             return
         self.null(field, value, path, b"\0" if compact else b"\xff\xff\xff\xff")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config import describe
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
-from kraftlog.errors import ErrorCode, in_short
+from kraftlog.errors import ErrorCode
 from kraftlog.node.sliced import drained
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_configs as api
@@ -41,7 +41,7 @@ def _resource(
         code, message = found
         return api.DescribeConfigsResult(
             error_code=code,
-            error_message=in_short(message),
+            error_message=message,
             resource_type=resource.resource_type,
             resource_name=resource.resource_name,
             configs=(),
