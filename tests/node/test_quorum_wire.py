@@ -86,6 +86,15 @@ def test_a_refusal_of_the_whole_request_is_one_of_the_asked_epoch(asked: Any) ->
     assert arrived.epoch == getattr(asked, "epoch", -1)
 
 
+def test_q31_a_leader_that_refuses_another_cluster_names_itself() -> None:
+    """The code stands above the topics, where Kafka's replicas look for it, and beside the name."""
+    refusal = raft.FetchAnswer(ErrorCode.INCONSISTENT_CLUSTER_ID, 1, 5, -1)
+    message: Any = over_the_wire(ApiKey.FETCH, answer_to_wire(refusal), VERSIONS[ApiKey.FETCH])
+    assert message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    arrived = answer_from_wire(message, FETCH)
+    assert (arrived.error, arrived.leader_id) == (ErrorCode.INCONSISTENT_CLUSTER_ID, 1)
+
+
 def test_q18_an_older_fetch_names_its_replica_at_the_top() -> None:
     """Up to version 14 the replica's id is not in the tagged state."""
     api_key, message = request_to_wire(FETCH)

@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory, VoterSet, voters_by_id
+from kraftlog.logstate.voters import (
+    Endpoint,
+    ReplicaKey,
+    Voter,
+    VoterHistory,
+    VoterSet,
+    voters_by_id,
+)
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, Proposed
 from kraftlog.types import NULL_UUID
-from tests.raft.solo import key
+from tests.raft.solo import committed_leader, key
 from tests.raft.trio import Net
 
 IDS = (1, 2, 3)
@@ -62,6 +69,15 @@ def test_r11_a_recorded_directory_is_never_replaced(directory: bytes) -> None:
     told = Voter(ReplicaKey(2, directory))
     assert leader.update_voter("x", told, net.now) == ErrorCode.VOTER_NOT_FOUND
     assert leader.log.voter_set.voter(2) == Voter(key(2))
+
+
+def test_r11_a_log_that_names_no_cluster_does_after_the_next_change() -> None:
+    """An older log, or one of Kafka's: its voters carry no cluster id."""
+    solo = committed_leader()
+    assert solo.core.log.voter_set.cluster_id is None
+    moved = Voter(key(1), (Endpoint("C", "h", 1),))
+    assert not solo.core.update_voter("moved", moved, solo.now)
+    assert solo.core.log.voter_set.cluster_id == "cluster"
 
 
 def wipe(net: Net, replica_id: int) -> None:

@@ -106,6 +106,8 @@ def _change(core: RaftCore, leader: Leader, slot: Any, voters: VoterSet) -> int:
 def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
     """From now on these vote, here; and wherever else the record arrives."""
     core.timers.pop(LEAVE, None)  # it may stay now
+    if voters.cluster_id is None:  # as where an older log, or one of Kafka's, names no cluster
+        voters = voters.replace(cluster_id=core.cluster_id)
     # The record that raises kraft.version stands before the voters that allow it.
     count = 1 + (voters.kraft_version > core.log.voter_set.kraft_version)
     leader.append(core, count, VOTERS_SIZE, ("voters", voters), voters)

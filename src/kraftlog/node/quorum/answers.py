@@ -6,6 +6,7 @@ them, as summaries of batches, when it reads one.
 
 from __future__ import annotations
 
+from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.requests import WHOLE, the_partition
 from kraftlog.raft import messages as raft
 from kraftlog.types import METADATA_TOPIC, METADATA_TOPIC_ID, OffsetAndEpoch
@@ -98,6 +99,9 @@ def _fetch(body: raft.FetchAnswer, data: Buffer) -> Message:
             end_offset=body.snapshot.offset, epoch=body.snapshot.epoch
         )
     topic = fetches.FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])
+    if body.error == ErrorCode.INCONSISTENT_CLUSTER_ID:
+        # A leader names itself, by which the fetcher knows who refuses it (Q31).
+        return fetches.FetchResponse(error_code=body.error, responses=[topic])
     return fetches.FetchResponse(error_code=_whole(body), responses=_topics(body, topic))
 
 
@@ -168,7 +172,10 @@ def _ended(response: ends.EndQuorumEpochResponse, asked: raft.End) -> raft.EndAn
 
 def _fetched(response: fetches.FetchResponse, asked: raft.Fetch) -> raft.FetchAnswer:
     if response.error_code:
-        return raft.FetchAnswer(response.error_code, NONE, asked.epoch, NONE)
+        leader_id = NONE
+        if response.responses:
+            leader_id = the_partition(response.responses).current_leader.leader_id
+        return raft.FetchAnswer(response.error_code, leader_id, asked.epoch, NONE)
     found = the_partition(response.responses)
     leader, diverging, snapshot = found.current_leader, found.diverging_epoch, found.snapshot_id
     return raft.FetchAnswer(
