@@ -206,3 +206,19 @@ def test_a_connection_that_is_closed_is_gone() -> None:
         assert gone() is None
     finally:
         gc.enable()
+
+
+def test_small_slices_are_read_at_once_when_too_many_files_are_held(ends: Ends) -> None:
+    """Responses that nobody takes would hold any number of descriptors."""
+    others = [Handle(ends.handle._cache, ends.handle.path) for _ in range(4)]
+    for other in others:
+        other.pin()
+    ends.answer(SMALL, LARGE)
+    assert ends.handle.pins == 1
+    total = SMALL + LARGE + len(b"head")
+    assert ends.connection.unsent - ends.connection.in_files == SMALL + len(b"head")
+    assert ends.read_all(total) == total
+    assert (ends.handle.pins, ends.connection.unsent, ends.connection.in_files) == (0, 0, 0)
+    for other in others:
+        other.unpin()
+        other.release()

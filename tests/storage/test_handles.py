@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from typing import TYPE_CHECKING
 
+import pytest
+
+from kraftlog.errors import DiskFullError
 from kraftlog.simulator.files import MemoryFiles
-from kraftlog.storage.disk import NOT_OPEN, Handle, HandleCache
+from kraftlog.storage.disk import NOT_OPEN, Disk, Handle, HandleCache
+from tests.storage.making import FOLDER, fill, new_disk, opened
 
 if TYPE_CHECKING:
     from typing import Any
@@ -68,3 +73,61 @@ def test_an_unpinned_file_is_closed_in_its_turn() -> None:
         other.create()
     assert handles[0].fd == NOT_OPEN
     assert cache.open_count == LIMIT
+
+
+class FewDescriptors(MemoryFiles):
+    """A process that may have no more than so many files open."""
+
+    most = LIMIT
+
+    def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
+        if self.open_handles() >= self.most:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return super().open(path, create=create, write=write)
+
+
+def test_file_is_opened_in_place_of_another_without_descriptors() -> None:
+    cache = HandleCache(FewDescriptors(), 10 * LIMIT)
+    handles = [Handle(cache, f"file-{number}") for number in range(2 * LIMIT)]
+    for handle in handles:
+        handle.create()
+    assert cache.open_count == LIMIT
+    assert handles[-1].fd != NOT_OPEN
+
+
+def test_lack_of_descriptors_takes_no_directory_offline() -> None:
+    """What was wanted is refused, as on a full disk, and may be tried again."""
+    files = FewDescriptors()
+    disk = Disk(files, HandleCache(files, 10 * LIMIT))
+    handles = [disk.handle(f"file-{number}") for number in range(LIMIT + 1)]
+    for handle in handles[:LIMIT]:
+        handle.create()
+        handle.pin()
+    with pytest.raises(OSError, match="Too many open files") as raised:
+        handles[-1].create()
+    assert isinstance(disk.failed("opening", raised.value), DiskFullError)
+    assert disk.failure is None
+    disk.check()
+    handles[0].unpin()
+    handles[-1].create()
+
+
+def test_flush_without_descriptors_is_left_to_the_next_one() -> None:
+    """No sync has failed, so nothing is lost."""
+    files = FewDescriptors()
+    files.most = 100
+    files.make_directory("/data")
+    files.make_directory(FOLDER)
+    disk = new_disk(files)
+    log, _ = opened(disk)
+    fill(log, 20)
+    job = log.flush_job()
+    assert job is not None
+    files.most = 0
+    job.run(files)
+    with pytest.raises(DiskFullError):
+        log.flushed(job)
+    assert (log.recovery_point, disk.failure) == (0, None)
+    files.most = 100
+    log.flush()
+    assert log.recovery_point == log.end_offset > 0

@@ -6,7 +6,7 @@ one, so under load one `fdatasync` carries many answers.
 
 from __future__ import annotations
 
-from kraftlog.errors import StorageError
+from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from kraftlog.storage.flush import FlushJob
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
+
+
+#: How long flushes rest while there is no descriptor for a file.
+REST_MS = 1000
 
 
 class Flushes:
@@ -38,6 +42,9 @@ class Flushes:
         self._lane = lane
         self._flushed = flushed
         self._failed = failed
+        self._resting_until_ms = 0
+        #: Why flushes rest, until it has been logged.
+        self.obstacle: DiskFullError | None = None
         self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
 
     def hold(self, point: FlushedTo, release: Callable[[], None]) -> None:
@@ -56,15 +63,25 @@ class Flushes:
 
     def start(self, now: Now) -> None:
         """At the end of a turn: flush what is waited for and not under way."""
+        if now.monotonic_ms < self._resting_until_ms:
+            return
         for name in list(self._held):
             log = self._logs[name]
             try:
                 job = log.flush_job()
+            except DiskFullError as error:
+                self._try_again_later(error, now)
+                return
             except StorageError as error:
                 self._drop(name, error, now)
                 continue
             if job is not None:
                 self._submit(name, log, job)
+
+    def _try_again_later(self, error: DiskFullError, now: Now) -> None:
+        """There was no descriptor for a file: nothing has failed to be durable."""
+        self.obstacle = error
+        self._resting_until_ms = now.monotonic_ms + REST_MS
 
     def forget(self, log: LogName) -> None:
         """The log is deleted: what waited for it to be durable does not happen."""
@@ -81,6 +98,9 @@ class Flushes:
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         try:
             durable = log.flushed(job)
+        except DiskFullError as error:
+            self._try_again_later(error, now)
+            return
         except StorageError as failure:
             self._drop(name, failure, now)
             return

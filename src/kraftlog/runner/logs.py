@@ -82,6 +82,11 @@ class FileSlice:
             self.fd = self._handle.pin()
         self._pins += 1
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether more files are held open than should be: better read it at once."""
+        return self._handle.is_scarce
+
     def release(self) -> None:
         """Undo one `pin`, if there was any."""
         if self._pins:

@@ -110,6 +110,9 @@ class Runner:
                 self._step(type(effect).__name__)
         self._maintain(now)
         self._flushes.start(now)
+        if self._flushes.obstacle is not None:
+            self._say(f"flushes wait: {self._flushes.obstacle}")
+            self._flushes.obstacle = None
         failure = self.directory.disk.failure
         if failure is not None and not self._said_offline:
             self._said_offline = True

@@ -173,15 +173,20 @@ class Connection:
         self.repeats: Repeats | None = None
 
     def ready(self, slot: Slot | Answers | Found) -> None:
-        """The node has filled a slot. The files that it takes from are held until it is sent."""
+        """The node has filled a slot. The files that it takes from are held until it is sent; where
+        too many are held, small slices are read at once."""
         if self.closed:
             return
+        pieces: Any = slot.pieces or ()
         try:
-            for piece in slot.pieces or ():
+            for index, piece in enumerate(pieces):
                 self.unsent += len(piece)
                 if not isinstance(piece, _IN_MEMORY):
-                    self.in_files += len(piece)
                     piece.pin()
+                    self.in_files += len(piece)
+                    if len(piece) <= COPY_SLICE and piece.is_scarce:
+                        self.in_files -= len(piece)
+                        pieces[index] = _copy(piece)
         except OSError as error:
             self.failure = error
         self.stir()

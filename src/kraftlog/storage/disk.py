@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 MAX_SLICES = 1024  # what one pwritev takes
 NOT_OPEN = -1
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
 
 
 class Handle:
@@ -66,6 +67,11 @@ class Handle:
         elif not self.is_queued:
             self._cache.queue(self)
 
+    @property
+    def is_scarce(self) -> bool:
+        """Whether more files are open than should be."""
+        return self._cache.is_over_limit
+
     def release(self) -> None:
         """No longer needed under this name: closed as soon as nobody has it pinned."""
         self.gone = True
@@ -90,12 +96,21 @@ class HandleCache:
     def open(self, handle: Handle, *, create: bool = False) -> int:
         if self.open_count >= self.limit:
             self._close_one()
-        handle.fd = self.files.open(handle.path, create=create)
+        handle.fd = self._open_file(handle.path, create=create)
         handle.gone = False
         self.open_count += 1
         if not handle.is_queued:
             self.queue(handle)
         return handle.fd
+
+    def _open_file(self, path: str, *, create: bool) -> int:
+        """Open it, in place of others where the process or the system has no descriptor left."""
+        while True:
+            try:
+                return self.files.open(path, create=create)
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR or not self._close_one():
+                    raise
 
     def queue(self, handle: Handle) -> None:
         """The handle may be closed when its turn comes."""
@@ -123,10 +138,11 @@ class HandleCache:
         """Too many were pinned at once."""
         return self.open_count > self.limit
 
-    def _close_one(self) -> None:
+    def _close_one(self) -> bool:
         """Close the first one in the queue that was not used since it was last looked at.
 
-        When all are pinned the limit is exceeded: better one descriptor more than a wrong one.
+        When all are pinned there is none, and the limit is exceeded: better one descriptor more
+        than a wrong one.
         """
         while self._open:
             handle = self._open.popleft()
@@ -138,7 +154,8 @@ class HandleCache:
             else:
                 handle.is_queued = False
                 self.close(handle)
-                return
+                return True
+        return False
 
 
 class Disk:
@@ -161,7 +178,8 @@ class Disk:
     def failed(self, what: str, error: OSError) -> StorageError:
         """The exception to raise for an operating system's error; the disk is offline from now.
 
-        A full disk is no failure: `DiskFullError` says so.
+        A full disk is no failure, and neither is a process or system that has no descriptor left:
+        `DiskFullError` says so, and what was wanted may be tried again.
         """
         if error.errno in _NO_ROOM:
             return DiskFullError(f"{what}: {error.strerror or error}")

@@ -11,6 +11,8 @@ from kraftlog.storage.disk import write_atomically
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kraftlog.ports.files import Files
     from kraftlog.storage.disk import Handle
 
@@ -41,10 +43,15 @@ class FlushJob:
         self.epochs: tuple[str, bytes] | None = None
         self.error: OSError | None = None
 
-    def add(self, handle: Handle) -> None:
-        """Sync this file; it stays open until `unpin`."""
-        self.fds.append(handle.pin())
-        self.handles.append(handle)
+    def add(self, handles: Iterable[Handle]) -> None:
+        """Sync these files; they stay open until `unpin`. If one can't be opened, none does."""
+        try:
+            for handle in handles:
+                self.fds.append(handle.pin())
+                self.handles.append(handle)
+        except OSError:
+            self.unpin()
+            raise
 
     def unpin(self) -> None:
         for handle in self.handles:

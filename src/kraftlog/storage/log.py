@@ -20,7 +20,7 @@ from kraftlog.records.header import MAX_OFFSET
 from kraftlog.storage.batches import PLACE, describe, pieces
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConfig
-from kraftlog.storage.disk import write_all, write_atomically, write_whole
+from kraftlog.storage.disk import NO_DESCRIPTOR, write_all, write_atomically, write_whole
 from kraftlog.storage.flush import FlushJob
 from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.scan import Scan, scan_file
@@ -92,9 +92,6 @@ class Log:
         self._flushing: FlushJob | None = None
         self._generation = 0
         self._gone = False
-
-    def __repr__(self) -> str:
-        return f"Log({self.folder}, {self.start_offset}..{self.end_offset})"
 
     @property
     def producers(self) -> ProducerState:
@@ -447,9 +444,7 @@ class Log:
             return None
         job = FlushJob(self.end_offset, self._generation)
         with _Doing(self, "opening files to flush"):
-            for segment in self.segments:
-                if segment.end_offset > self.recovery_point:
-                    job.add(segment.log)
+            job.add(it.log for it in self.segments if it.end_offset > self.recovery_point)
         job.paths, self._unsynced = self._unsynced, []
         if self._epochs_changed:
             job.epochs = f"{self.folder}/{EPOCHS}", encode_epochs(self.epochs.entries())
@@ -490,14 +485,20 @@ class Log:
         self._epochs_changed = True
 
     def flushed(self, job: FlushJob) -> int:
-        """A job has ended; the recovery point. Raises when it has failed: never to be retried."""
+        """A job has ended; the recovery point. Raises when it has failed: never to be retried, but
+        for a file that could not be opened for lack of a descriptor."""
         assert job is self._flushing, "jobs end in the order in which they were made"
         self._flushing = None
         job.unpin()
         if self._gone:
             return self.recovery_point
         if job.error is not None:
-            self.disk.fail(f"{self.folder}: could not be made durable", job.error)
+            where = f"{self.folder}: could not be made durable"
+            if job.error.errno in NO_DESCRIPTOR:
+                self._unsynced += job.paths
+                self._epochs_changed = self._names_changed = True
+                raise self.disk.failed(where, job.error)
+            self.disk.fail(where, job.error)
         self.disk.check()
         if job.generation == self._generation:
             self.recovery_point = max(self.recovery_point, job.end_offset)
