@@ -217,6 +217,10 @@ class MistakeError(KraftlogError):
         super().__init__(f"a mistake of ours, {what}:\n{trace}".rstrip())
 
 
+class UnansweredError(KraftlogError):
+    """A request that gets no response was refused: the end of its connection tells its client."""
+
+
 class UnsupportedVersionError(KraftlogError):
     """A message was to be written in a version that can't carry what it says."""
 

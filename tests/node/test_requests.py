@@ -121,6 +121,19 @@ def test_acks_0_is_written_and_not_answered() -> None:
     talker = Talker(make_host())
     assert talker.ask(ApiKey.PRODUCE, 7, produce(batch(b"a"), acks=0)) is None
     assert values_in(talker.ask(ApiKey.FETCH, 4, fetch(0))) == [b"a"]
+    assert talker.connection.failure is None
+
+
+@pytest.mark.parametrize("version", [7, 9])
+def test_acks_0_that_is_refused_closes_the_connection(version: int) -> None:
+    """Nothing else would have the producer look for the leader, as with Kafka."""
+    host = make_host()
+    talker, other = Talker(host), Talker(host)
+    assert talker.ask(ApiKey.PRODUCE, version, produce(batch(b"a"), acks=0, index=7)) is None
+    expected = "Produce with acks=0 is refused: demo-7 UNKNOWN_TOPIC_OR_PARTITION"
+    assert str(talker.connection.failure) == expected
+    assert other.ask(ApiKey.PRODUCE, version, produce(batch(b"a"), index=7)) is not None
+    assert other.connection.failure is None
 
 
 @pytest.mark.parametrize(

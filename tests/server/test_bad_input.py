@@ -8,9 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 from tests.patience import LIMIT_S
 from tests.server.clients import consume, produce_all
 from tests.server.node_process import NodeProcess
+from tests.server.raw import RawClient, frame
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,6 +94,18 @@ def test_a_client_that_never_reads_its_answers_is_not_read_from_for_ever(
     with open(f"/proc/{node.process.pid}/status") as status:
         rss_kib = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
     assert rss_kib < 200_000
+
+
+def test_acks_0_that_is_refused_closes_the_connection(node: NodeProcess) -> None:
+    part = PartitionProduceData(index=7, records=b"x")
+    topic = TopicProduceData(name="demo", partition_data=[part])
+    request = ProduceRequest(acks=0, timeout_ms=1000, topic_data=[topic])
+    with RawClient(node.port) as refused, RawClient(node.port) as other:
+        refused.send(frame(1, ApiKey.PRODUCE, request))
+        assert refused.answer() is None
+        other.round_trip()
+    assert "Produce with acks=0 is refused: demo-7" in node.said()
+    assert node.stop() == 0
 
 
 def test_a_second_node_on_the_directory_is_refused(node: NodeProcess, tmp_path: Path) -> None:

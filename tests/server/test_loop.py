@@ -13,11 +13,11 @@ import pytest
 from kraftlog.errors import ConfigError
 from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
+from kraftlog.server.listening import ListeningSocket
 from kraftlog.server.loop import (
     EPOLLIN,
     FULL_FOR_MS,
     GROWN_BY,
-    ListeningSocket,
     Server,
     read_clock,
 )

@@ -27,6 +27,9 @@ _BROKER = {
     "compression.lz4.level": "As for topics, for those that say nothing of it.",
     "compression.type": "Default for topics that do not set their own.",
     "compression.zstd.level": "Default for topics that do not set their own.",
+    "connections.max.idle.ms": (
+        "A connection that neither sends nor receives anything for this long is closed; -1: none."
+    ),
     "controller.listener.names": "Names of the controllers' listeners.",
     "controller.quorum.auto.join.enable": (
         "Let this controller become a voter by itself once it has caught up."
@@ -58,6 +61,9 @@ _BROKER = {
     "group.max.session.timeout.ms": "Longest session timeout a group member may request.",
     "group.max.size": "Largest number of members in a group.",
     "group.min.session.timeout.ms": "Shortest session timeout a group member may request.",
+    "inter.broker.listener.name": (
+        "Listener between brokers; max.connections does not limit it where clients have another."
+    ),
     "leader.imbalance.check.interval.seconds": "Interval between returns to preferred leaders.",
     "listener.security.protocol.map": (
         "Security protocol of each listener; only PLAINTEXT is supported."
@@ -92,6 +98,11 @@ _BROKER = {
     "log.roll.ms": "Default for topics that do not set their own.",
     "log.segment.bytes": "Default for topics that do not set their own.",
     "max.incremental.fetch.session.cache.slots": "Largest number of fetch sessions.",
+    "max.connections": "Most connections to the brokers' listeners; others wait until one ends.",
+    "max.connections.per.ip": "Most connections from one address; others are closed.",
+    "max.connections.per.ip.overrides": (
+        "Other limits for some addresses, as address:number; names are not looked up."
+    ),
     "message.max.bytes": "Default for topics that do not set their own.",
     "metadata.log.dir": "Directory of the metadata log; must be the data directory.",
     "metadata.log.max.record.bytes.between.snapshots": (
@@ -115,6 +126,7 @@ _BROKER = {
         "Bytes of requests and unsent responses that all connections together hold before those "
         "that hold some are not read; -1: 128 MiB."
     ),
+    "security.inter.broker.protocol": "Names that listener by its security protocol.",
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }

@@ -16,7 +16,7 @@ import socket
 import struct
 from collections import deque
 
-from kraftlog.errors import MistakeError, ProtocolError
+from kraftlog.errors import KraftlogError, MistakeError, ProtocolError, UnansweredError
 from kraftlog.node.slots import Slot
 from kraftlog.server.memory import FREE
 from kraftlog.value import TYPE_CHECKING
@@ -143,7 +143,7 @@ class Connection:
         self.listener_name = ""
         self.closed = False
         #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
-        self.failure: OSError | MistakeError | ProtocolError | None = None
+        self.failure: OSError | KraftlogError | None = None
         #: What was received and not handed over: the beginning of a frame; or, where the slice
         #: of a turn was over or the peer is overdue, any number of frames from `rest_at` on.
         self.rest = bytearray()
@@ -200,7 +200,7 @@ class Connection:
         self.is_held = False
         self.stir()
 
-    def fail(self, error: MistakeError | ProtocolError) -> None:
+    def fail(self, error: MistakeError | ProtocolError | UnansweredError) -> None:
         """A request can't be read or answered: that ends this connection, and no other."""
         self.failure = error
         self.stir()

@@ -11,6 +11,7 @@ import select
 import socket
 from itertools import islice
 
+from kraftlog.server.listening import bind
 from kraftlog.server.saying import say
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -116,9 +117,8 @@ class Http:
     ) -> None:
         self._epoll = epoll
         self._answer = answer
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=MAX_CONNECTIONS)
-        self._listener.setblocking(False)
+        self._listener = bind(host, port)
+        self._listener.listen(MAX_CONNECTIONS)
         self.port: int = self._listener.getsockname()[1]
         self._connections: dict[int, _Connection] = {}
         epoll.register(self._listener.fileno(), EPOLLIN)

@@ -16,19 +16,21 @@ import gc
 import os
 import select
 import signal
-import socket
 import time
 from collections import deque
 
 from kraftlog.errors import (
     ConfigError,
     ErrorCode,
+    KraftlogError,
     MistakeError,
     ProtocolError,
     error_name,
     in_words,
 )
 from kraftlog.server.connections import Arena, Connection
+from kraftlog.server.limits import ConnectionLimits
+from kraftlog.server.listening import ListeningSocket, bind, host_of, prepare
 from kraftlog.server.memory import FREE, STILL_MS, ClientMemory
 from kraftlog.server.peers import Peers
 from kraftlog.server.saying import say
@@ -75,16 +77,6 @@ def read_clock() -> Now:
     return Now(time.monotonic_ns() // 1_000_000, time.time_ns() // 1_000_000)
 
 
-class ListeningSocket:
-    """The socket of a listener, by its name in `listeners`, and whose APIs it serves."""
-
-    def __init__(self, sock: socket.socket, name: str, serves: int) -> None:
-        self.sock = sock
-        self.name = name
-        #: BROKER, CONTROLLER or both.
-        self.serves = serves
-
-
 class Server:
     """Carries one node: its sockets, its clock, its turns. `carry` gives it node and runner."""
 
@@ -106,6 +98,8 @@ class Server:
         self.max_frame = max_frame
         self.max_connections = max_connections
         self.turns = turns or TurnClock()
+        self.limits = ConnectionLimits(lambda name: self.node.config_layers().value(name))
+        self._refusal_logged_ns = -1_000_000_000
         self.memory = memory or ClientMemory()
         self.arena = Arena()
         self.epoll = select.epoll()
@@ -153,11 +147,7 @@ class Server:
         what it knows of the cluster before is what it knew in an earlier life, and those who are
         refused ask another broker.
         """
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.setblocking(False)
-        sock.bind((host, port))
+        sock = bind(host, port)
         listener = ListeningSocket(sock, name, serves)
         if serves == BROKER:
             self._closed_doors.append(listener)
@@ -366,6 +356,9 @@ class Server:
             if len(self.connections) >= self.max_connections:
                 self._turn_away(f"there are {self.max_connections} connections already", now)
                 return
+            if self._is_limited(listener) and self.limits.is_full:
+                self._turn_away("there are max.connections already", now, only_limited=True)
+                return
             try:
                 sock, address = listener.sock.accept()
             except (BlockingIOError, ConnectionError):
@@ -373,26 +366,48 @@ class Server:
             except OSError as error:
                 self._turn_away(str(error), now)
                 return
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            host = host_of(address)
+            refusal = self.limits.refusal(host) if listener.serves & BROKER else None
+            if refusal is not None:
+                sock.close()
+                self._log_refusal(refusal)
+                continue
+            prepare(sock)
             times = self.node.counts.times
             connection = Connection(
-                sock, f"{address[0]}:{address[1]}", self.max_frame, times, self.turns, self.memory
+                sock, f"{host}:{address[1]}", self.max_frame, times, self.turns, self.memory
             )
             connection.stirred = self.stirred
             connection.listener = listener.serves
             connection.listener_name = listener.name
             connection.events = EPOLLIN
             self.connections[connection.fd] = connection
+            self.limits.opened(connection)
             self.accepted += 1
             self.epoll.register(connection.fd, EPOLLIN)
 
-    def _turn_away(self, why: str, now: Now) -> None:
+    def _is_limited(self, listener: ListeningSocket) -> bool:
+        """Whether `max.connections` concerns it: not controllers', nor that between brokers where
+        clients have another."""
+        if not listener.serves & BROKER:
+            return False
+        of_brokers = [it.name for it in self.listeners.values() if it.serves & BROKER]
+        between = self.node.config.settings.inter_broker_listener_name
+        return len(of_brokers) == 1 or listener.name != between
+
+    def _log_refusal(self, why: str) -> None:
+        """Once a second at most: who is refused tries again."""
+        if self.turns.began_ns >= self._refusal_logged_ns + 1_000_000_000:
+            self._refusal_logged_ns = self.turns.began_ns
+            say(f"a connection is refused: {why}")
+
+    def _turn_away(self, why: str, now: Now, *, only_limited: bool = False) -> None:
         """Leave newcomers waiting for a while; a listener that is ready would keep us busy."""
         say(f"no connection can be taken: {why}")
         self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
-        for fd in self.listeners:
-            self.epoll.modify(fd, 0)
+        for fd, listener in self.listeners.items():
+            if not only_limited or self._is_limited(listener):
+                self.epoll.modify(fd, 0)
 
     def _welcome(self) -> None:
         self.full_until_ms = None
@@ -489,9 +504,9 @@ class Server:
                 say(f"{connection.peer} sent what is no request: {error}")
                 self._drop(connection)
                 continue
-            except (OSError, MistakeError) as error:
-                if isinstance(error, MistakeError):
-                    say(str(error))
+            except (OSError, KraftlogError) as error:
+                if isinstance(error, KraftlogError):
+                    say(f"{connection.peer} is closed: {error}")
                 self._drop(connection)
                 continue
             self._watch(connection)
@@ -516,6 +531,8 @@ class Server:
     def _look_after_clients(self, now: Now) -> None:
         """Once a second: whether connections have to be closed, and memory to be given back."""
         self._clients_due_ms = now.monotonic_ms + LOOK_AFTER_MS
+        for connection in self.limits.idle(self.turns.began_ns, CLOSED_AT_ONCE):
+            self._drop(connection)
         if self.memory.waiting:
             self._make_room()
         self.memory.trim()
@@ -546,6 +563,7 @@ class Server:
             with contextlib.suppress(OSError):
                 self.epoll.unregister(connection.fd)
             connection.close()
+            self.limits.closed(connection)
             if self.full_until_ms is not None:
                 self._welcome()
 

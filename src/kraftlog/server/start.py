@@ -7,6 +7,7 @@ import time
 from socket import gethostname
 
 from kraftlog.config import endpoints as config_of_voters
+from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import refuse_false_safety
 from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
@@ -193,7 +194,7 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
         server.http = Http(server.epoll, host, port, Pages(server).answer)
     except OSError as error:
         raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
-    say(f"kraftlog: http on {host or '0.0.0.0'}:{server.http.port}")  # noqa: S104 - it is said, not listened on
+    say(f"kraftlog: http on {bracketed(host or '::')}:{server.http.port}")
 
 
 def _voters(settings: BrokerConfig) -> VoterSet:
@@ -207,9 +208,10 @@ def _voters(settings: BrokerConfig) -> VoterSet:
 
 
 def _ready_line(server: Server) -> str:
-    where = [f"{host}:{port}" for host, port, serves in server.addresses() if serves == BROKER]
-    where = where or [f"{host}:{port}" for host, port, _ in server.addresses()]
-    return f"kraftlog ready on {where[0]}"
+    addresses = server.addresses()
+    of_brokers = [address for address in addresses if address[2] == BROKER]
+    host, port, _ = (of_brokers or addresses)[0]
+    return f"kraftlog ready on {bracketed(host)}:{port}"
 
 
 def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:

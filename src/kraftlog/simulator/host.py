@@ -9,6 +9,7 @@ from collections import deque
 from random import Random
 
 from kraftlog.config.reading import read_config
+from kraftlog.errors import MistakeError, ProtocolError, UnansweredError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.config import NodeConfig
 from kraftlog.node.membership import BrokerAddress
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.errors import MistakeError, ProtocolError
     from kraftlog.node.hot.fetch import Found
     from kraftlog.node.hot.produce import Answers
     from kraftlog.node.hot.repeats import Repeats
@@ -45,6 +45,7 @@ class VirtualConnection:
         self.host = "127.0.0.1"
         self.repeats: Repeats | None = None
         #: Whether the node is still at work on a request; frames that came meanwhile.
+        self.failure: UnansweredError | None = None
         self.is_held = False
         self.held: deque[bytes] = deque()
 
@@ -59,8 +60,10 @@ class VirtualConnection:
             if not isinstance(piece, bytes):
                 piece.pin()
 
-    def fail(self, error: MistakeError | ProtocolError) -> None:
-        raise error
+    def fail(self, error: MistakeError | ProtocolError | UnansweredError) -> None:
+        if not isinstance(error, UnansweredError):
+            raise error
+        self.failure = error
 
     def take(self) -> bytes:
         """The frames that have become ready, up to the first that is not."""

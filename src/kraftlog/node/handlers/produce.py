@@ -1,13 +1,20 @@
 """Produce 3-13: valid batches go to their partitions, the answer waits for what acks ask for.
 
-acks 0 is not answered; 1 waits for the leader's write, -1 (all) for the high watermark. Topics are
-named by id from version 13 on. A batch that its producer repeats is answered with the offset that
-it has already. Transactions are not offered: their batches get INVALID_TXN_STATE.
+acks 0 is not answered, and closes the connection if a partition refuses it; 1 waits for the
+leader's write, -1 (all) for the high watermark. Topics are named by id from version 13 on. A batch
+that its producer repeats is answered with the offset that it has already. Transactions are not
+offered: their batches get INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptBatchError, ErrorCode, RejectedRecordsError
+from kraftlog.errors import (
+    CorruptBatchError,
+    ErrorCode,
+    RejectedRecordsError,
+    UnansweredError,
+    error_name,
+)
 from kraftlog.node.committing import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
@@ -21,6 +28,7 @@ from kraftlog.records.header import (
 from kraftlog.records.repack import repack
 from kraftlog.records.validate import check_produced, check_records, checking_records
 from kraftlog.replication.partition import ACKS_ALL, ACKS_LEADER, ACKS_NONE, WRITTEN_IS_ENOUGH
+from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -58,6 +66,8 @@ LEADERS_SINCE = 10
 #: More records of a batch are checked in slices, if they have to be checked.
 MANY_RECORDS = 2_000
 
+#: So many partitions that were refused are named in the log.
+REFUSED_NAMED = 5
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
@@ -129,9 +139,23 @@ def _append(node: Node, slot: Slot, request: ProduceRequest, checked: Checked, n
     ]
     slot.waits -= 1
     if request.acks == ACKS_NONE:
+        _close_if_refused(slot, response)
         slot.answer_nothing()
     elif not slot.waits:
         slot.answer(slot.response)
+
+
+def _close_if_refused(slot: Slot, response: ProduceResponse) -> None:
+    """Without a response, the end of its connection has a producer look for the leader again."""
+    refused = [
+        f"{topic.name or uuid_text(topic.topic_id)}-{part.index} {error_name(part.error_code)}"
+        for topic in response.responses
+        for part in topic.partition_responses
+        if part.error_code
+    ]
+    if refused:
+        named = ", ".join(refused[:REFUSED_NAMED])
+        slot.connection.fail(UnansweredError(f"Produce with acks=0 is refused: {named}"))
 
 
 def _produce(

@@ -1,0 +1,112 @@
+"""`ConnectionLimits`: how many connections there may be, from where, and for how long without use.
+
+The settings are Kafka's, and may change while the node runs: `max.connections`,
+`max.connections.per.ip` and its overrides, `connections.max.idle.ms`.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import BROKER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.server.connections import Connection
+
+#: The queue is tidied when it has this many entries, or twice as many as there are connections.
+FEWEST_TIDIED = 1024
+
+
+class ConnectionLimits:
+    """`value` gives a setting of the broker as it is now."""
+
+    def __init__(self, value: Callable[[str], Any]) -> None:
+        self._value = value
+        #: Connections to brokers' listeners: all, and by where they come from.
+        self._count = 0
+        self._by_host: dict[str, int] = {}
+        #: When to look whether a connection was idle: (nanoseconds, number, connection).
+        self._due: list[tuple[int, int, Connection]] = []
+        self._number = 0
+        #: The overrides as they were set last, and what they come to.
+        self._overrides_text = ""
+        self._overrides: dict[str, int] = {}
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many connections to brokers' listeners as `max.connections`."""
+        most: int = self._value("max.connections")
+        return self._count >= most
+
+    def refusal(self, host: str) -> str | None:
+        """Why no other connection from an address is accepted."""
+        most = self._most_from(host)
+        if self._by_host.get(host, 0) < most:
+            return None
+        return f"{host} has {most} connections already (max.connections.per.ip)"
+
+    def opened(self, connection: Connection) -> None:
+        if connection.listener & BROKER:
+            host = connection.host
+            self._by_host[host] = self._by_host.get(host, 0) + 1
+            self._count += 1
+        idle_ns = self._idle_ns()
+        if idle_ns >= 0:
+            self._look_at(connection, connection.active_ns + idle_ns)
+
+    def closed(self, connection: Connection) -> None:
+        if not connection.listener & BROKER:
+            return
+        self._count -= 1
+        left = self._by_host.get(connection.host, 0) - 1
+        if left > 0:
+            self._by_host[connection.host] = left
+        else:
+            self._by_host.pop(connection.host, None)
+
+    def idle(self, now_ns: int, at_most: int) -> list[Connection]:
+        """Connections that have been still for `connections.max.idle.ms`."""
+        idle_ns = self._idle_ns()
+        found: list[Connection] = []
+        while self._due and self._due[0][0] <= now_ns and len(found) < at_most:
+            connection = heappop(self._due)[2]
+            if connection.closed or idle_ns < 0:
+                continue
+            at_ns = connection.active_ns + idle_ns
+            if at_ns <= now_ns:
+                found.append(connection)
+            else:
+                self._look_at(connection, at_ns)
+        return found
+
+    def _look_at(self, connection: Connection, at_ns: int) -> None:
+        if len(self._due) >= max(FEWEST_TIDIED, 2 * self._count):
+            self._due = [entry for entry in self._due if not entry[2].closed]
+            heapify(self._due)
+        self._number += 1
+        heappush(self._due, (at_ns, self._number, connection))
+
+    def _idle_ns(self) -> int:
+        idle_ms: int = self._value("connections.max.idle.ms")
+        return idle_ms * 1_000_000
+
+    def _most_from(self, host: str) -> int:
+        text: str = self._value("max.connections.per.ip.overrides") or ""
+        if text != self._overrides_text:
+            self._overrides_text, self._overrides = text, parse_overrides(text)
+        most: int = self._value("max.connections.per.ip")
+        return self._overrides.get(host, most)
+
+
+def parse_overrides(text: str) -> dict[str, int]:
+    """`address:number` pairs; IPv6 addresses may stand in brackets."""
+    found = {}
+    for entry in text.split(","):
+        host, _, number = entry.strip().rpartition(":")
+        if host:
+            found[host.strip("[]")] = int(number)
+    return found

@@ -1,0 +1,61 @@
+"""Sockets that listen, and the addresses that connect to them."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+#: What a machine without IPv6 says to one who wants to listen on it.
+_NO_IPV6 = {errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL}
+_MAPPED = "::ffff:"
+
+
+class ListeningSocket:
+    """The socket of a listener, by its name in `listeners`, and whose APIs it serves."""
+
+    def __init__(self, sock: socket.socket, name: str, serves: int) -> None:
+        self.sock = sock
+        self.name = name
+        #: BROKER, CONTROLLER or both.
+        self.serves = serves
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket with this address, which does not listen yet. No host: all addresses, IPv4 and IPv6
+    alike, as with Kafka."""
+    if host:
+        return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)
+    try:
+        return _bound(socket.AF_INET6, "::", port)
+    except OSError as error:
+        if error.errno not in _NO_IPV6:
+            raise
+        return _bound(socket.AF_INET, "", port)
+
+
+def _bound(family: int, host: str, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, host != "::")
+        sock.setblocking(False)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def host_of(address: tuple[str, int]) -> str:
+    """Where a connection comes from; an IPv4 address is written as one on any socket."""
+    host = address[0]
+    return host[len(_MAPPED) :] if host.startswith(_MAPPED) and "." in host else host
+
+
+def prepare(sock: socket.socket) -> None:
+    """What is set for each connection, as Kafka sets it: dead peers are found out, small responses
+    leave at once."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

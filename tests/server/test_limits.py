@@ -1,0 +1,192 @@
+"""How many connections there may be, from where, and for how long without use."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.config.keys import BROKER as BROKER_RESOURCE
+from kraftlog.server.helper import Helper
+from kraftlog.server.lane import Lane
+from kraftlog.server.limits import parse_overrides
+from kraftlog.server.listening import bind, host_of
+from kraftlog.server.loop import Server
+from kraftlog.server.turns import TurnClock
+from kraftlog.wire.apis import BROKER, CONTROLLER
+from tests.node.talk import make_host, set_config
+from tests.patience import LIMIT_S
+from tests.server.raw import api_versions
+from tests.server.test_memory import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.simulator.host import VirtualHost
+
+    Connect = Callable[[], socket.socket]
+
+IDLE_MS = 600_000
+
+
+@pytest.fixture
+def host() -> VirtualHost:
+    return make_host()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def server(host: VirtualHost, clock: Clock) -> Iterator[Server]:
+    made = Server(
+        Lane("test"),
+        Helper(),
+        max_frame=1 << 20,
+        max_connections=64,
+        turns=TurnClock(clock, lambda: 0),
+    )
+    made.carry(host.node, host.runner)
+    yield made
+    made._hang_up()
+    host.deliver()
+    host.runner.close()
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Connect]:
+    port = server.listen("PLAINTEXT", "127.0.0.1", 0, BROKER)
+    server.let_clients_in()
+    made: list[socket.socket] = []
+
+    def one_more() -> socket.socket:
+        made.append(socket.create_connection(("127.0.0.1", port), LIMIT_S))
+        look(server)
+        return made[-1]
+
+    yield one_more
+    for sock in made:
+        sock.close()
+
+
+def look(server: Server) -> None:
+    """A turn that waits for nothing and looks at everything that is due."""
+    server._clients_due_ms = 0
+    server.node.is_stirred = True
+    os.eventfd_write(server.lane.ready_fd, 1)
+    server.turn()
+
+
+def set_limit(host: VirtualHost, key: str, value: object) -> None:
+    set_config(host, BROKER_RESOURCE, "", key, value)
+
+
+def is_closed(sock: socket.socket) -> bool:
+    sock.settimeout(LIMIT_S)
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_connection_is_kept_alive_and_sends_at_once(server: Server, connect: Connect) -> None:
+    connect()
+    [connection] = server.connections.values()
+    assert connection.sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+    assert connection.sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_idle_connection_is_closed(server: Server, connect: Connect, clock: Clock) -> None:
+    idle, busy = connect(), connect()
+    clock.now_ns += (IDLE_MS - 1) * 1_000_000
+    busy.sendall(api_versions(1))
+    look(server)
+    assert len(server.connections) == 2
+    clock.now_ns += 1_000_000
+    look(server)
+    assert is_closed(idle)
+    assert len(server.connections) == 1
+    clock.now_ns += IDLE_MS * 1_000_000
+    look(server)
+    assert not server.connections
+
+
+def test_connections_beyond_the_limit_wait_until_one_ends(
+    host: VirtualHost, server: Server, connect: Connect
+) -> None:
+    set_limit(host, "max.connections", 2)
+    first, _, late = connect(), connect(), connect()
+    late.sendall(api_versions(1))
+    look(server)
+    assert len(server.connections) == 2
+    first.close()
+    for _ in range(5):
+        look(server)
+    late.settimeout(LIMIT_S)
+    assert late.recv(100)
+    assert len(server.connections) == 2
+
+
+def test_limit_of_connections_concerns_no_controllers(
+    host: VirtualHost, server: Server, connect: Connect
+) -> None:
+    set_limit(host, "max.connections", 1)
+    port = server.listen("CONTROLLER", "127.0.0.1", 0, CONTROLLER)
+    connect()
+    connect()
+    assert len(server.connections) == 1
+    with socket.create_connection(("127.0.0.1", port), LIMIT_S):
+        look(server)
+        assert len(server.connections) == 2
+
+
+def test_address_with_too_many_connections_is_refused(
+    host: VirtualHost, server: Server, connect: Connect, capfd: pytest.CaptureFixture[str]
+) -> None:
+    set_limit(host, "max.connections.per.ip", 2)
+    first, _, third = connect(), connect(), connect()
+    assert is_closed(third)
+    assert "127.0.0.1 has 2 connections already" in capfd.readouterr().err
+    first.close()
+    for _ in range(3):
+        look(server)
+    connect()
+    assert len(server.connections) == 2
+    set_limit(host, "max.connections.per.ip.overrides", "10.0.0.1:1,127.0.0.1:3")
+    connect()
+    assert len(server.connections) == 3
+
+
+def test_overrides_name_addresses_of_both_kinds() -> None:
+    assert parse_overrides("10.0.0.1:5, [::1]:7") == {"10.0.0.1": 5, "::1": 7}
+    assert parse_overrides("") == {}
+
+
+def test_listener_without_a_host_takes_ipv4_and_ipv6() -> None:
+    with bind("", 0) as sock:
+        sock.listen(2)
+        sock.settimeout(LIMIT_S)
+        port = sock.getsockname()[1]
+        hosts = []
+        for host in ("127.0.0.1", "::1"):
+            try:
+                peer = socket.create_connection((host, port), LIMIT_S)
+            except OSError:  # a machine without IPv6 has no ::1
+                assert host == "::1"
+                continue
+            with peer:
+                accepted, address = sock.accept()
+                accepted.close()
+                hosts.append(host_of(address))
+        assert hosts in (["127.0.0.1", "::1"], ["127.0.0.1"])
+
+
+def test_listener_with_a_host_takes_that_alone() -> None:
+    with bind("127.0.0.1", 0) as sock:
+        assert sock.family == socket.AF_INET
+    assert host_of(("::ffff:10.1.2.3", 5)) == "10.1.2.3"
+    assert host_of(("::1", 5)) == "::1"
