@@ -8,6 +8,7 @@ import pytest
 
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
+from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.config import LogConfig
 from tests.storage.making import (
     FOLDER,
@@ -206,6 +207,25 @@ def test_retention_by_size_and_time() -> None:
     assert log.retention(second.max_timestamp + 51, log.end_offset) == 1
     assert log.retention(T0 * 2, log.end_offset) > 0
     assert (log.size_bytes, log.start_offset) == (0, log.end_offset)
+
+
+def test_a_log_that_loses_all_its_records_writes_no_indexes_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To make and unlink them takes milliseconds, and thousands of logs may begin later at once."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    put(log, batch(0, 3))
+    made: list[str] = []
+
+    def opening(path: str, *, write: bool = True, create: bool = False) -> int:
+        made.append(path.rpartition(".")[2])
+        return MemoryFiles.open(files, path, write=write, create=create)
+
+    monkeypatch.setattr(files, "open", opening)
+    assert log.move_start(3) == 1
+    assert sorted(made) == ["log", "snapshot"]
+    assert (log.start_offset, log.end_offset, log.size_bytes) == (3, 3, 0)
 
 
 def found_by_time(log: Log, timestamp: int) -> tuple[int, int] | None:

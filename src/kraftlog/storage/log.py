@@ -188,8 +188,11 @@ class Log:
                 return self.disk.fail(where, second)
         return failure
 
-    def roll(self, now_ms: int, base_offset: int | None = None) -> None:
-        """Seal the active segment and begin another, at the end of the log or later."""
+    def roll(self, now_ms: int, base_offset: int | None = None, *, seals: bool = True) -> None:
+        """Seal the active segment and begin another, at the end of the log or later.
+
+        One that is dropped next needs no indexes: to write and unlink them takes milliseconds.
+        """
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
         with _Doing(self, "beginning a segment"):
@@ -200,7 +203,8 @@ class Log:
                         return
                     self._drop(self.segments.pop())
                 else:
-                    self.seal(active)
+                    if seals:
+                        self.seal(active)
                     self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
             segment = Segment(self.disk, self.folder, base_offset)
             segment.created_ms = now_ms
@@ -367,7 +371,7 @@ class Log:
 
     def _drop_front(self, count: int, now_ms: int) -> int:
         if count == len(self.segments) and count:
-            self.roll(now_ms)
+            self.roll(now_ms, seals=False)
         with _Doing(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
