@@ -158,7 +158,7 @@ def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change
     )
     key = partition.key
     if partition.index >= topic.partition_count:
-        image.put(image.topics, topic.id, topic.replace(partition_count=partition.index + 1))
+        image.put(image.topics, topic.id, TopicImage(topic.id, topic.name, partition.index + 1))
     if key in image.removed:
         image.drop(image.removed, key)
     before = image.partitions.get(key)

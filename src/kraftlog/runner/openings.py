@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kraftlog.config.topic import TopicConfig
     from kraftlog.runner.flushes import Flushes
-    from kraftlog.storage.config import LogConfig
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.recovery import Opening
@@ -77,7 +77,7 @@ class Openings:
         #: The logs to be opened: what was deleted meanwhile is not among them, or not that one.
         self._wanted: dict[LogName, OpenLog] = {}
         #: What the logs are to go by, also those on their way.
-        self._configs: dict[LogName, LogConfig] = {}
+        self._configs: dict[LogName, TopicConfig] = {}
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
             ConfigureLog: self._configure,
@@ -127,15 +127,15 @@ class Openings:
     # Wishes --------------------------------------------------------------------------------------
 
     def _open(self, effect: OpenLog, _: Now) -> None:
-        self._configs[effect.log] = log_config(effect.config)
+        self._configs[effect.log] = effect.config
         self._wanted[effect.log] = effect
         self._steps.append(effect)
 
     def _configure(self, effect: ConfigureLog, _: Now) -> None:
-        self._configs[effect.log] = config = log_config(effect.config)
+        self._configs[effect.log] = effect.config
         log = self._directory.logs.get(effect.log)
         if log is not None:
-            log.config = config
+            log.config = log_config(effect.config)
 
     def _delete(self, effect: DeleteLog, _: Now) -> None:
         name = effect.log
@@ -179,10 +179,11 @@ class Openings:
             if self._under_way is None:
                 self._forget_another(effect)
                 if name not in self._directory.unopened:
-                    log = self._directory.create(name, effect.topic_id, self._configs[name])
+                    config = log_config(self._configs[name])
+                    log = self._directory.create(name, effect.topic_id, config)
                     self._opened(effect, log, now)
                     return A_FOLDER_COSTS
-                self._under_way = self._directory.open_log(name, self._configs[name])
+                self._under_way = self._directory.open_log(name, log_config(self._configs[name]))
             # Also a log that opens at once, having been closed cleanly, has its share of the turn.
             return A_STEP_COSTS + next(self._under_way)
         except StopIteration as end:
@@ -224,7 +225,7 @@ class Openings:
         name, topic_id = effect.log, effect.topic_id
         del self._wanted[name]
         log.topic_id = topic_id
-        log.config = self._configs[name]
+        log.config = log_config(self._configs[name])
         producers = None if log.tracker.is_empty else log.producers.copy()
         self._tell(LogOpened(name, topic_id, log.start_offset, log.end_offset, producers), now)
 
