@@ -189,10 +189,7 @@ class Log:
         return failure
 
     def roll(self, now_ms: int, base_offset: int | None = None, *, seals: bool = True) -> None:
-        """Seal the active segment and begin another, at the end of the log or later.
-
-        One that is dropped next needs no indexes: to write and unlink them takes milliseconds.
-        """
+        """Begin a segment, at the end of the log or later; one that is kept is sealed."""
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
         with _Doing(self, "beginning a segment"):
@@ -371,7 +368,7 @@ class Log:
 
     def _drop_front(self, count: int, now_ms: int) -> int:
         if count == len(self.segments) and count:
-            self.roll(now_ms, seals=False)
+            self.roll(now_ms, seals=False)  # to write and unlink indexes takes milliseconds
         with _Doing(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
