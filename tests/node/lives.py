@@ -1,8 +1,9 @@
 """A node's life under plausible requests: what becomes a record is replayed by all who read it.
 
-Requests name what the node has (topics, members, epochs, voters, snapshots), or have one kind of
-malice in all of their fields. They come on both listeners, peers answer as they like, and between
-them the node is killed and starts again. `check` then replays the logs as others would.
+Requests name what the node has (topics, members, epochs, voters, snapshots), are nearly valid (see
+`valid`), or have one kind of malice in all of their fields. They come on both listeners, peers
+answer as they like, and between them the node is killed and starts again. `check` then replays the
+logs as others would.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
 from tests.node.talk import Talker, create_topics
 from tests.node.test_hostile_requests import Hostile
+from tests.node.valid import VALID, nearly_valid
 
 if TYPE_CHECKING:
     from random import Random
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 GROUPS = "__consumer_offsets"
 TOPICS = {"demo": 2, "other": 1, GROUPS: 2}
 CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]
+#: Those of which there is a request that is fulfilled.
+COMMON = [(key, version) for key, version in CASES if key in VALID]
 #: The chance that a field says something that the node knows.
 KNOWING = (0.5, 0.75, 0.97)
 #: As long as strings may be, in letters of one byte and of two; and longer.
@@ -202,6 +206,8 @@ class Life:
         elif chance < 0.1:
             self.done.append("time passes")
             self.settle(self.random.choice((100, 1000, 10_000, 60_000)))
+        elif chance < 0.4:
+            self.request(*self.random.choice(COMMON))
         else:
             self.request(*self.random.choice(CASES))
         self.hear_peers()
@@ -214,7 +220,10 @@ class Life:
             sampler.kind = self.random.choice(Hostile.KINDS)
         if self.random.random() < 0.03:
             talker.client_id = self.random.choice(LONG_STRINGS[:4])
-        request = sampler.message(APIS[key].request(), version)
+        if key in VALID and self.random.random() < 0.7:
+            request = nearly_valid(self, sampler, key, version)
+        else:
+            request = sampler.message(APIS[key].request(), version)
         self.done.append(f"{APIS[key].name} v{version} on {listener}: {request!r:.3000}")
         frame = talker.overlong_frame(key, version, request)
         try:
