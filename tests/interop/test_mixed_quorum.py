@@ -1,0 +1,45 @@
+"""A quorum of our controllers and one of Kafka: each reads what the other writes of the voters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.client.client import Client
+from kraftlog.client.deadline import Deadline
+from tests.interop.kafka_broker import start_kafka
+from tests.patience import LIMIT_S
+from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
+from tests.server.test_moved_voters import described
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KAFKAS = CONTROLLERS[2]
+
+
+def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
+    """It tells our leader by UpdateRaftVoter at kraft.version 0, and follows it to version 1."""
+    quorum = Quorum(tmp_path)
+    try:
+        quorum.start(*CONTROLLERS[:2], BROKER)
+        assert level(quorum) == 0
+        with start_kafka(quorum.file(KAFKAS), str(tmp_path)):
+            deadline = Deadline(LIMIT_S)
+            while level(quorum) == 0:
+                assert not deadline.is_over, described(quorum)
+            told = described(quorum)
+            assert [it["id"] for it in told["CurrentVoters"]] == list(CONTROLLERS)
+            assert all(it["directoryId"] for it in told["CurrentVoters"])
+            ours = next(i for i in CONTROLLERS[:2] if i != told["LeaderId"])
+            quorum.kill(ours)
+            with Client(quorum.address) as client:
+                client.create_topic("by-one-of-ours-and-kafkas")
+    finally:
+        quorum.end()
+
+
+def level(quorum: Quorum) -> int:
+    """The level of kraft.version that the cluster tells."""
+    with Client(quorum.address) as client:
+        levels = {it.name: it.level for it in client.features().features}
+    return levels["kraft.version"]
