@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ProtocolError
-from kraftlog.wire.codec import decode
+from kraftlog.wire.codec import decode, decoding_request
 from kraftlog.wire.explain import read_slowly
+from kraftlog.wire.form import has_batches
 from tests.wire.samples import all_messages, plain, versions_of
 
 if TYPE_CHECKING:
@@ -28,9 +29,27 @@ def attempt(cls: type[Message], version: int, raw: bytes) -> Message | ProtocolE
         return error
 
 
+def attempt_stepwise(cls: type[Message], version: int, raw: bytes) -> Any:
+    """As above, a step at a time, as large requests are read: what follows them is ignored."""
+    steps = decoding_request(cls, version, raw)
+    try:
+        while True:
+            next(steps)
+    except StopIteration as stop:
+        return stop.value
+    except ProtocolError as error:
+        return error
+
+
 def judge(cls: type[Message], version: int, raw: bytes) -> ProtocolError | None:
-    """Read what may be broken: both readers refuse it, or both see the same message."""
+    """Read what may be broken: all readers refuse it, or all see the same message."""
     outcome = attempt(cls, version, raw)
+    if not has_batches(cls):
+        stepwise = attempt_stepwise(cls, version, raw)
+        if not isinstance(outcome, ProtocolError):
+            assert plain(stepwise) == plain(outcome)
+        elif not outcome.what.endswith("bytes too many"):
+            assert isinstance(stepwise, ProtocolError)
     if isinstance(outcome, ProtocolError):
         assert outcome.field.startswith(f"{cls.__name__} v{version}")
         assert 0 <= outcome.position <= len(raw)

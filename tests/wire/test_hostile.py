@@ -21,6 +21,7 @@ from kraftlog.wire.codec import (
     encode_with_tags,
     lenient_reader,
     reader,
+    stepwise_reader,
 )
 from kraftlog.wire.form import has_batches
 from kraftlog.wire.primitives import text_as_java
@@ -73,6 +74,8 @@ def compile_readers(cls: type[Message], version: int) -> None:
     """What is measured later is reading alone."""
     reader(cls, version)
     lenient_reader(cls, version)
+    stepwise_reader(cls, version)
+    stepwise_reader(cls, version, lenient=True)
     text_as_java(b"\xed")  # imports what it needs
 
 
@@ -206,6 +209,7 @@ class Words(Message, versions=(0, 1), flexible=1):
         (0, b"\0\0\0\0\xff\xfe", "null where none may be", "last", 4),
         (1, b"\1\xff\xff\xff\xff\x0f\0", "null where none may be", "last", 1),
         (1, b"\1\0\0", "null where none may be", "last", 1),
+        (0, b"\0\0\0\0\x30\0" + 0x3000 * b"\xff", "string too long once read", "last", 6),
         (1, b"\xff\xff\xff\xff\x1f\1\0", "varint beyond 32 bits", "words", 5),
         (1, b"\xff\xff\xff\xff\xff\1\0", "varint longer than five bytes", "words", 5),
         (0, b"\0\0\0\x09\0\0", "array of 9 items, 2 bytes left", "words", 4),

@@ -54,6 +54,13 @@ def test_a_step_is_a_bounded_number_of_items() -> None:
     assert written == read == [ITEMS_IN_A_STEP] * 10 + [50]
 
 
+def test_large_requests_may_have_strings_of_any_bytes() -> None:
+    topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
+    raw = encode(MetadataRequest(topics=topics), 12).replace(b"topic-499", b"topic-\xff99")
+    read, _ = drive(decoding_request(MetadataRequest, 12, raw))
+    assert [topic.name for topic in read.topics[-2:]] == ["topic-498", "topic-\ufffd99"]
+
+
 def test_what_is_malformed_is_refused_in_the_step_that_meets_it() -> None:
     topics = [MetadataRequestTopic(name=f"topic-{number}") for number in range(500)]
     raw = encode(MetadataRequest(topics=topics), 12)

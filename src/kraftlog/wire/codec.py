@@ -79,9 +79,10 @@ def decoding_request(cls: type[M], version: int, raw: bytes) -> Generator[int, N
     """
     try:
         try:
-            message, after = yield from _stepwise_reader(cls, version, False)(raw, 0, len(raw))
+            message, after = yield from stepwise_reader(cls, version)(raw, 0, len(raw))
         except UnicodeDecodeError:
-            message, after = yield from _stepwise_reader(cls, version, True)(raw, 0, len(raw))
+            read = stepwise_reader(cls, version, lenient=True)
+            message, after = yield from read(raw, 0, len(raw))
         if after <= len(raw):
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
     except _WHAT_READERS_RAISE:
@@ -89,11 +90,12 @@ def decoding_request(cls: type[M], version: int, raw: bytes) -> Generator[int, N
     raise explain(cls, version, raw, 0, len(raw))
 
 
-def _stepwise_reader(cls: type[Message], version: int, lenient: bool) -> StepwiseReader:
-    found = _stepwise_readers.get((cls, version, lenient))
+def stepwise_reader(cls: type[Message], version: int, *, lenient: bool = False) -> StepwiseReader:
+    key = cls, version, lenient
+    found = _stepwise_readers.get(key)
     if found is None:
         found = compiler.compile_stepwise_reader(cls, version, lenient)
-        _stepwise_readers[cls, version, lenient] = found
+        _stepwise_readers[key] = found
     return found
 
 

@@ -13,7 +13,7 @@ import struct
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.form import Form, item_of
-from kraftlog.wire.primitives import FIXED, LEAST_NEGATIVE, LONGEST_STRING, text_as_java
+from kraftlog.wire.primitives import FIXED, LEAST_NEGATIVE, LONGEST_STRING, Malformed, text_as_java
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -127,9 +127,14 @@ class Cursor:
             return None
         if field.kind == "string" and count > LONGEST_STRING:
             self.fail(f"string of {count} bytes, at most {LONGEST_STRING} are taken", path)
+        start = self.pos
         raw = self.take(count, path)
         if field.kind == "string":
-            return text_as_java(raw)
+            try:
+                return text_as_java(raw)
+            except Malformed as error:
+                self.pos = start
+                self.fail(str(error), path)
         return raw if field.kind == "batches" else bytes(raw)
 
     def tags(self, message: Message, path: str) -> None:

@@ -57,13 +57,17 @@ def text_as_java(piece: Buffer) -> str:
     """Bytes as Java reads them as UTF-8: whatever can't be read becomes U+FFFD.
 
     So does Python's `replace`, but for half a surrogate pair, which counts as one, not as three.
+    A text that could not be written back is refused: U+FFFD takes three bytes.
     """
     raw = bytes(piece)
     if b"\xed" in raw:
         import re  # hardly ever needed
 
         raw = re.sub(rb"\xed[\xa0-\xbf][\x80-\xbf]?", "\ufffd".encode(), raw)
-    return raw.decode("utf-8", "replace")
+    text = raw.decode("utf-8", "replace")
+    if len(raw) > LONGEST_STRING // 3 and len(text.encode()) > LONGEST_STRING:
+        raise Malformed("string too long once read")
+    return text
 
 
 def rest_of_uvarint(buf: Any, pos: int, first: int) -> tuple[int, int]:
