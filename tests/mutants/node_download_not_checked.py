@@ -8,7 +8,7 @@ MUTANT = Mutant(
     module="kraftlog.runner.quorum",
     source="            check_snapshot(data)\n",
     replacement="            len(data)\n",
-    scenario="mixture",
+    scenario="garbled-snapshot",
     seed=1,
     nodes=True,
 )

@@ -67,7 +67,7 @@ class WatchedNode(Node):
     def reload(self, records: Iterable[Message], last_offset: int) -> None:
         super().reload(records, last_offset)
         assert self.watcher is not None
-        self.watcher.installed(last_offset + 1)
+        self.watcher.told = [("installed", last_offset + 1)]
 
     def leads(self, epoch: int, now: Now) -> None:
         super().leads(epoch, now)
@@ -254,8 +254,10 @@ class NodeReplica(Replica):
 
     def _look(self) -> None:
         """Show the world what this turn has written, and what the state machine was told."""
-        self.disk.look()
         told, self.told = self.told, []
+        if told and told[0][0] == "installed":
+            self._installed(told.pop(0)[1])
+        self.disk.look()
         for what, number in told:
             if what == "applied":
                 if number > self.applied:  # a start replays nothing of its own
@@ -263,12 +265,11 @@ class NodeReplica(Replica):
             else:
                 self.world.serves(self, number)
 
-    def installed(self, offset: int) -> None:
+    def _installed(self, offset: int) -> None:
         core = self.core
         assert core is not None
         epoch = max([it.epoch for it in self.disk.snapshots_there() if it.offset == offset])
         end = OffsetAndEpoch(offset, epoch)
-        self.told = [it for it in self.told if it[0] != "applied"]
         snapshot = self.disk.installed(end)
         self.world.saw("snapshot installed")
         self.world.loads(self, snapshot)

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 
+#: Of a thousand answers.
+GARBLED = 250
+
+
 def lost_checkpoint(world: World) -> Iterator[Goal]:
     """Q38: a node does not start with a log whose beginning is in a checkpoint that is gone."""
     yield from fall_behind(world)
@@ -48,10 +52,20 @@ def lost_checkpoint(world: World) -> Iterator[Goal]:
     yield from heal_and_serve(world)
 
 
+def garbled_snapshot(world: World) -> Iterator[Goal]:
+    """Q38: of a snapshot that is damaged on its way, nothing is used; it is fetched again."""
+    yield from fall_behind(world)
+    world.network.heal()
+    world.network.calm, world.network.garbled = False, GARBLED
+    yield all_reached(world, log_end(world))
+    yield from heal_and_serve(world)
+
+
 def recorded_voters(chance: Chance) -> Setting:
     return in_small_chunks(3)(chance).replace(dynamic=True)
 
 
 NODE_SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
     "lost-checkpoint": (recorded_voters, lost_checkpoint),
+    "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),
 }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import CorruptBatchError
 from kraftlog.logstate.voters import VoterSet
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.versions import record_version
 from kraftlog.node.quorum.batches import records_in, snapshot_voters
+from kraftlog.node.quorum.snapshots import check_snapshot
 from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.simulator.oracle import NO_CHAIN
 from kraftlog.value import TYPE_CHECKING
@@ -45,6 +47,10 @@ class TrueState(Invariant):
     def on_file(self, replica: NodeReplica, snapshot: Snapshot) -> None:
         """A snapshot has got its name on a disk."""
         state, voters = self._state_of(snapshot.state)
+        try:
+            check_snapshot(snapshot.data)
+        except CorruptBatchError as error:
+            self.fails(f"replica {replica.id}: {snapshot.id} is damaged: {error}")
         if encoded(records_in(snapshot.data)) != state:
             self.fails(f"replica {replica.id}: {snapshot.id} is not the state of its log")
         held = snapshot_voters(snapshot.data)
