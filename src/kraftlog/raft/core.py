@@ -216,6 +216,16 @@ class RaftCore:
         self.version += 1
         self.effect(PersistElection(self.version, self.election))
 
+    def is_durable(self, points: tuple[ElectionDurable | LogDurable, ...]) -> bool:
+        """Whether an effect that waits for these points may happen now: the host holds the rest."""
+        for point in points:
+            if isinstance(point, ElectionDurable):
+                if point.version > self.durable_version:
+                    return False
+            elif point.offset > self.log.flushed:
+                return False
+        return True
+
     def durable_election(self) -> tuple[ElectionDurable, ...]:
         """What to wait for before anything is said that rests on the election state (Q3)."""
         return (ElectionDurable(self.version),) if self.durable_version < self.version else ()

@@ -11,7 +11,6 @@ from kraftlog.raft.messages import (
     ClusterIdKnown,
     Committed,
     DropPrefix,
-    ElectionDurable,
     ElectionPersisted,
     ElectionState,
     FetchAnswer,
@@ -268,19 +267,9 @@ class CoreReplica(Replica):
             for effect in held:
                 _CARRY[type(effect)](self, effect)
 
-    def _is_durable(self, points: tuple[Any, ...]) -> bool:
-        core = self.core
-        assert core is not None
-        for point in points:
-            if isinstance(point, ElectionDurable):
-                if point.version > core.durable_version:
-                    return False
-            elif point.offset > core.log.flushed:
-                return False
-        return True
-
     def _send(self, effect: Send) -> None:
-        if effect.after and not self._is_durable(effect.after):
+        assert self.core is not None
+        if effect.after and not self.core.is_durable(effect.after):
             self.held.append(effect)
             return
         if self.disk.download is not None:
@@ -294,7 +283,8 @@ class CoreReplica(Replica):
             body.batches = self.disk.between(body.offset, body.limit, self.world.batches_per_fetch)
         elif isinstance(body, SnapshotChunk) and not body.error:
             snapshot_host.fill(self, body)
-        if effect.after and not self._is_durable(effect.after):
+        assert self.core is not None
+        if effect.after and not self.core.is_durable(effect.after):
             self.held.append(effect)
             return
         slot = effect.slot

@@ -376,7 +376,7 @@ class QuorumDriver:
     # What is said --------------------------------------------------------------------------------
 
     def _send(self, effect: raft.Send, _: Now) -> None:
-        if not self._is_durable(effect.after):
+        if not self.core.is_durable(effect.after):
             self._held.append(effect)
             return
         where = self.address_of(effect.peer)
@@ -406,7 +406,7 @@ class QuorumDriver:
         return self._addresses.of(peer)
 
     def _reply(self, effect: raft.Reply, _: Now) -> None:
-        if not self._is_durable(effect.after):
+        if not self.core.is_durable(effect.after):
             self._held.append(effect)
             return
         slot, max_bytes = effect.slot
@@ -430,16 +430,6 @@ class QuorumDriver:
         where = self.address_of(leader) if own is None else (own.host, own.port)
         if where is not None:
             response.node_endpoints = [node(node_id=leader, host=where[0], port=where[1])]
-
-    def _is_durable(self, points: tuple[Any, ...]) -> bool:
-        core = self.core
-        for point in points:
-            if isinstance(point, raft.ElectionDurable):
-                if point.version > core.durable_version:
-                    return False
-            elif point.offset > core.log.flushed:
-                return False
-        return True
 
     def _release(self, now: Now) -> None:
         held, self._held = self._held, []

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: A crash comes before one of so many operations on files.
 OPERATIONS_TO_A_CRASH = 12
+#: Per thousand turns, where crashes may strike anywhere.
+CRASHES_WHILE_DOWNLOADING = 300
 #: A commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
 FEW_BATCHES = 10
@@ -154,10 +156,12 @@ class NodeWorld(World):
     def may_disturb(self, replica: NodeReplica) -> None:
         """Before a turn: what will happen to its operations on files."""
         files = replica.files
-        if self.crash_permille and self._crash_chance.permille(
-            self.crash_permille.get(replica.id, 0)
-        ):
-            files.stop_before = files.operations + self._crash_chance.below(OPERATIONS_TO_A_CRASH)
+        if replica.id in self.crash_permille:
+            permille, operations = self.crash_permille[replica.id], OPERATIONS_TO_A_CRASH
+            if replica.disk.download is not None:  # there are but few installations
+                permille, operations = CRASHES_WHILE_DOWNLOADING, 2 * OPERATIONS_TO_A_CRASH
+            if self._crash_chance.permille(permille):
+                files.stop_before = files.operations + self._crash_chance.below(operations)
         if files.faults:
             files.faults.clear()
         if self._disk_chance.permille(self.write_errors.get(replica.id, 0)):

@@ -1,0 +1,14 @@
+"""A node takes its log for flushed that no sync has reached (Q6)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.flushes",
+    source="        self._lane.submit(lambda: job.run(self._files), ended)",
+    replacement="        self._lane.submit(lambda: None, ended)",
+    scenario="initial-leader",
+    seed=1,
+    nodes=True,
+)

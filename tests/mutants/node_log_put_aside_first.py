@@ -1,0 +1,20 @@
+"""A node puts its log aside before the snapshot that takes its place has its name (Q38)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.runner.quorum",
+    source=(
+        "        self._snapshots.finish(effect.id)\n"
+        "        self._log.truncate_fully_and_start_at(effect.id.offset)"
+    ),
+    replacement=(
+        "        self._log.truncate_fully_and_start_at(effect.id.offset)\n"
+        "        self._snapshots.finish(effect.id)"
+    ),
+    scenario="snapshot-crash",
+    seed=6,
+    nodes=True,
+)

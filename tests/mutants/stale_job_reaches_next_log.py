@@ -1,0 +1,15 @@
+"""A job of a deleted log, which knows it by its path, ends in the next log of that name (V15)."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANT = Mutant(
+    module="kraftlog.storage.directory",
+    source="            if log.is_flushing:\n                self._in_use[name] = log",
+    replacement="            self._in_use.pop(name, None)",
+    test=(
+        "tests/runner/test_recreated_topics.py"
+        "::test_the_folder_keeps_its_name_until_the_flush_in_it_has_ended"
+    ),
+)
