@@ -27,6 +27,7 @@ PARTS = {
     "storage": "Logs on disk",
     "node": "Requests",
     "stalls": "Stalls",
+    "connections": "Many requests, many connections",
     "controller": "Decisions about the cluster",
     "groups": "Consumer groups",
     "quorum": "Changes of the cluster",

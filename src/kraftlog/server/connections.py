@@ -40,9 +40,11 @@ ARENA_SIZE = 1 << 20
 SMALL_FRAME = 64 << 10
 #: The most that one socket may read in a turn: nobody keeps the others waiting.
 READ_SIZE = 256 << 10
-#: A larger frame's buffer begins with at most this, and doubles. It has room for the largest batch
-#: that Kafka takes by default, and what stands around it.
+#: A larger frame's buffer begins with at most this, and grows as it fills. It has room for the
+#: largest batch that Kafka takes by default, and what stands around it.
 FIRST_LARGE = (1 << 20) + (64 << 10)
+#: How much it grows at a time, once it is no longer one on loan.
+GROWTH = 1 << 20
 #: Buffers of so many bytes are kept for the next large frames: new memory is slow memory.
 KEPT_FREE = 8 << 20
 #: A connection that owes more answers than this is not listened to until it has taken some.
@@ -331,16 +333,19 @@ class Connection:
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
-            self.needs = min(len(buffer), size - len(buffer))
+            self.needs = min(GROWTH, len(buffer), size - len(buffer))
             if self.overdue():
                 self.stir()
                 return -1
+            if len(buffer) > FIRST_LARGE:
+                buffer += bytes(self.needs)  # the C library moves its pages, and copies nothing
+            else:
+                # One that is on loan can't grow in place: batches of an earlier turn may be in it.
+                self.large = larger = bytearray(len(buffer) + self.needs)
+                larger[: len(buffer)] = buffer
+                arena.give_back(buffer)
+                buffer = larger
             self.needs = 0
-            # Not in place: a buffer that was on loan before can't grow should somebody look at it.
-            self.large = larger = bytearray(min(2 * len(buffer), size))
-            larger[: len(buffer)] = buffer
-            arena.give_back(buffer)
-            buffer = larger
             self._charge_received()
         with memoryview(buffer) as view:
             room = [view[self.large_filled : size]]

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
-ACCEPTED_AT_ONCE = 64
+ACCEPTED_AT_ONCE = 32
 #: How often connections are looked after, and how many are closed then.
 LOOK_AFTER_MS = 1000
 CLOSED_AT_ONCE = 64

@@ -1,0 +1,144 @@
+"""Connections that ask for much, take nothing or never finish: what they cost the others.
+
+On a node with 250 topics of 4 partitions. For each case the longest turn of the loop meanwhile, in
+processor time, how long another client waits for its ApiVersions and Produce requests, and the
+memory of the node before, meanwhile and after the connections have closed.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import tempfile
+import time
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bench.node import REQUESTS, Server, frame
+from bench.stalls import TOPIC, Other, creation, receive
+from bench.stalls_node import FORM, NOTE, open_note
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+)
+from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kraftlog.wire.messages.metadata import MetadataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Case = tuple[str, float, str]
+
+TOPICS = 250
+PIPELINED = 4096
+#: How long a node may take to let go of memory, and how long clients that never read go on.
+GIVEN_BACK_S, SENT_S = 3.0, 3.0
+LARGE = struct.pack(">i", 100 << 20)
+
+
+def cases() -> Iterator[Case]:
+    with tempfile.TemporaryDirectory() as data, tempfile.NamedTemporaryFile() as note:
+        note.write(bytes(FORM.size))
+        note.flush()
+        with Server(data, "bench.stalls_node", **{NOTE: note.name}) as server:
+            bench = Connections(server, note.name)
+            bench.prepare()
+            for name, raw in pipelined():
+                yield from bench.measure(name, partial(bench.pipeline, raw))
+            yield from bench.measure("10 connections that never read", bench.never_read)
+            yield from bench.measure("1,000 lengths of large requests", bench.lengths)
+            yield from bench.measure("30 halves of large requests", bench.halves)
+
+
+def pipelined() -> Iterator[tuple[str, bytes]]:
+    config = DescribeConfigsResource(
+        resource_type=TOPIC, resource_name="topic-0", configuration_keys=None
+    )
+    described = DescribeConfigsRequest(resources=[config])
+    sizes = DescribeLogDirsRequest(topics=None)
+    yield "1,000 DescribeConfigs", frame(ApiKey.DESCRIBE_CONFIGS, 4, described) * 1000
+    yield "4,096 DescribeLogDirs of all", frame(ApiKey.DESCRIBE_LOG_DIRS, 4, sizes) * PIPELINED
+    everything = frame(ApiKey.METADATA, 12, MetadataRequest(topics=None))
+    yield "4,096 Metadata of all", everything * PIPELINED
+    yield "4,096 ApiVersions", REQUESTS["ApiVersions v3"] * PIPELINED
+
+
+class Connections:
+    """The cases: each gives the connections that it leaves open."""
+
+    def __init__(self, server: Server, note: str) -> None:
+        self._server = server
+        self._note = open_note(note)
+
+    def prepare(self) -> None:
+        topics = {f"topic-{number}": 4 for number in range(TOPICS)}
+        self._server.sock.sendall(frame(ApiKey.CREATE_TOPICS, 7, creation({**topics, "demo": 1})))
+        receive(self._server.sock)
+        time.sleep(2)  # their logs are made a few a turn
+
+    def measure(self, name: str, act: Callable[[], list[socket.socket]]) -> Iterator[Case]:
+        before_mb = self._server.rss_mb()
+        other = Other(self._server)
+        self._note[:] = bytes(FORM.size)
+        other.start()
+        opened = act()
+        meanwhile_mb = self._server.rss_mb()
+        for sock in opened:
+            sock.close()
+        time.sleep(GIVEN_BACK_S)
+        waits_ms = other.stop()
+        longest_ns, cause = FORM.unpack(self._note[:])
+        said = cause.rstrip(bytes(1)).decode()
+        yield f"{name}: longest turn ({said}), CPU", longest_ns / 1e6, "ms"
+        yield f"{name}: 99% of another client's requests", waits_ms[len(waits_ms) * 99 // 100], "ms"
+        yield f"{name}: the longest of them", waits_ms[-1], "ms"
+        yield f"{name}: memory before", before_mb, "MB"
+        yield f"{name}: memory meanwhile", meanwhile_mb, "MB"
+        yield f"{name}: memory after they close", self._server.rss_mb(), "MB"
+
+    def pipeline(self, raw: bytes) -> list[socket.socket]:
+        """All at once; the responses are read as they come."""
+        sock = self._server.connect()
+        sock.setblocking(False)
+        left = memoryview(raw)
+        quiet_since = time.perf_counter()
+        while left or time.perf_counter() - quiet_since < 1:
+            with suppress(BlockingIOError):
+                left = left[sock.send(left) :]
+            with suppress(BlockingIOError):
+                if sock.recv(1 << 20):
+                    quiet_since = time.perf_counter()
+        return [sock]
+
+    def never_read(self) -> list[socket.socket]:
+        everything = frame(ApiKey.METADATA, 12, MetadataRequest(topics=None)) * PIPELINED
+        return self._flood(10, everything)
+
+    def lengths(self) -> list[socket.socket]:
+        made = [self._server.connect() for _ in range(1000)]
+        for sock in made:
+            sock.sendall(LARGE)
+        time.sleep(1)
+        return made
+
+    def halves(self) -> list[socket.socket]:
+        made = [self._server.connect() for _ in range(30)]
+        for sock in made:
+            sock.sendall(LARGE)
+        return self._flood_all(made, bytes(1 << 20))
+
+    def _flood(self, count: int, raw: bytes) -> list[socket.socket]:
+        return self._flood_all([self._server.connect() for _ in range(count)], raw)
+
+    def _flood_all(self, made: list[socket.socket], raw: bytes) -> list[socket.socket]:
+        for sock in made:
+            sock.setblocking(False)
+        until = time.perf_counter() + SENT_S
+        while time.perf_counter() < until:
+            for sock in made:
+                with suppress(BlockingIOError, ConnectionError):
+                    sock.send(raw)
+            time.sleep(0.01)
+        return made
