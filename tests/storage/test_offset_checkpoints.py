@@ -8,9 +8,11 @@ from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
+    LINES_IN_A_STEP,
     LOG_STARTS,
     RECOVERY_POINTS,
     decode_offsets,
+    finished,
 )
 from kraftlog.storage.offset_checkpoints import FILES, OffsetCheckpoints
 
@@ -68,6 +70,21 @@ def test_v15_a_job_under_way_does_not_bring_back_what_was_cleared() -> None:
     checkpoints.clear(OLD)
     assert not checkpoints.install(job)
     assert found(files) == ONLY_THE_OTHER
+
+
+def test_v15_a_job_that_is_still_being_made_does_not_bring_back_what_was_cleared() -> None:
+    """It is made in steps, and a log can go and come again between two of them."""
+    files = MemoryFiles()
+    files.make_directory("d")
+    checkpoints = opened(files)
+    names = [("t", number) for number in range(10 * LINES_IN_A_STEP)]
+    checkpoints.recovery_points.update(dict.fromkeys(names[1:], 7))
+    checkpoints.log_starts.update(dict.fromkeys(names, 7))
+    making = checkpoints.making_job()
+    next(making)
+    checkpoints.forget(OLD)
+    checkpoints.clear(OLD)
+    assert not checkpoints.install(finished(making))
 
 
 def test_v15_a_new_log_is_cleared_of_what_only_a_job_under_way_says() -> None:

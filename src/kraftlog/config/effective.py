@@ -139,6 +139,10 @@ OWN = {
         "Longest backoff before a request to another controller is retried; a broker waits 100 ms "
         "at most."
     ),
+    "kraftlog.reserve.bytes": (
+        "Disk space kept in reserve for the metadata log, so that a full disk does not stop the "
+        "node; 0: none."
+    ),
 }
 _TOPIC = {
     "batch.validation": (

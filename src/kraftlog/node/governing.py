@@ -15,7 +15,7 @@ from kraftlog.metadata.releases import chosen_levels
 from kraftlog.node.handlers.refusals import refusal
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.apis import APIS
+from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 
 if TYPE_CHECKING:
@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from kraftlog.controller.controller import Controller
     from kraftlog.controller.decision import Decision
     from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.ports.logs import LogReader
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
     #: Gets the response, or None when nobody can say what became of it.
     Told = Callable[[Any, Now], None]
 
+#: What takes room on every disk, and is refused while this node's has none but the reserve.
+GROWING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
 #: What is refused with these may be decided by whoever leads next.
 ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
@@ -49,7 +52,9 @@ class Governing:
         quorum: QuorumDriver,
         bootstrap: Sequence[Message],
         emit: Callable[[Any], None],
+        logs: LogReader,
     ) -> None:
+        self._logs = logs
         self.controller = controller
         self._emit = emit
         #: What formatting has chosen, but for what this version does not offer yet.
@@ -91,6 +96,9 @@ class Governing:
 
     def decide(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
         """Decide now; `told` gets the answer once it is true, or why nothing has changed."""
+        if api_key in GROWING and self._logs.is_short:
+            told(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
+            return
         what = f"deciding on {APIS[api_key].name}"
         try:
             decision = self.controller.decide(api_key, request, now, self._quorum.end)

@@ -174,7 +174,7 @@ class Node:
             static=settings.texts,
             kraft_version=lambda: self.quorum.core.log.voter_set.kraft_version,
         )
-        return Governing(controller, self.quorum, self._bootstrap, self.emit)
+        return Governing(controller, self.quorum, self._bootstrap, self.emit, self.logs)
 
     def _make_voter_updater(self) -> VoterUpdater | None:
         """Where settings name the voters, they say where those are."""

@@ -76,6 +76,11 @@ if TYPE_CHECKING:
             ...
 
         @property
+        def is_short(self) -> bool:
+            """Whether the disk below has no more room than is kept for the metadata log."""
+            ...
+
+        @property
         def is_offline(self) -> bool:
             """Whether the disk below has failed."""
             ...

@@ -13,6 +13,7 @@ from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.storage.checkpoints import LINES_IN_A_STEP
 from kraftlog.storage.directory import unlink_garbage
+from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -158,7 +159,9 @@ class Care:
         start, removed = log.start_offset, 0
         at_most = max(LOOKED_AT_A_TURN // A_SEGMENT_COSTS, 1)
         try:
-            removed = log.retention(now.wall_ms, limit, at_most)
+            removed = self._directory.reserve.use_for(
+                lambda: log.retention(now.wall_ms, limit, at_most)
+            )
         except DiskFullError as error:
             self._say(str(error))
         except StorageError as error:
@@ -254,6 +257,9 @@ class Care:
             in_place = self._directory.checkpointed(job)
         except StorageError as failure:
             self._is_writing = False
+            if is_full(failure) and self._directory.reserve.spend():
+                self._moved.update([name for name, _, __ in starts])
+                return
             self._say(str(failure))
             self._not_stored(starts, failure, now)
             return

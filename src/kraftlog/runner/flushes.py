@@ -7,6 +7,7 @@ one, so under load one `fdatasync` carries many answers.
 from __future__ import annotations
 
 from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName, Now
 
 
-#: How long flushes rest while there is no descriptor for a file.
+#: How long flushes rest while there is no descriptor for a file, or no room.
 REST_MS = 1000
 
 
@@ -79,7 +80,10 @@ class Flushes:
                 self._submit(name, log, job)
 
     def _try_again_later(self, error: DiskFullError, now: Now) -> None:
-        """There was no descriptor for a file: nothing has failed to be durable."""
+        """There was no descriptor for a file, or no room for the epochs beside what is synced:
+        nothing has failed to be durable."""
+        if is_full(error) and self._logs.reserve.spend():
+            return
         self.obstacle = error
         self._resting_until_ms = now.monotonic_ms + REST_MS
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.disk import Handle
     from kraftlog.storage.log import Log
+    from kraftlog.storage.reserve import Reserve
     from kraftlog.types import LogName
 
 #: To find a batch by its time takes so many microseconds: files are opened and read.
@@ -157,6 +158,14 @@ class Logs:
     @property
     def folder(self) -> str:
         return self._directory.path
+
+    @property
+    def reserve(self) -> Reserve:
+        return self._directory.reserve
+
+    @property
+    def is_short(self) -> bool:
+        return self._directory.disk.is_short
 
     @property
     def is_offline(self) -> bool:

@@ -192,7 +192,10 @@ class Openings:
                 self._say(report.line())
             self._opened(effect, log, now)
         except DiskFullError as error:
-            self._put_off(effect, error, now)
+            if name in self._directory.unopened and self._directory.reserve.spend():
+                self._steps.appendleft(effect)  # readers want it: at once again
+            else:
+                self._put_off(effect, error, now)
         except StorageError as error:
             del self._wanted[name]
             self._say(str(error))
@@ -233,7 +236,7 @@ class Openings:
         """Where there is no room for another name the folder would be in the way of a new log, so
         those behind it wait, too."""
         try:
-            self._put_away(step)
+            self._directory.reserve.use_for(lambda: self._put_away(step))
         except DiskFullError as error:
             self._wait_for_room(error, now)
             self._is_held_up = True

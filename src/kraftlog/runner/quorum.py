@@ -24,6 +24,7 @@ from kraftlog.storage.batches import describe
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.format import BOOTSTRAP
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots
+from kraftlog.storage.reserve import is_full
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -60,23 +61,27 @@ def open_quorum(
     """Open the metadata log, making durable whatever is in it; `voters`: those of the settings."""
     files, folder = directory.disk.files, directory.folder(METADATA_LOG)
     if not files.exists(folder):
-        directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+        directory.reserve.use_for(
+            lambda: directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+        )
     elif METADATA_LOG in directory.unopened:
-        log, report = recovery.run(directory.open_log(METADATA_LOG, METADATA))
+        log, report = directory.reserve.use_for(
+            lambda: recovery.run(directory.open_log(METADATA_LOG, METADATA))
+        )
         if report.is_noteworthy:
             say(report.line())
     log = directory.logs[METADATA_LOG]
     newest = newest_snapshot(log, say)
     if newest is not None and _was_to_be_replaced(log, newest.end):
         # It was fetched, and the log was not put aside for it before the end.
-        log.truncate_fully_and_start_at(newest.end.offset)
+        directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(newest.end.offset))
     snapshot: tuple[Message, ...] = ()
     if newest is not None:
         try:
             snapshot = tuple(records_in(newest.content))
         except ProtocolError as error:
             raise unreplayable_snapshot(newest.end, error) from error
-    log.flush()
+    directory.reserve.use_for(log.flush)
     if newest is not None:
         _begin_behind(newest.end, log, say)
     stored = election.load(files, folder)
@@ -191,13 +196,15 @@ class QuorumHands:
     # The log -------------------------------------------------------------------------------------
 
     def _append(self, effect: effects.AppendBatch, now: Now) -> None:
-        buffers = [effect.data]
-        self._log.append(buffers, describe(buffers), now.wall_ms)
+        buffers, log = [effect.data], self._log
+        batches = describe(buffers)
+        self._directory.reserve.use_for(lambda: log.append(buffers, batches, now.wall_ms))
         if effect.flush:
             self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
     def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
-        self._log.truncate_to(effect.offset)
+        log = self._log
+        self._directory.reserve.use_for(lambda: log.truncate_to(effect.offset))
         self._read = NOTHING_READ
         self._flushes.ask(METADATA_LOG, self._log.end_offset)
 
@@ -212,12 +219,24 @@ class QuorumHands:
             voter_ids=effect.voter_ids,
         )
 
-        def written(_: Any, error: BaseException | None, now: Now) -> None:
-            if error is not None:
-                raise NodeStoppedError(f"{self._folder}: writing the election state: {error}")
-            self._tell(effects.ElectionWritten(effect.version), now)
+        self._submit(
+            "writing the election state",
+            lambda: election.store(self._files, self._folder, stored),
+            lambda now: self._tell(effects.ElectionWritten(effect.version), now),
+        )
 
-        self._lane.submit(lambda: election.store(self._files, self._folder, stored), written)
+    def _submit(self, what: str, job: Callable[[], Any], then: Callable[[Now], None]) -> None:
+        """Have it done in the lane: once more with the reserve, if there is no other room."""
+
+        def ended(_: Any, error: BaseException | None, now: Now) -> None:
+            if is_full(error) and self._directory.reserve.spend():
+                self._lane.submit(job, ended)
+            elif error is not None:
+                raise NodeStoppedError(f"{self._folder}: {what}: {error}")
+            else:
+                then(now)
+
+        self._lane.submit(job, ended)
 
     def _keep_cluster_id(self, effect: effects.KeepClusterId, _: Now) -> None:
         path = self._directory.path
@@ -274,27 +293,20 @@ class QuorumHands:
         piece = next(storing.left, None)
         if piece is None:
             self._storing = None
-            self._lane.submit(
-                lambda: self._snapshots.finish(storing.id), self._written(storing, self._stored)
+            self._submit(
+                "writing a snapshot",
+                lambda: self._snapshots.finish(storing.id),
+                lambda now: self._stored(storing, now),
             )
             return True
         position, storing.position = storing.position, storing.position + len(piece)
         storing.is_writing = True
-        self._lane.submit(
+        self._submit(
+            "writing a snapshot",
             lambda: self._snapshots.write_part(storing.id, position, piece, durably=True),
-            self._written(storing, _go_on_with),
+            lambda now: _go_on_with(storing, now),
         )
         return True
-
-    def _written(
-        self, storing: _Storing, then: Callable[[_Storing, Now], None]
-    ) -> Callable[[Any, BaseException | None, Now], None]:
-        def written(_: Any, error: BaseException | None, now: Now) -> None:
-            if error is not None:
-                raise NodeStoppedError(f"{self._folder}: writing a snapshot: {error}")
-            then(storing, now)
-
-        return written
 
     def _stored(self, storing: _Storing, now: Now) -> None:
         """A segment ends where it is worth it: whole ones are removed as the log's start moves, and
@@ -303,7 +315,7 @@ class QuorumHands:
         self.start_moved()
         segments = self._log.segments
         if segments and segments[-1].size >= SEGMENT_BYTES:
-            self._log.roll(now.wall_ms)
+            self._directory.reserve.use_for(lambda: self._log.roll(now.wall_ms))
 
     def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
         self._snapshots.write_part(effect.id, effect.position, effect.data)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
 
 #: The metadata log is bounded by snapshots, not by age or size.
-METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1)
+METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1, uses_reserve=True)
 #: How much is read in a step where all of a log, or much of it, is read.
 READ_BYTES = 1 << 20
 

@@ -29,6 +29,7 @@ from kraftlog.runner.logs import Logs
 from kraftlog.runner.openings import Openings
 from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
 from kraftlog.runner.recovered import read_batches
+from kraftlog.runner.room import Room
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ class Runner:
         self._openings = Openings(directory, self._flushes, say, self._tell)
         self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, say, self._tell)
         self._care = Care(files, directory, lane, self._flushes, say, self._tell)
+        self._room = Room(directory, say)
         self._compactions = Compactions(
             files, directory, lane, helper, self._flushes, say, self._tell
         )
@@ -120,6 +122,7 @@ class Runner:
 
     def _maintain(self, now: Now) -> None:
         """Go on with what takes many turns, and begin what is due."""
+        self._room.take(now)
         if self._openings.go_on(now):
             self._step("open")
         if self._reads:
@@ -134,8 +137,9 @@ class Runner:
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        due_ms = min(self._care.due_ms, self._compactions.due_ms)
-        return due_ms if self._openings.due_ms is None else min(due_ms, self._openings.due_ms)
+        others = (self._openings.due_ms, self._room.due_ms)
+        due_ms = [at for at in others if at is not None]
+        return min(self._care.due_ms, self._compactions.due_ms, *due_ms)
 
     @property
     def has_work(self) -> bool:
@@ -206,7 +210,7 @@ class Runner:
         if log is None:
             return
         try:
-            log.move_start(effect.offset)
+            self.directory.reserve.use_for(lambda: log.move_start(effect.offset))
         except DiskFullError as error:
             self._say(str(error))  # what is not wanted lies about for longer
         except StorageError as error:

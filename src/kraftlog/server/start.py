@@ -81,6 +81,7 @@ def serve(
             )
     meta = load_of(files, path, settings.node_id)
     directory = LogDirectory(files, path, HandleCache(files, log_files))
+    directory.keep_reserve(settings["kraftlog.reserve.bytes"])
     server = Server(
         lane,
         helper,

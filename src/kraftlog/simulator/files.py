@@ -68,6 +68,8 @@ class MemoryFile:
         self.pending: list[_Write | _Cut] = []
         self.modified_ms = now_ms
         self.lost_pages = False
+        #: up to where it has blocks, whatever its content
+        self.allocated = 0
 
     @property
     def durable_size(self) -> int:
@@ -303,6 +305,7 @@ class MemoryFiles:
         self._operation("truncate", path)
         assert size <= len(file.content), "the port never makes a file longer"
         cut = _Cut(size)
+        file.allocated = 0
         _apply(file.content, cut)
         file.pending.append(cut)
         file.modified_ms = self.now_ms
@@ -310,9 +313,10 @@ class MemoryFiles:
     def allocate(self, fd: int, position: int, size: int) -> None:
         file, path, _ = self._opened(fd)
         self._operation("allocate", path)
-        missing = position + size - len(file.content)
+        missing = position + size - _taken(file)
         if self.capacity_bytes is not None and missing > self.capacity_bytes - self.used_bytes():
             raise _error(errno.ENOSPC, path)
+        file.allocated = max(file.allocated, position + size)
 
     def sync(self, fd: int) -> None:
         file, path, _ = self._opened(fd)
@@ -404,12 +408,12 @@ class MemoryFiles:
             if isinstance(node, MemoryDirectory):
                 nodes.extend(node.names.values())
             else:
-                total += len(node.content)
+                total += _taken(node)
         return total
 
     def _write(self, file: MemoryFile, path: str, data: bytes, position: int) -> int:
         if self.capacity_bytes is not None:
-            growth = max(0, position + len(data) - len(file.content))
+            growth = max(0, position + len(data) - _taken(file))
             missing = growth - max(0, self.capacity_bytes - self.used_bytes())
             if missing > 0:
                 data = data[:-missing]
@@ -486,6 +490,11 @@ class MemoryFiles:
         if not isinstance(node, MemoryFile):
             raise _error(errno.EISDIR, path)
         return node
+
+
+def _taken(file: MemoryFile) -> int:
+    """How many bytes of the disk it takes."""
+    return max(len(file.content), file.allocated)
 
 
 def _error(code: int, path: str) -> OSError:

@@ -124,6 +124,7 @@ node.id=1
 listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:9093
+kraftlog.reserve.bytes=0
 """
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 #: So many turns are enough for anything that needs no time.
@@ -162,6 +163,8 @@ class VirtualHost:
         self._held: list[VirtualConnection] = []
         self._ids = self.files.starts << 32  # those of another life are others
         directory = LogDirectory(self.files, "data")
+        node_settings = read_config(settings, {})[0]
+        directory.keep_reserve(node_settings["kraftlog.reserve.bytes"])
         self.runner = Runner(
             self.files,
             directory,
@@ -175,7 +178,7 @@ class VirtualHost:
         config = NodeConfig(
             cluster_id=cluster_id,
             directory_id=b"\x01" * 16,
-            settings=read_config(settings, {})[0],
+            settings=node_settings,
             raft=RaftConfig(fresh_cluster_id=fresh_cluster_id),
             addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
             new_id=self._new_id,

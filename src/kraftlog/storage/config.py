@@ -31,6 +31,8 @@ class LogConfig(Value):
     flush_messages: int = (1 << 63) - 1
     #: reserved ahead of a log that is written a lot; 0: never
     allocate_bytes: int = 64 << 20
+    #: it is written when only the reserve is left
+    uses_reserve: bool = False
 
 
 DEFAULT_CONFIG = LogConfig()

@@ -39,6 +39,7 @@ from kraftlog.storage.manifest import (
 )
 from kraftlog.storage.offset_checkpoints import OffsetCheckpoints
 from kraftlog.storage.recovery import RecoveryReport, open_log
+from kraftlog.storage.reserve import Reserve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class LogDirectory:
             files.close(self._lock)
             raise
         self.disk.on_failure = self._suspect_from_now
+        self.reserve = Reserve(self.disk, path)
 
     def _look_around(self) -> None:
         """Take in what is there, and take away what says that nothing has changed since."""
@@ -290,6 +292,20 @@ class LogDirectory:
                 log.garbage = []
         return garbage
 
+    def keep_reserve(self, size_bytes: int) -> None:
+        """Have so many bytes of the disk in reserve, from the start on."""
+        try:
+            self.reserve.keep(size_bytes)
+        except OSError as error:
+            raise self.disk.failed(f"{self.path}: keeping room in reserve", error) from error
+
+    def make_reserve(self) -> bool:
+        """Keep room in reserve again, if there is any; whether it is kept."""
+        try:
+            return self.reserve.make()
+        except OSError as error:
+            raise self.disk.failed(f"{self.path}: keeping room in reserve", error) from error
+
     # -- checkpoints ---------------------------------------------------------------------------
 
     def checkpoint_job(self) -> CheckpointJob:
@@ -351,6 +367,12 @@ class LogDirectory:
             self.release()
             return
         try:
+            self.reserve.use_for(lambda: self._close(broker_epoch))
+        finally:
+            self.release()
+
+    def _close(self, broker_epoch: int) -> None:
+        try:
             self._close_logs()
             finished(self._collecting())
             self._checkpoints.write()
@@ -358,8 +380,6 @@ class LogDirectory:
                 self._leave_word(broker_epoch)
         except OSError as error:
             raise self.disk.failed(f"{self.path}: closing", error) from error
-        finally:
-            self.release()
 
     def _close_logs(self) -> None:
         """One by one, or by a sync of the whole file system if they are many."""

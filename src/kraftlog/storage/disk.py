@@ -165,6 +165,8 @@ class Disk:
         self.files = files
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
+        #: There is no more room than the reserve: none for the records of topics.
+        self.is_short = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
     def handle(self, path: str) -> Handle:
@@ -182,7 +184,9 @@ class Disk:
         `DiskFullError` says so, and what was wanted may be tried again.
         """
         if error.errno in _NO_ROOM:
-            return DiskFullError(f"{what}: {error.strerror or error}")
+            full = DiskFullError(f"{what}: {error.strerror or error}")
+            full.__cause__ = error
+            return full
         return self.fail(what, error)
 
     def fail(self, what: str, error: OSError) -> StorageError:

@@ -8,6 +8,7 @@ point can pass them.
 from __future__ import annotations
 
 from kraftlog.storage.disk import write_atomically
+from kraftlog.storage.reserve import is_full
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class FlushJob:
         "folders",
         "generation",
         "handles",
+        "lacks_room",
         "paths",
     )
 
@@ -42,6 +44,8 @@ class FlushJob:
         #: the leader-epoch checkpoint to write: its path and content
         self.epochs: tuple[str, bytes] | None = None
         self.error: OSError | None = None
+        #: All is synced but the epochs, which found no room: no failure, to be done again.
+        self.lacks_room = False
 
     def add(self, handles: Iterable[Handle]) -> None:
         """Sync these files; they stay open until `unpin`. If one can't be opened, none does."""
@@ -66,11 +70,18 @@ class FlushJob:
             for path in self.paths:
                 _sync_path(files, path)
             if self.epochs is not None:
-                write_atomically(files, *self.epochs)
+                self._write_epochs(files, *self.epochs)
             for folder in self.folders:
                 files.sync_directory(folder)
         except OSError as error:
             self.error = error
+
+    def _write_epochs(self, files: Files, path: str, data: bytes) -> None:
+        try:
+            write_atomically(files, path, data)
+        except OSError as error:
+            self.lacks_room = is_full(error)
+            raise
 
 
 def _sync_path(files: Files, path: str) -> None:

@@ -21,6 +21,7 @@ from kraftlog.storage.batches import PLACE, describe, pieces
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConfig
 from kraftlog.storage.disk import NO_DESCRIPTOR, write_all, write_atomically, write_whole
+from kraftlog.storage.doing import Doing
 from kraftlog.storage.flush import FlushJob
 from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.scan import Scan, scan_file
@@ -111,8 +112,9 @@ class Log:
         other `StorageError` the disk is offline.
         """
         disk = self.disk
-        if disk.failure is not None:
+        if disk.failure is not None or (disk.is_short and not self.config.uses_reserve):
             disk.check()
+            raise DiskFullError(f"{self.folder}: no records are taken until there is room")
         assert batches.base_offset >= self.end_offset, "offsets only grow"
         segments = self.segments
         if not segments or segment_is_full(segments[-1], batches, self.config, now_ms):
@@ -192,7 +194,7 @@ class Log:
         """Begin a segment, at the end of the log or later; one that is kept is sealed."""
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
-        with _Doing(self, "beginning a segment"):
+        with Doing(self, "beginning a segment"):
             if self.segments:
                 active = self.segments[-1]
                 if active.size == 0:
@@ -227,7 +229,7 @@ class Log:
             return None
         number = self._segment_number(offset)
         segment = self.segments[number]
-        with _Doing(self, "finding an offset", only_reads=True):
+        with Doing(self, "finding an offset", only_reads=True):
             start = segment.position_of(offset)
             while start == segment.size:  # nothing left in this one: compaction has made a gap
                 number += 1
@@ -246,7 +248,7 @@ class Log:
 
     def read(self, place: Slice) -> bytes:
         """The bytes of a slice."""
-        with _Doing(self, "reading", only_reads=True):
+        with Doing(self, "reading", only_reads=True):
             data = self.disk.files.pread(place.handle.use(), place.length, place.position)
         if len(data) != place.length:
             raise StorageError(f"{place.handle.path}: shorter than it was, at {place.position}")
@@ -262,7 +264,7 @@ class Log:
         for segment in self.segments:
             if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
-            with _Doing(self, "finding a time"):
+            with Doing(self, "finding a time"):
                 relative = segment.times.before_time(timestamp)
                 first = max(segment.base_offset + relative, start)
                 for position, size, _, newest in segment.walk(segment.position_of(first)):
@@ -297,7 +299,7 @@ class Log:
         if not self.segments or offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return offset
-        with _Doing(self, f"truncating to {offset}"):
+        with Doing(self, f"truncating to {offset}"):
             end_offset = self._batch_boundary(offset)
             self._lower_recovery_point(end_offset)
             dropped = False
@@ -332,7 +334,7 @@ class Log:
         """Remove everything; the log goes on at `offset`."""
         self.disk.check()
         self._lower_recovery_point(0)
-        with _Doing(self, f"starting anew at {offset}"):
+        with Doing(self, f"starting anew at {offset}"):
             while self.segments:  # from the end, so that a crash leaves the front of the log
                 self._drop(self.segments.pop())
             self.tracker.clear()
@@ -359,7 +361,7 @@ class Log:
         No more than `at_most`: then it should be asked again.
         """
         self.disk.check()
-        with _Doing(self, "looking for old segments"):
+        with Doing(self, "looking for old segments"):
             count = expired_segments(self.segments, self.config, now_ms, limit, self._modified_ms)
         return self._drop_front(min(count, at_most), now_ms)
 
@@ -369,7 +371,7 @@ class Log:
     def _drop_front(self, count: int, now_ms: int) -> int:
         if count == len(self.segments) and count:
             self.roll(now_ms, seals=False)  # to write and unlink indexes takes milliseconds
-        with _Doing(self, "removing old segments"):
+        with Doing(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
                 self.segments.remove(segment)
@@ -444,7 +446,7 @@ class Log:
         if self._flushing is not None or not self.needs_flush:
             return None
         job = FlushJob(self.end_offset, self._generation)
-        with _Doing(self, "opening files to flush"):
+        with Doing(self, "opening files to flush"):
             job.add(it.log for it in self.segments if it.end_offset > self.recovery_point)
         job.paths, self._unsynced = self._unsynced, []
         if self._epochs_changed:
@@ -487,7 +489,7 @@ class Log:
 
     def flushed(self, job: FlushJob) -> int:
         """A job has ended; the recovery point. Raises when it has failed: never to be retried, but
-        for a file that could not be opened for lack of a descriptor."""
+        for lack of a descriptor for a file, or of room for the epochs."""
         assert job is self._flushing, "jobs end in the order in which they were made"
         self._flushing = None
         job.unpin()
@@ -495,7 +497,7 @@ class Log:
             return self.recovery_point
         if job.error is not None:
             where = f"{self.folder}: could not be made durable"
-            if job.error.errno in NO_DESCRIPTOR:
+            if job.error.errno in NO_DESCRIPTOR or job.lacks_room:
                 self._unsynced += job.paths
                 self._epochs_changed = self._names_changed = True
                 raise self.disk.failed(where, job.error)
@@ -522,7 +524,7 @@ class Log:
     def finish(self) -> None:
         """Write what a clean opening needs; it is not durable yet."""
         self.disk.check()
-        with _Doing(self, "closing"):
+        with Doing(self, "closing"):
             if self.segments and not self.segments[-1].has_index_files:
                 self.seal(self.segments[-1])
             if self._wants_snapshot():
@@ -534,14 +536,14 @@ class Log:
     def write_epochs_beside(self) -> None:
         """The leader-epoch checkpoint under another name, not durable yet."""
         if self._epochs_changed:
-            with _Doing(self, "writing leader epochs"):
+            with Doing(self, "writing leader epochs"):
                 data = encode_epochs(self.epochs.entries())
                 write_whole(self.disk.files, f"{self.folder}/{EPOCHS}.tmp", data, sync=False)
 
     def put_epochs_in_place(self) -> None:
         """That file is durable now: it takes the other's name."""
         if self._epochs_changed:
-            with _Doing(self, "writing leader epochs"):
+            with Doing(self, "writing leader epochs"):
                 path = f"{self.folder}/{EPOCHS}"
                 self.disk.files.rename(f"{path}.tmp", path)
 
@@ -566,30 +568,6 @@ class Log:
         """Close the files without writing anything."""
         for segment in self.segments:
             segment.release()
-
-
-class _Doing:
-    """Turns an operating system's error into a StorageError that says what was being done.
-
-    What can't be read is no reason to stop writing: elsewhere in the directory all may be well.
-    """
-
-    __slots__ = ("_log", "_only_reads", "_what")
-
-    def __init__(self, log: Log, what: str, *, only_reads: bool = False) -> None:
-        self._log = log
-        self._what = what
-        self._only_reads = only_reads
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, OSError):
-            where = f"{error.filename or self._log.folder}: {self._what}"
-            if self._only_reads:
-                raise StorageError(f"{where}: {error.strerror or error}") from error
-            raise self._log.disk.failed(where, error) from error
 
 
 def _base_offset(segment: Segment) -> int:

@@ -103,7 +103,8 @@ class OffsetCheckpoints:
         """The same in steps; the files are as of the first."""
         job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
         for file, offsets in job.offsets.items():
-            self._named[file].update(offsets)
+            self._named[file].update(offsets)  # of all before the first pause: see `clear`
+        for file, offsets in job.offsets.items():
             job.contents.append((self._file(file), (yield from encoding_offsets(offsets))))
         return job
 

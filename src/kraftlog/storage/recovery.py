@@ -14,7 +14,7 @@ can recover ten thousand logs in slices beside its other work; `run` runs one to
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptLogError, StorageError
+from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.logstate.epochs import NO_EPOCH, EpochCache
 from kraftlog.logstate.producers import NO_OFFSET
 from kraftlog.records.header import HEADER_SIZE, read_header
@@ -22,6 +22,7 @@ from kraftlog.storage.checkpoints import EPOCHS, decode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.log import Log
+from kraftlog.storage.reserve import is_full
 from kraftlog.storage.salvage import Salvage
 from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import (
@@ -120,8 +121,10 @@ def open_log(
     try:
         yield from opener.open()
     except OSError as error:
-        what = f"{error.filename or folder}: opening the log"
-        raise StorageError(f"{what}: {error.strerror or error}") from error
+        what = f"{error.filename or folder}: opening the log: {error.strerror or error}"
+        if is_full(error):
+            raise DiskFullError(what) from error
+        raise StorageError(what) from error
     return opener.log, opener.report
 
 

@@ -1,0 +1,174 @@
+"""A node whose disk is full: the metadata log lives on its reserve, until there is room again."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.runner.care import INTERVAL_MS
+from kraftlog.runner.openings import FULL_FOR_MS
+from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from kraftlog.storage.reserve import NAME
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.node.talk import Talker, ask_settled, create_topics
+from tests.node.test_log_ends import delete as delete_records
+from tests.node.test_log_ends import end_of
+from tests.node.test_producers import Writer
+from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+from tests.runner.test_recreated_topics import delete_topic
+
+RESERVE_BYTES = 100_000
+RESERVING = SETTINGS.replace("kraftlog.reserve.bytes=0", f"kraftlog.reserve.bytes={RESERVE_BYTES}")
+RESERVE = f"data/{NAME}"
+FULL = "data: the disk is full"
+
+
+def node_on(files: MemoryFiles) -> VirtualHost:
+    return VirtualHost(files, RESERVING)
+
+
+def full_disk() -> VirtualHost:
+    """A node with two topics and some records, and no byte left on its disk but the reserve."""
+    host = node_on(MemoryFiles())
+    create_topics(host, {"demo": 1, "large": 1})
+    writer = Writer(host)
+    for number in range(9):
+        assert writer.write(batch(b"%d" % number))[0] == ErrorCode.NONE
+    host.files.capacity_bytes = host.files.used_bytes()
+    return host
+
+
+def create(host: VirtualHost, name: str) -> int:
+    topic = CreatableTopic(
+        name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+    return int(answer.topics[0].error_code)
+
+
+def until_short(host: VirtualHost) -> None:
+    """The change that finds no room is made with the room of the reserve."""
+    assert host.files.exists(RESERVE)
+    assert create(host, "last") == ErrorCode.NONE
+    assert not host.files.exists(RESERVE)
+    assert host.said[-1].startswith(FULL)
+
+
+def test_the_reserve_takes_room_that_nothing_else_gets() -> None:
+    host = full_disk()
+    used = host.files.used_bytes()
+    assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert host.files.exists(RESERVE), "records of topics are no reason to spend it"
+    host.runner.directory.reserve.spend()
+    assert host.files.used_bytes() == used - RESERVE_BYTES
+
+
+def test_on_a_full_disk_topics_and_records_are_refused_and_all_else_goes_on() -> None:
+    host = full_disk()
+    until_short(host)
+    assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR
+    more = CreatePartitionsTopic(name="demo", count=2, assignments=None)
+    request = CreatePartitionsRequest(topics=[more], timeout_ms=1000, validate_only=False)
+    answer = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
+    assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(values_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
+    assert delete_records(host, 4) == (ErrorCode.NONE, 4)
+    assert end_of(host, -2)[0] == 4
+    delete_topic(host, "large")
+    host.settle()
+    assert "large-0" not in host.files.list("data")
+    assert len([line for line in host.said if line.startswith(FULL)]) == 1
+
+
+def test_once_there_is_room_the_reserve_is_made_again() -> None:
+    host = full_disk()
+    until_short(host)
+    host.pass_time(FULL_FOR_MS)
+    assert not host.files.exists(RESERVE)
+    assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR
+    assert host.files.capacity_bytes is not None
+    host.files.capacity_bytes += RESERVE_BYTES
+    host.pass_time(FULL_FOR_MS)
+    host.settle()
+    assert host.said[-1] == "data: there is room again"
+    assert host.files.exists(RESERVE)
+    assert create(host, "another") == ErrorCode.NONE
+    assert Writer(host).write(batch(b"x"))[0] == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("spent", [True, False], ids=["spent", "whole"])
+def test_a_node_starts_again_on_a_full_disk(clean: bool, spent: bool) -> None:
+    """Though a start writes: its vote, its registration, what the recovery of logs makes anew."""
+    host = full_disk()
+    if spent:
+        until_short(host)
+    if clean:
+        host.runner.close()
+    else:
+        host.files.kill()
+    for _ in range(2):
+        host = node_on(host.files)
+        assert host.node.is_ready
+        assert len(values_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
+        assert create(host, "another") in {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE}
+        assert create(host, "third") == ErrorCode.KAFKA_STORAGE_ERROR
+        host.files.kill()
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ("pwritev", "quorum-state"),
+        ("pwritev", "__cluster_metadata-0/00"),
+        ("pwritev", "leader-epoch-checkpoint"),
+        ("pwritev", "log-start-offset-checkpoint"),
+        ("rename", "demo-0"),
+    ],
+)
+def test_whatever_finds_no_room_first_gets_that_of_the_reserve(operation: str, path: str) -> None:
+    host = node_on(MemoryFiles())
+    create_topics(host, {"demo": 1})
+    for number in range(5):
+        assert Writer(host).write(batch(b"%d" % number))[0] == ErrorCode.NONE
+    host.files.kill()
+    host = node_on(host.files)
+    host.files.faults.append(Fault(operation, errno.ENOSPC, path))
+    if path in {"quorum-state", "leader-epoch-checkpoint"}:  # a start writes them
+        host.files.kill()
+        host = node_on(host.files)
+    host.pass_time(INTERVAL_MS)
+    assert delete_records(host, 2) == (ErrorCode.NONE, 2)
+    assert Writer(host).write(batch(b"x"))[0] in {ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR}
+    delete_topic(host)
+    host.settle()
+    assert "demo-0" not in host.files.list("data")
+    assert host.runner.directory.disk.failure is None
+    assert host.files.faults[0].times == 0
+
+
+def test_epochs_that_find_no_room_do_not_take_the_disk_offline() -> None:
+    """Without a reserve they wait, and with them who waits for the log to be durable."""
+    host = VirtualHost()
+    create_topics(host, {"demo": 1}, {"flush.messages": 1})
+    host.files.faults.append(Fault("pwritev", errno.ENOSPC, "demo-0/leader-epoch-checkpoint"))
+    writer = Writer(host)
+    assert writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), -1)) is None
+    assert host.runner.directory.disk.failure is None
+    host.pass_time(FULL_FOR_MS)
+    host.turn()
+    [(_, answer)] = writer.take()
+    assert told_of(answer).error_code == ErrorCode.NONE
+
+
+def test_without_a_reserve_a_full_disk_still_ends_the_node() -> None:
+    host = VirtualHost()
+    host.files.capacity_bytes = host.files.used_bytes()
+    with pytest.raises(Exception, match="No space left"):
+        create(host, "more")
