@@ -311,14 +311,13 @@ class QuorumDriver:
         """
         if self._is_settling:
             return
+        was_whole, self.is_whole = self.is_whole, False  # as in `_step`, which costs a call a turn
         self._is_settling = True
-        self._step(self._carry_out_all, now)
-        self._is_settling = False
-
-    def _carry_out_all(self, now: Now) -> None:
         while wanted := self.core.take_effects() or self._lead_if_caught_up(now):
             for effect in wanted:
                 self._carry_out[type(effect)](effect, now)
+        self._is_settling = False
+        self.is_whole = was_whole
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
         self._emit(election_to_write(self.core, effect, self.applied))
