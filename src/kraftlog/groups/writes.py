@@ -16,7 +16,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.group_records import OffsetCommitKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from kraftlog.groups.records import GroupRecord
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     Told = Callable[[int, Now], None]
 
 
-#: As many as fit into a batch of a megabyte however long the names are that they carry.
+#: Records that need not be one batch become batches of no more records and bytes than this: less
+#: than any topic takes that has not been told to take little.
 RECORDS_A_BATCH = 1_000
+BYTES_A_BATCH = 512 << 10
+#: The most that a record adds to the names in its key.
+RECORD_OVERHEAD = 64
 
 
 class Write:
@@ -106,10 +110,9 @@ class Writes:
 
     def submit_parts(self, records: list[GroupRecord], now: Now, undo: Told | None = None) -> None:
         """The same for records that need not stand or fall together, in batches of some size."""
-        for start in range(0, len(records), RECORDS_A_BATCH):
-            part = records[start : start + RECORDS_A_BATCH]
-            is_last = start + len(part) == len(records)
-            self.submit(part, now, undo=undo if is_last else None)
+        parts = list(_parts(records))
+        for part in parts:
+            self.submit(part, now, undo=undo if part is parts[-1] else None)
 
     def after_all(self, told: Told) -> None:
         """Have somebody told once all that is under way now has an outcome."""
@@ -166,6 +169,24 @@ class Writes:
                     del counts[name]
                     if not counts:
                         del self.offsets[key.group]
+
+
+def _parts(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
+    """Records without values, in batches: names of groups are as long as clients make them."""
+    part: list[GroupRecord] = []
+    size = 0
+    for record in records:
+        key = record.key
+        named = sum(len(getattr(key, name, "").encode()) for name in ("group", "topic"))
+        if part and (
+            len(part) == RECORDS_A_BATCH or size + named + RECORD_OVERHEAD > BYTES_A_BATCH
+        ):
+            yield part
+            part, size = [], 0
+        part.append(record)
+        size += named + RECORD_OVERHEAD
+    if part:
+        yield part
 
 
 def _tell(write: Write, code: int, now: Now) -> None:
