@@ -23,7 +23,7 @@ from kraftlog.wire.messages.heartbeat import HeartbeatRequest
 from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
-from tests.node.talk import Talker, ask_settled, make_host
+from tests.node.talk import Talker, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
 from tests.node.test_unwritable import commit_request
 from tests.wire.samples import Sampler
@@ -268,3 +268,20 @@ def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.Monk
     [shard] = host.node.coordinating.shards()
     assert shard.durable.offsets.get("h", "demo", 0) is not None
     check_group_goes_on(host, member_id)
+
+
+def test_a_decision_that_is_due_and_raises_is_tried_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not at once and without end; what is asked for is decided meanwhile."""
+    host = make_host(demo=1)
+    assert host.node.governing is not None
+    controller = host.node.governing.controller
+    monkeypatch.setattr(controller, "poll", rude)
+    host.pass_time(60_000)
+    host.settle()
+    create_topics(host, {"more": 1})
+    said = [line for line in host.said if "mistake of ours, deciding on what is due" in line]
+    assert said
+    monkeypatch.undo()
+    host.pass_time(60_000)
+    host.settle()
+    still_serves(host, 0)
