@@ -293,6 +293,13 @@ def test_q31_a_broker_goes_on_while_there_is_another_to_ask() -> None:
     assert len(refused(solo, -2, -3)) == 1
 
 
+def test_q31_a_broker_that_has_heard_its_leader_looks_on() -> None:
+    """Its own quorum has confirmed the cluster id in this life."""
+    solo = broker(-2)
+    solo.core.is_confirmed = True
+    assert refused(solo, -2) == []
+
+
 def test_q31_a_voter_whose_peers_are_of_another_cluster_looks_on() -> None:
     solo = unattached()
     assert refused(solo, 2, 3) == []

@@ -15,11 +15,13 @@ from kraftlog.raft.messages import (
     Asked,
     ClusterIdKnown,
     DropPrefix,
+    ElectionState,
     Fetch,
     FetchAnswer,
     InstallSnapshot,
     Reply,
     SnapshotChunk,
+    SnapshotDamaged,
     SnapshotFetch,
     SnapshotInstalled,
     SnapshotTaken,
@@ -27,6 +29,7 @@ from kraftlog.raft.messages import (
 )
 from kraftlog.types import OffsetAndEpoch
 from tests.raft.solo import (
+    CONFIG,
     FETCH,
     Solo,
     batch,
@@ -314,13 +317,42 @@ def test_q38_nothing_is_fetched_while_a_snapshot_takes_the_place_of_the_log() ->
 
 
 def test_q38_who_knows_no_leader_when_a_snapshot_is_in_place_asks_nobody() -> None:
-    solo = observer()
+    solo = Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     solo.answer(2, solo.fetched(snapshot=BEHIND))
     solo.answer(2, chunk(0, b"abcdefghij"))
+    assert solo.core.log.installing == BEHIND
     solo.gone(2)
     assert solo.core.election.leader_id == -1
     assert sends(solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))) == {}
     assert solo.core.log.start == 30
+
+
+def test_q38_a_damaged_snapshot_is_fetched_again_after_a_while() -> None:
+    """From its beginning, by way of an ordinary fetch; the log is as it was."""
+    solo = installing()
+    before = solo.core.log.end
+    assert sends(solo.step(SnapshotDamaged(BEHIND))) == {}
+    fetch = sends(solo.wait(CONFIG.retry_backoff_max_ms))[2]
+    assert (type(fetch), fetch.offset, before) == (Fetch, before, 10)
+    again = sends(solo.answer(2, solo.fetched(snapshot=BEHIND)))[2]
+    assert (type(again), again.position) == (SnapshotFetch, 0)
+
+
+def test_q38_of_a_snapshot_that_nobody_installs_any_more_nothing_is_heard() -> None:
+    solo = installing()
+    solo.step(SnapshotDamaged(OffsetAndEpoch(31, 4)))
+    assert solo.core.log.installing == BEHIND
+
+
+def test_q38_without_a_leader_a_damaged_snapshot_is_asked_of_nobody() -> None:
+    solo = Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+    solo.answer(2, solo.fetched(snapshot=BEHIND))
+    solo.answer(2, chunk(0, b"abcdefghij"))
+    assert solo.core.log.installing == BEHIND
+    solo.gone(2)
+    timers = set(solo.core.timers)
+    assert sends(solo.step(SnapshotDamaged(BEHIND))) == {}
+    assert set(solo.core.timers) == timers
 
 
 def test_q29_a_snapshot_tells_the_id_of_the_cluster() -> None:
