@@ -1,7 +1,7 @@
 """Plays tests against a module that is loaded changed, and says which of them notice it.
 
-A test notices by an assertion of its own, or an expected exception that does not come. A bare
-exception, from the product or from a test that breaks, is told apart: it may have any cause.
+A test notices by itself: by an assertion, an expected exception that does not come, or by not finding
+what it takes. A bare exception, from within the product, is told apart: it may have any cause.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ ROOT = os.path.dirname(HERE)
 
 
 class Killer(NamedTuple):
-    """`test` is the id of a test that failed; `bare` names the exception if it was no assertion."""
+    """`test` is the id of a test that failed; `bare` names the exception that did not come from the test."""
 
     test: str
     bare: str = ""
 
 
-class _Notes:
+class Notes:
     """A plugin: which tests failed, and how."""
 
     def __init__(self) -> None:
@@ -50,8 +50,8 @@ class _Notes:
         assert error is not None, "that is what this hook is called for"
         frames = traceback.extract_tb(error.value.__traceback__)
         ours = frames[-1].filename.startswith(HERE)
-        is_assertion = (error.typename == "AssertionError" and ours) or error.typename == "Failed"
-        self.killers.append(Killer(node.nodeid, "" if is_assertion else error.typename))
+        by_itself = ours or error.typename == "Failed"
+        self.killers.append(Killer(node.nodeid, "" if by_itself else error.typename))
 
 
 def killers(
@@ -89,8 +89,8 @@ def _play(
     for stream in (1, 2):
         os.dup2(nothing, stream)
     os.chdir(ROOT)
-    notes = _Notes()
-    options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", *(["-x"] if first else [])]
+    notes = Notes()
+    options = ["-q", "-p", "no:cacheprovider", *(["-x"] if first else [])]
     code = pytest.main([*options, *tests], plugins=[notes])
     if module not in sys.modules and not notes.killers:
         return f"{', '.join(tests)}: {module} is not used there (pytest ended with {int(code)})"

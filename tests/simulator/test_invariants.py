@@ -185,9 +185,9 @@ def cut_of_what_both_hold(scene: Scene, *, durable_on_both: bool) -> None:
     """In the next epoch; the leader of its own epoch has not heard that a majority holds it."""
     epoch, whole = scene.core(scene.leader).election.epoch, scene.leader.disk
     end = whole.end
-    whole.append(Batch(end, end, epoch, 100), 10**6, epoch)
+    whole.append(Batch(end, end, epoch, 100), 10**6)
     disk = scene.follower.disk
-    for name in ("batches", "bases", "chains", "arrived_in"):
+    for name in ("batches", "bases", "chains"):
         setattr(disk, name, getattr(whole, name)[:])
     core = scene.core(scene.follower)
     core.election = core.election.replace(epoch=epoch + 1)
@@ -462,6 +462,13 @@ def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene],
 
 def test_a_record_that_a_minority_holds_durably_may_be_cut() -> None:
     cut_of_what_both_hold(Scene(), durable_on_both=False)
+
+
+def test_a_record_that_a_later_leader_spread_may_be_cut() -> None:
+    """Q21: copies alone commit nothing of an older epoch."""
+    scene = Scene()
+    scene.follower.disk.spread.add(10**6)
+    cut_of_what_both_hold(scene, durable_on_both=True)
 
 
 def test_every_invariant_has_a_case() -> None:

@@ -22,14 +22,13 @@ class RaftDisk:
     The first `dropped` of them are in the snapshot alone: nobody reads them, they are kept so that
     a log can be compared with others from its beginning.
 
-    `arrived_in` is the epoch in which a replica got a batch; -1: by a snapshot, or unknown.
+    `spread` are the chains of batches that came in a later epoch than their own, by its leader.
 
     `old_tail` is what a truncation removed that is not synced yet: it may come back. Beside each
     batch lies its chain, a number for the whole log up to it (see `oracle`).
     """
 
     __slots__ = (
-        "arrived_in",
         "bases",
         "batches",
         "chains",
@@ -41,13 +40,14 @@ class RaftDisk:
         "election",
         "old_tail",
         "snapshot",
+        "spread",
     )
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
         self.bases: list[int] = []
         self.chains: list[int] = []
-        self.arrived_in: list[int] = []
+        self.spread: set[int] = set()
         self.durable = 0
         self.old_tail: list[tuple[Batch, int]] = []
         #: Counts truncations: a sync that began before one says nothing about what came after.
@@ -73,11 +73,10 @@ class RaftDisk:
     def durable_end(self) -> int:
         return self.batches[self.durable - 1].last_offset + 1 if self.durable else 0
 
-    def append(self, batch: Batch, chain: int, epoch: int = -1) -> None:
+    def append(self, batch: Batch, chain: int) -> None:
         self.batches.append(batch)
         self.bases.append(batch.base_offset)
         self.chains.append(chain)
-        self.arrived_in.append(epoch)
 
     def truncate(self, offset: int) -> int:
         """Cut at `offset`; how many batches went."""
@@ -125,7 +124,7 @@ class RaftDisk:
         self.download = None
 
     def _keep(self, count: int) -> None:
-        del self.batches[count:], self.bases[count:], self.chains[count:], self.arrived_in[count:]
+        del self.batches[count:], self.bases[count:], self.chains[count:]
 
     def between(self, offset: int, limit: int, most: int) -> tuple[Batch, ...]:
         """At most so many batches from `offset` on that begin before `limit`."""
@@ -158,7 +157,6 @@ class RaftDisk:
         """A snapshot takes the place of the log; these are what it stands for."""
         self.batches, self.chains = batches, chains
         self.bases = [batch.base_offset for batch in batches]
-        self.arrived_in = [-1] * len(batches)
         assert self.end == snapshot.id.offset, "a snapshot holds what its name says"
         self.dropped = self.durable = len(batches)
         self.old_tail = []

@@ -303,8 +303,9 @@ class CoreReplica(Replica):
         before = disk.chains[-1] if disk.chains else NO_CHAIN
         known = oracle.known
         chain = oracle.chain(before, batch)
-        assert self.core is not None
-        disk.append(batch, chain, self.core.election.epoch)
+        disk.append(batch, chain)
+        if batch.epoch != self.core.election.epoch:  # type: ignore[union-attr]  # it runs
+            disk.spread.add(chain)
         if chain == known:
             world.appended(self, batch)
 

@@ -29,7 +29,12 @@ class CommittedKept(Invariant):
             self.fails(f"{what}: up to {self.oracle.committed_end} it is committed")
         if disk.batches[-1].epoch == core.election.epoch:
             self.fails(f"{what}: it has records of epoch {core.election.epoch}, which it is in")
+        epoch = -1
         for position in range(first, len(disk.batches)):
+            batch = disk.batches[position]
+            if batch.epoch == epoch and batch.voters is None:
+                continue  # its holders hold the one before, too
+            epoch = batch.epoch
             holders = self._holders(replica, position)
             if rule(holders, [], self._voters_at(replica, position)):
                 self.fails(f"{what}: {sorted(holders)} hold what follows, from its own leader")
@@ -39,13 +44,13 @@ class CommittedKept(Invariant):
 
         Only such copies commit it: a later leader may spread it, and another overwrite it (Q21).
         """
-        chain, epoch = replica.disk.chains[position], replica.disk.batches[position].epoch
+        chain = replica.disk.chains[position]
         return {
             other.id: other.key
             for other in self.world.replicas.values()
             if other.disk.durable > position
             and other.disk.chains[position] == chain
-            and other.disk.arrived_in[position] == epoch
+            and chain not in other.disk.spread
         }
 
     def _voters_at(self, replica: Replica, position: int) -> VoterSet:
