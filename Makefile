@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help setup run test coverage check fix explore simulate nodes mutants soak torture bench docs fuzz fuzz-requests lock clean
+.PHONY: help setup run test coverage check fix explore simulate nodes mutants clauses soak torture bench docs fuzz fuzz-requests lock clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -75,6 +75,10 @@ nodes: $(READY)
 ## mutants   break the quorum's rules one by one, and see what SEEDS=2000 runs find (ARGS=NAME)
 mutants: $(READY)
 	$(BIN)/python -m tests.mutants.score --seeds $(or $(SEEDS),2000) --kills $(or $(KILLS),10) $(ARGS)
+
+## clauses   delete the clauses of the quorum's rules one by one, and see that a test dies of each (ARGS=Q12)
+clauses: $(READY)
+	$(BIN)/python -m tests.clauses $(ARGS)
 
 ## soak      random runs on all cores until Ctrl-C; goes on where it stopped (.cache/soak)
 soak: $(READY)

@@ -24,7 +24,8 @@ from kraftlog.node.telling import metrics, of_broker, of_controller
 from kraftlog.server import pages
 from kraftlog.wire import apis
 from tests.checklist import checklist_table
-from tests.citations import documented, is_test, linked
+from tests.citations import RULE_COUNTS, documented, is_test, linked
+from tests.clauses import clauses_table
 from tests.interop.everyday.clients import clients_table
 from tests.tidy import ROOT, repository
 
@@ -35,9 +36,6 @@ PLACE = re.compile(
     r"(<!-- made by make docs: (?P<name>[\w-]+) -->\n)(?P<table>.*?)(<!-- end -->)", re.DOTALL
 )
 
-#: The rules of each family: Q the quorum, P pre-vote and reads, R reassignment, D describing it,
-#: V replicated partitions. docs/rules.md introduces them.
-RULE_COUNTS = {"Q": 38, "P": 8, "R": 14, "D": 7, "V": 18}
 CITATION = re.compile(r"\b([QPRDV])(\d+)[a-z]?\b")
 #: In a function's name V is left out, as `v2` there is a version.
 CITATION_IN_NAME = re.compile(r"test_([qprd])(\d+)[a-z]?_")
@@ -125,6 +123,7 @@ def metrics_table(_: dict[str, str]) -> str:
 TABLES: dict[str, Callable[[dict[str, str]], str]] = {
     "apis": apis_table,
     "rules": rules_table,
+    "clauses": clauses_table,
     "checklist": checklist_table,
     "settings": settings_table,
     "settings-without-effect": idle_settings,

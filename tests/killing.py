@@ -1,7 +1,8 @@
 """Plays tests against a module that is loaded changed, and says which of them notice it.
 
-A test notices by itself: by an assertion, an expected exception that does not come, or by not finding
-what it takes. A bare exception, from within the product, is told apart: it may have any cause.
+A test notices by itself: by an assertion, an expected exception that does not come, or by not
+finding what it takes. A bare exception, from within the product, is told apart: it may have any
+cause.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ROOT = os.path.dirname(HERE)
 
 
 class Killer(NamedTuple):
-    """`test` is the id of a test that failed; `bare` names the exception that did not come from the test."""
+    """A test that failed; `bare` names the exception if that did not come from the test itself."""
 
     test: str
     bare: str = ""

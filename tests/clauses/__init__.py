@@ -1,0 +1,142 @@
+"""The clauses of the quorum's rules, each with the place that keeps it and the test that dies.
+
+The rules are long: a test that cites one may say nothing of half of it. So each rule is told in
+clauses, in a few words of our own. An entry of a TOML file here names for each the piece of code by
+which it is kept, what stands there when it is deleted, and a test that fails then:
+
+    [[Q12]]
+    says = "a candidate of an older epoch is refused"
+    dies = "tests/raft/test_voting.py::test_q12_an_older_epoch_…"
+    in = "raft.elections"
+    cut = '''the text, as it stands in the module exactly once'''
+    put = '''what stands there instead; nothing if this is missing'''
+
+Instead of `in`, `cut` and `put` stands `mutant = "NAME"` where a mutant breaks the clause already,
+or `elsewhere = "…"` where no piece of code can be deleted. `make clauses` deletes each and plays
+its test; `python -m tests.clauses --pin` looks for a test where none is named yet.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import tomllib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tests.altered import replaced_once
+from tests.mutants.mutant import named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HERE = os.path.dirname(__file__)
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FILES = tuple(sorted(name for name in os.listdir(HERE) if name.endswith(".toml")))
+KEYS = {"says", "dies", "in", "cut", "put", "mutant", "elsewhere"}
+
+
+class Clause(NamedTuple):
+    """`dies` is empty while no test is named; `module` is empty where `elsewhere` says why."""
+
+    rule: str
+    says: str
+    dies: str
+    module: str
+    cut: str
+    put: str
+    elsewhere: str
+    file: str
+
+    def altered(self, text: str) -> str:
+        """The module's text without the clause."""
+        return replaced_once(self.module, text, self.cut, self.put)
+
+    @property
+    def path(self) -> str:
+        """The module's file, from the root of the repository."""
+        return f"src/{self.module.replace('.', '/')}.py"
+
+
+def load() -> list[Clause]:
+    return [clause for file in FILES for clause in _of_file(file)]
+
+
+def _of_file(file: str) -> Iterator[Clause]:
+    with open(os.path.join(HERE, file), "rb") as opened:
+        rules = tomllib.load(opened)
+    for rule, entries in rules.items():
+        for entry in entries:
+            yield _clause(rule, entry, file)
+
+
+def _clause(rule: str, entry: dict[str, Any], file: str) -> Clause:
+    unknown = set(entry) - KEYS
+    if unknown or "says" not in entry:
+        raise ValueError(f"{file}: {rule}: {sorted(unknown) or 'says is missing'}")
+    if len({"cut", "mutant", "elsewhere"} & set(entry)) != 1:
+        raise ValueError(f"{file}: {rule}: {entry['says']!r}: one of cut, mutant and elsewhere")
+    module, cut, put = entry.get("in", ""), entry.get("cut", ""), entry.get("put", "")
+    if "mutant" in entry:
+        mutant = named(entry["mutant"])
+        module, cut, put = mutant.module, mutant.source, mutant.replacement
+    elif module:
+        module = f"kraftlog.{module}"
+    return Clause(
+        rule,
+        entry["says"],
+        entry.get("dies", ""),
+        module,
+        cut,
+        put,
+        entry.get("elsewhere", ""),
+        file,
+    )
+
+
+def complaints(clauses: list[Clause]) -> Iterator[str]:
+    """What is wrong with the entries, as far as that can be seen without playing a test."""
+    for clause in clauses:
+        what = f"{clause.file}: {clause.rule}: {clause.says!r}"
+        if clause.elsewhere:
+            continue
+        if not clause.dies:
+            yield f"{what} has no test that dies"
+        elif not is_there(clause.dies):
+            yield f"{what}: there is no {clause.dies}"
+        try:
+            with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
+                ast.parse(clause.altered(file.read()))
+        except (OSError, ValueError, SyntaxError) as error:
+            yield f"{what}: {error}"
+
+
+def is_there(node_id: str) -> bool:
+    """Whether a file of tests has a test of this name."""
+    path, _, name = node_id.partition("::")
+    try:
+        with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return False
+    return re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE) is not None
+
+
+def clauses_table(_: dict[str, str]) -> str:
+    """Every clause, the file that keeps it, and the test that dies without it."""
+    clauses = sorted(load(), key=lambda clause: _order(clause.rule))
+    tested = sum(1 for clause in clauses if not clause.elsewhere)
+    lines = [f"{len(clauses)} clauses; {tested} are deleted one by one, and a test dies of each."]
+    lines += ["", "| rule | clause | kept by | dies |", "|---|---|---|---|"]
+    for clause in clauses:
+        if clause.elsewhere:
+            lines.append(f"| {clause.rule} | {clause.says} | | {clause.elsewhere} |")
+            continue
+        path, name = clause.dies.split("::")
+        kept = f"[{clause.module.removeprefix('kraftlog.')}](../{clause.path})"
+        lines.append(f"| {clause.rule} | {clause.says} | {kept} | [{name}](../{path}) |")
+    return "\n".join(lines)
+
+
+def _order(rule: str) -> tuple[int, int]:
+    return "QPRD".index(rule[0]), int(rule[1:])

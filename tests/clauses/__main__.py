@@ -1,0 +1,108 @@
+"""Deletes each clause and plays the test that must die of it: `make clauses`.
+
+    python -m tests.clauses [--pin] [--all] [RULE ...]
+
+With `--pin`, where no test is named, those of tests/raft are played that cite the rule, and then
+all; the first that dies is written down. With `--all` all tests that die are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.clauses import HERE, ROOT, Clause, complaints, load
+from tests.clauses.playing import NO_END, Player
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.killing import Killer
+
+EVERYWHERE = "tests/raft"
+
+
+class Verdicts:
+    """What came of each clause; told as it is found."""
+
+    def __init__(self, *, pins: bool, shows_all: bool) -> None:
+        self.pins = pins
+        self.shows_all = shows_all
+        self.survivors = 0
+
+    def choose(self, clause: Clause, tests: list[str]) -> Iterator[list[str]]:
+        """The named test; or those that cite the rule, and then all."""
+        if clause.dies and not self.shows_all:
+            yield [test for test in tests if test.partition("[")[0] == clause.dies]
+            return
+        raft = [test for test in tests if test.startswith(EVERYWHERE)]
+        if not self.shows_all:
+            cites = re.compile(rf"::test_(\w+_)?{clause.rule.lower()}[a-f]?_")
+            yield [test for test in raft if cites.search(test)]
+        yield raft
+
+    def judge(self, clause: Clause, found: list[Killer]) -> bool:
+        # A test that fails within the product has noticed, too: by the product's own assertion.
+        dead = sorted([killer for killer in found if killer.bare != NO_END], key=_is_bare)
+        if not dead:
+            self.survivors += 1
+            print(f"{clause.rule} survives: {clause.says}", flush=True)
+        elif self.pins:
+            pin(clause, dead[0].test.partition("[")[0])
+        if self.shows_all:
+            print(clause.rule, clause.says, *[f"    {killer}" for killer in found], sep="\n")
+        return bool(dead)
+
+
+def _is_bare(killer: Killer) -> bool:
+    return bool(killer.bare)
+
+
+def pin(clause: Clause, test: str) -> None:
+    """Write the test down, behind what the clause says."""
+    path = os.path.join(HERE, clause.file)
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    line = f'[[{clause.rule}]]\nsays = "{clause.says}"\n'
+    assert text.count(line) == 1, f"{clause.rule} says {clause.says!r} more than once"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace(line, f'{line}dies = "{test}"\n'))
+
+
+def main(arguments: list[str]) -> int:
+    """0 when a test dies of each."""
+    parser = argparse.ArgumentParser(prog="python -m tests.clauses")
+    parser.add_argument("--pin", action="store_true")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("rules", nargs="*", metavar="RULE")
+    options = parser.parse_args(arguments)
+    chosen = [
+        clause
+        for clause in load()
+        if not clause.elsewhere
+        and (not options.rules or clause.rule in options.rules)
+        and not (options.pin and clause.dies)
+    ]
+    wrong = [said for said in complaints(chosen) if not options.pin or "has no test" not in said]
+    if wrong:
+        print(*wrong, sep="\n")
+        return 1
+    os.chdir(ROOT)
+    verdicts = Verdicts(pins=options.pin, shows_all=options.all)
+    player = Player(chosen, verdicts.choose, verdicts.judge)
+    files = {clause.dies.partition("::")[0] for clause in chosen if clause.dies}
+    elsewhere = sorted(file for file in files if not file.startswith(EVERYWHERE))
+    code = pytest.main(
+        ["-q", "-s", "-p", "no:cacheprovider", EVERYWHERE, *elsewhere], plugins=[player]
+    )
+    print(f"{len(chosen)} clauses deleted, {verdicts.survivors} survived")
+    return 1 if verdicts.survivors or code not in {0, 5} else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

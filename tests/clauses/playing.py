@@ -1,0 +1,116 @@
+"""Deletes clauses one by one from the loaded modules, and plays tests against what is left.
+
+All tests are collected once. For each clause a child is forked, the functions of its module get the
+code that the altered text compiles to, and the chosen tests are played there. So a clause costs
+what its tests take, and no more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from importlib import import_module
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest.runner import runtestprotocol
+
+from tests.clauses import ROOT, Clause
+from tests.killing import Killer, Notes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
+
+#: What a clause's tests may take; a deleted clause may leave a loop without an end.
+LIMIT_S = 120
+NO_END = "no end"
+SIMPLE = (int, str, bytes, tuple, dict, frozenset, set)
+
+
+class Player:
+    """A plugin of pytest: instead of running the tests, it runs some of them for each clause.
+
+    `choose` gives, for a clause and the ids of all tests, lists of those to be played, one after
+    the other until one has a killer.
+    """
+
+    def __init__(
+        self,
+        clauses: Sequence[Clause],
+        choose: Callable[[Clause, list[str]], Iterator[list[str]]],
+        judge: Callable[[Clause, list[Killer]], bool],
+    ) -> None:
+        self.clauses = clauses
+        self.choose = choose
+        self.judge = judge
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:  # while they were collected
+            raise session.Interrupted("a test can't be collected")
+        items = {item.nodeid: item for item in session.items}
+        for clause in self.clauses:
+            found: list[Killer] = []
+            for ids in self.choose(clause, list(items)):
+                found = _in_a_child(session, clause, [items[one] for one in ids])
+                if any(not killer.bare for killer in found):
+                    break
+            self.judge(clause, found)
+        return True
+
+
+def _in_a_child(session: pytest.Session, clause: Clause, items: list[pytest.Item]) -> list[Killer]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        signal.alarm(LIMIT_S)
+        try:
+            notes = Notes()
+            session.config.pluginmanager.register(notes)
+            delete(clause)
+            for item in items:
+                runtestprotocol(item, log=False, nextitem=None)
+            with os.fdopen(writing, "w") as answer:
+                json.dump(notes.killers, answer)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    if not told:
+        return [Killer(items[0].nodeid, NO_END)] if items else []
+    return [Killer(*killer) for killer in json.loads(told)]
+
+
+def delete(clause: Clause) -> None:
+    """Put the code of the altered text into the functions that are there."""
+    module = import_module(clause.module)
+    with open(os.path.join(ROOT, clause.path), encoding="utf-8") as file:
+        altered = clause.altered(file.read())
+    fresh: dict[str, Any] = {"__name__": clause.module, "__file__": module.__file__}
+    exec(compile(altered, str(module.__file__), "exec", dont_inherit=True), fresh)
+    _take_over(module, vars(module), fresh, clause.module)
+
+
+def _take_over(owner: ModuleType | type, old: Any, fresh: dict[str, Any], module: str) -> None:
+    for name, new in list(fresh.items()):
+        before = old.get(name)
+        if isinstance(new, type) and new.__module__ == module:
+            _take_over(before, vars(before), dict(vars(new)), module)
+        elif (function := _function_of(new)) is not None and function.__module__ == module:
+            known = _function_of(before)
+            assert known is not None, f"{module}: {name} was no function"
+            known.__code__ = function.__code__
+        elif isinstance(new, SIMPLE) and not name.startswith("__") and new != before:
+            setattr(owner, name, new)
+
+
+def _function_of(member: Any) -> FunctionType | None:
+    if isinstance(member, property):
+        member = member.fget
+    member = getattr(member, "__func__", member)
+    return member if isinstance(member, FunctionType) else None
