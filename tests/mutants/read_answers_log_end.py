@@ -9,5 +9,5 @@ MUTANT = Mutant(
     source="self.answer_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)",
     replacement="self.answer_read(core, read.slot, ErrorCode.NONE, core.log.end)",
     scenario="late-copies",
-    seed=3,
+    seed=20,
 )

@@ -56,9 +56,8 @@ class LogView(RaftDisk):
         had = self.end
         self._log, self._cuts = log, log.cuts
         self._known.clear()
-        old_chains, arrived_in = self.chains, self.arrived_in
+        old_chains = self.chains
         self.batches, self.chains, self.bases, self.ends, self._raws = [], [], [], [], []
-        self.arrived_in = []
         self.durable = self.dropped = 0
         self.snapshot = self.download = None
         files = self._replica.files
@@ -73,9 +72,7 @@ class LogView(RaftDisk):
             else:  # the snapshot has it, too
                 position = self.position_before(batch.base_offset) + 1
                 self.ends[position], self._raws[position] = (segment, end), raw
-        for position, (old, new) in enumerate(zip(old_chains, self.chains, strict=False)):
-            if old == new:
-                self.arrived_in[position] = arrived_in[position]
+        self.spread.update(set(self.chains) - set(old_chains))  # nobody saw how these came
         self.look_at_disk()
         if self.chains[: len(promised)] != promised:
             self._fails(f"ended at {had}, durable were {len(promised)} batches; now {self.end}")
@@ -85,7 +82,6 @@ class LogView(RaftDisk):
         self.bases = [batch.base_offset for batch in self.batches]
         self.ends = [(-1, 0)] * len(self.batches)
         self._raws = [b""] * len(self.batches)
-        self.arrived_in = [-1] * len(self.batches)
         self.dropped = self.durable = len(self.batches)
         if self.end != newest.offset:
             self._fails(f"{newest} holds all up to {self.end}")
@@ -138,7 +134,9 @@ class LogView(RaftDisk):
         known = oracle.known
         chain = oracle.chain(before, batch)
         core = self._replica.core
-        self.append(batch, chain, -1 if core is None else core.election.epoch)
+        self.append(batch, chain)
+        if core is not None and core.election.epoch != batch.epoch:
+            self.spread.add(chain)
         self.ends.append((segment, end))
         self._raws.append(raw)
         if chain == known:
