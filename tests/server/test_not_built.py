@@ -89,12 +89,6 @@ def test_kafkas_producer_is_told_that_there_are_no_transactions(
     ("tool", "words", "api"),
     [
         (f"{JAVA}TransactionsCommand", ("list",), "LIST_TRANSACTIONS"),
-        (f"{JAVA}AclCommand", ("--list",), "DESCRIBE_ACLS"),
-        (
-            "kafka.admin.ConfigCommand",
-            ("--describe", "--entity-type", "users"),
-            "DESCRIBE_CLIENT_QUOTAS",
-        ),
         (
             f"{JAVA}consumer.group.ShareGroupCommand",
             ("--describe", "--group", "g"),
