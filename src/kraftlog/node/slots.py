@@ -6,11 +6,10 @@ that must wait fills its slot later, and the requests behind it are served meanw
 
 from __future__ import annotations
 
-from kraftlog.errors import MistakeError, ProtocolError
+from kraftlog.errors import MistakeError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encoding
 from kraftlog.wire.frames import framed, joined, response_frame
-from kraftlog.wire.primitives import LongStringError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,11 +92,7 @@ class Slot:
     def _cannot_answer(self, error: Exception) -> None:
         assert self.api is not None
         what = f"answering {self.api.name} version {self.version}"
-        if isinstance(error, LongStringError):
-            # What was read of bytes that are no UTF-8 has become longer than can be told of it.
-            self.connection.fail(ProtocolError(f"{what}: {error}"))
-        else:
-            self.connection.fail(MistakeError(what, error))
+        self.connection.fail(MistakeError(what, error))
 
     def abandon(self) -> None:
         """The connection is gone."""
