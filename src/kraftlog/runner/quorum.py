@@ -162,8 +162,10 @@ class QuorumHands:
         peers: Peers,
         say: Callable[[str], None],
         tell: Callable[[Any, Now], None],
+        segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self._files = files
+        self._segment_bytes = segment_bytes
         self._say = say
         self._directory = directory
         self._folder = directory.folder(METADATA_LOG)
@@ -314,7 +316,7 @@ class QuorumHands:
         self._tell(effects.SnapshotStored(storing.id), now)
         self.start_moved()
         segments = self._log.segments
-        if segments and segments[-1].size >= SEGMENT_BYTES:
+        if segments and segments[-1].size >= self._segment_bytes:
             self._directory.reserve.use_for(lambda: self._log.roll(now.wall_ms))
 
     def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:

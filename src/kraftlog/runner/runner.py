@@ -27,7 +27,7 @@ from kraftlog.runner.compaction import Compactions
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.runner.openings import Openings
-from kraftlog.runner.quorum import NodeStoppedError, QuorumHands
+from kraftlog.runner.quorum import SEGMENT_BYTES, NodeStoppedError, QuorumHands
 from kraftlog.runner.recovered import read_batches
 from kraftlog.runner.room import Room
 from kraftlog.value import TYPE_CHECKING
@@ -70,6 +70,8 @@ class Runner:
         peers: Peers,
         say: Callable[[str], None],
         step: Callable[[str], object] = _unaccounted,
+        *,
+        metadata_segment_bytes: int = SEGMENT_BYTES,
     ) -> None:
         self.directory = directory
         self._step = step
@@ -77,7 +79,9 @@ class Runner:
         self._say = say
         self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
         self._openings = Openings(directory, self._flushes, say, self._tell)
-        self._quorum = QuorumHands(files, directory, lane, self._flushes, peers, say, self._tell)
+        self._quorum = QuorumHands(
+            files, directory, lane, self._flushes, peers, say, self._tell, metadata_segment_bytes
+        )
         self._care = Care(files, directory, lane, self._flushes, say, self._tell)
         self._room = Room(directory, say)
         self._compactions = Compactions(

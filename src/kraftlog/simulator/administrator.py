@@ -117,7 +117,9 @@ class Administrator:
         assert leader.core is not None
         world, chance = self.world, self._chance
         voters = leader.core.log.voter_set
-        outside = [r for r in world.replicas.values() if not voters.holds(r.key)]
+        outside = [
+            r for r in world.replicas.values() if r.is_controller and not voters.holds(r.key)
+        ]
         kind = chance.below(8)
         lost = lost_voters(world, voters)
         if lost and chance.below(2):

@@ -85,6 +85,11 @@ class Replica:
         """Where others reach it, if that is played."""
         return ()
 
+    @property
+    def is_controller(self) -> bool:
+        """Whether it may be made a voter."""
+        return True
+
     # What each kind of replica does in its way ---------------------------------------------------
 
     def start(self) -> None:

@@ -145,7 +145,8 @@ class LogView(RaftDisk):
 
     def look_at_disk(self) -> None:
         """What of the log is durable by now, and the election state."""
-        files, position = self._replica.files, self.durable
+        # What was dropped is in a snapshot that is durable, whatever became of its segment.
+        files, position = self._replica.files, max(self.durable, self.dropped)
         sizes: dict[int, int] = {}
         while position < len(self.ends):
             base, end = self.ends[position]

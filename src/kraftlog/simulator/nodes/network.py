@@ -150,7 +150,7 @@ class ByteNetwork(Network):
         target = connection.target
         if connection.is_over or connection.source.incarnation != connection.source_life:
             return
-        if target.core is None:
+        if target.core is None or not target.is_controller:  # a broker has no listener for peers
             if target.machine_up:
                 self.carry(connection, False, 0, self._turned_away, connection)
             return

@@ -133,7 +133,13 @@ class NodeReplica(Replica):
         lane = VirtualLane(self)
         self.peers = VirtualPeers(self, self._tell)
         self.runner = Runner(
-            files, directory, lane, VirtualHelper(self, lane), self.peers, self._say
+            files,
+            directory,
+            lane,
+            VirtualHelper(self, lane),
+            self.peers,
+            self._say,
+            metadata_segment_bytes=world.segment_bytes,
         )
         metadata = open_quorum(directory, world.static_voters, self._say)
         self.disk.begin(directory.logs[METADATA_LOG])
@@ -342,6 +348,10 @@ class NodeReplica(Replica):
 
     def change(self, kind: str, slot: Any, what: Any) -> int:
         return change_voters(self, kind, slot, what)
+
+    @property
+    def is_controller(self) -> bool:
+        return not self.world.is_broker(self)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:

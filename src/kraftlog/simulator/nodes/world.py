@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.reading import read_config
 from kraftlog.logstate.voters import VoterSet
+from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.network import ByteNetwork
@@ -63,6 +64,8 @@ class NodeWorld(World):
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
     ) -> None:
+        #: The metadata log has segments of one snapshot each, or of a few.
+        self.segment_bytes = Chance(seed, "segments").pick([500, 4000])
         #: Those that all settings name; none where they stand in the log.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
         self._count = setting.voters + setting.observers
