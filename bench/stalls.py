@@ -75,6 +75,8 @@ if TYPE_CHECKING:
 #: The topic with most of the node's partitions, and those with one each.
 MANY, MANY_PARTITIONS, SINGLES = "many", 9_000, 1_000
 TOPIC = 2
+#: How long a response may take.
+PATIENCE_S = 120
 #: How long the other client is watched after the last answer: what follows is part of the case.
 AFTERWARDS_S = 0.5
 
@@ -96,6 +98,7 @@ class Other(threading.Thread):
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
         self._sock = server.connect()
+        self._sock.settimeout(PATIENCE_S)
         self._frames = (REQUESTS["ApiVersions v3"], produce("demo", 0, batch(1)))
         self._stopped = threading.Event()
         self.waits_ms: list[float] = []
@@ -125,7 +128,7 @@ class Stalls:
     def measure(self, name: str, frames: list[bytes]) -> Iterator[Case]:
         other = Other(self._server)
         sock = self._server.connect()
-        sock.settimeout(120)
+        sock.settimeout(PATIENCE_S)
         self._note[:] = bytes(FORM.size)
         other.start()
         began = time.perf_counter()
