@@ -14,6 +14,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.storage.checkpoints import LINES_IN_A_STEP
 from kraftlog.storage.directory import unlink_garbage
 from kraftlog.storage.reserve import is_full
+from kraftlog.storage.snapshots import encoding_entries
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.offset_checkpoints import CheckpointJob
+    from kraftlog.storage.tracker import LateSnapshot
     from kraftlog.types import LogName, Now
 
     Starts = list[tuple[LogName, Log, int]]
@@ -80,6 +82,9 @@ class Care:
         self._moves: deque[tuple[LogName, Log, int]] = deque()
         #: What became of starts, for the node.
         self._reports: deque[LogStartMoved | LogStartNotStored | LogFailed] = deque()
+        #: Snapshots of very many producers that are yet to be written, the first one in steps.
+        self._late: deque[tuple[LogName, Log, LateSnapshot]] = deque()
+        self._encoding: Generator[None, None, bytes] | None = None
         #: The checkpoint files that are being made.
         self._making: Generator[None, None, None] | None = None
 
@@ -92,7 +97,14 @@ class Care:
     @property
     def has_work(self) -> bool:
         """Whether the next turn goes on with something."""
-        return bool(self._to_look_at or self._moves or self._reports or self._making)
+        return bool(self._to_look_at or self._moves or self._reports or self._making or self._late)
+
+    def write_snapshots(self, name: LogName, log: Log) -> None:
+        """A segment has ended: write in steps what was not written at once."""
+        for late in log.tracker.late:
+            if not late.is_queued:
+                late.is_queued = True
+                self._late.append((name, log, late))
 
     def move_start(self, name: LogName, offset: int) -> None:
         """Drop what is before an offset: LogStartMoved follows when that is durable, or word that
@@ -112,6 +124,7 @@ class Care:
             self._take(node, now)
         self._go_on_making()
         self._go_on_reporting(now)
+        self._go_on_with_snapshots()
         return True
 
     def _take(self, node: Node, now: Now) -> None:
@@ -226,6 +239,34 @@ class Care:
             except StopIteration:
                 self._making = None
                 return
+
+    def _go_on_with_snapshots(self) -> None:
+        """Nothing depends on them but how much a recovery has to read."""
+        if not self._late:
+            return
+        name, log, late = self._late[0]
+        if self._directory.logs.get(name) is not log or late not in log.tracker.late:
+            self._late.popleft()
+            self._encoding = None
+            return
+        if self._encoding is None:
+            self._encoding = encoding_entries(late.entries)
+        try:
+            for _ in range(STEPS_A_TURN):
+                next(self._encoding)
+        except StopIteration as stop:
+            self._late.popleft()
+            self._encoding = None
+            self._write_snapshot(log, late, stop.value)
+
+    def _write_snapshot(self, log: Log, late: LateSnapshot, data: bytes) -> None:
+        try:
+            path = log.tracker.write_late(late, data)
+        except OSError as error:
+            failure = self._directory.disk.failed(f"{log.folder}: writing producers", error)
+            self._say(str(failure))
+        else:
+            log.is_new(path)
 
     def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()

@@ -197,6 +197,8 @@ class Runner:
         log = self.logs[partition.log]
         if log.segments[-1].size == append.size:
             self._step("roll")
+            if log.tracker.late:
+                self._care.write_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
             self.node.written(partition, end)
         else:

@@ -204,7 +204,7 @@ class Log:
                 else:
                     if seals:
                         self.seal(active)
-                    self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
+                    self._unsynced += self.tracker.roll(self.end_offset)
             segment = Segment(self.disk, self.folder, base_offset)
             segment.created_ms = now_ms
             segment.log.create()

@@ -18,6 +18,11 @@ from kraftlog.logstate.producers import (
     RetainedBatch,
 )
 from kraftlog.records.crc import crc32c
+from kraftlog.storage.checkpoints import LINES_IN_A_STEP, finished
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _VERSION = 1
 _HEAD = struct.Struct(">hI")
@@ -28,8 +33,19 @@ _ENTRY = struct.Struct(">qhiqiqiq")
 
 
 def encode_snapshot(state: ProducerState) -> bytes:
-    body = [_COUNT.pack(len(state.entries))]
-    for entry in state.entries.values():
+    return encode_entries(list(state.entries.values()))
+
+
+def encode_entries(entries: list[ProducerEntry]) -> bytes:
+    return finished(encoding_entries(entries))
+
+
+def encoding_entries(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:
+    """The same in steps: hundreds of thousands of producers would take long at once."""
+    body = [_COUNT.pack(len(entries))]
+    for entry in entries:
+        if not len(body) % LINES_IN_A_STEP:
+            yield
         last = entry.batches[-1] if entry.batches else _NOTHING
         body.append(
             _ENTRY.pack(
@@ -43,6 +59,7 @@ def encode_snapshot(state: ProducerState) -> bytes:
                 entry.transaction_start,
             )
         )
+    yield
     data = b"".join(body)
     return _HEAD.pack(_VERSION, crc32c(data)) + data
 

@@ -11,23 +11,37 @@ from kraftlog.errors import CorruptLogError
 from kraftlog.logstate.producers import NO_OFFSET, ProducerState
 from kraftlog.storage.disk import read_whole, unlink_if_there, write_whole
 from kraftlog.storage.segment import SNAPSHOT, file_name
-from kraftlog.storage.snapshots import decode_snapshot, encode_snapshot
+from kraftlog.storage.snapshots import decode_snapshot, encode_entries, encode_snapshot
 from kraftlog.storage.transactions import AbortedTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kraftlog.logstate.producers import ProducerEntry
     from kraftlog.storage.batches import ProducerBatch
     from kraftlog.storage.disk import Disk
 
 _FOLD_AT = 512
+#: A snapshot of more producers is not written in the turn in which a segment ends.
+FEW_PRODUCERS = 2_000
+
+
+class LateSnapshot:
+    """The producers as of an offset, to be written; `is_queued`: somebody sees to it."""
+
+    __slots__ = ("entries", "is_queued", "offset")
+
+    def __init__(self, offset: int, entries: list[ProducerEntry]) -> None:
+        self.offset = offset
+        self.entries = entries
+        self.is_queued = False
 
 
 class ProducerTracker:
     """Producer state up to the end of the log; `snapshots` are the offsets of the files, sorted."""
 
-    __slots__ = ("_disk", "_folder", "_pending", "_state", "snapshots")
+    __slots__ = ("_disk", "_folder", "_pending", "_state", "late", "snapshots")
 
     def __init__(self, disk: Disk, folder: str, snapshots: list[int] | None = None) -> None:
         self._disk = disk
@@ -35,6 +49,8 @@ class ProducerTracker:
         self._pending: list[ProducerBatch] = []
         self._state: ProducerState | None = None
         self.snapshots: list[int] = snapshots if snapshots is not None else []
+        #: Large ones that are yet to be written; without them recovery reads more of the log.
+        self.late: list[LateSnapshot] = []
 
     @property
     def state(self) -> ProducerState:
@@ -92,10 +108,26 @@ class ProducerTracker:
     def path(self, offset: int) -> str:
         return f"{self._folder}/{file_name(offset, SNAPSHOT)}"
 
+    def roll(self, offset: int) -> list[str]:
+        """A segment ends at `offset`: the paths of what is written. A large state is `late`."""
+        if len(self.state.entries) <= FEW_PRODUCERS:
+            return [self.write_snapshot(offset)]
+        self.late.append(LateSnapshot(offset, list(self.state.entries.values())))
+        return []
+
     def write_snapshot(self, offset: int) -> str:
         """Write the state, which is that at `offset`; the file's path."""
+        return self.write_encoded(offset, encode_snapshot(self.state))
+
+    def write_late(self, late: LateSnapshot, data: bytes) -> str:
+        """Write one that was left for later, once it is encoded; the file's path."""
+        self.late.remove(late)
+        return self.write_encoded(late.offset, data)
+
+    def write_encoded(self, offset: int, data: bytes) -> str:
+        """Write a snapshot that is encoded already; the file's path."""
         path = self.path(offset)
-        write_whole(self._disk.files, path, encode_snapshot(self.state), sync=False)
+        write_whole(self._disk.files, path, data, sync=False)
         if offset not in self.snapshots:
             self.snapshots.append(offset)
             self.snapshots.sort()
@@ -117,11 +149,14 @@ class ProducerTracker:
         return NO_OFFSET
 
     def remove_above(self, offset: int) -> None:
+        self.late = [late for late in self.late if late.offset <= offset]
         for snapshot in [snapshot for snapshot in self.snapshots if snapshot > offset]:
             self._remove(snapshot)
 
     def remove_below(self, offset: int) -> None:
         """Snapshots of what is no longer in the log; the newest of all always stays."""
+        for late in [late for late in self.late if late.offset <= offset]:
+            self.write_late(late, encode_entries(late.entries))  # what led to it is gone
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
             self._remove(snapshot)
 

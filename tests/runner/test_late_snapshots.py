@@ -1,0 +1,90 @@
+"""Where a partition has very many producers, a roll leaves their snapshot to later turns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.runner import care
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage import snapshots, tracker
+from kraftlog.storage.disk import read_whole
+from kraftlog.storage.snapshots import decode_snapshot
+from kraftlog.wire.apis import ApiKey
+from tests.node.talk import Talker, configured_host
+from tests.node.test_requests import produce
+
+if TYPE_CHECKING:
+    from kraftlog.storage.log import Log
+
+PRODUCERS = 50
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch) -> VirtualHost:
+    """A node on whose topic a segment has just ended after fifty producers, which are many."""
+    monkeypatch.setattr(tracker, "FEW_PRODUCERS", 10)
+    monkeypatch.setattr(snapshots, "LINES_IN_A_STEP", 10)
+    monkeypatch.setattr(care, "STEPS_A_TURN", 1)
+    host = configured_host(segment_bytes=1 << 20)
+    talker = Talker(host)
+    for producer_id in range(PRODUCERS):
+        builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0)
+        builder.append(0, None, b"value")
+        talker.ask(ApiKey.PRODUCE, 9, produce(builder.build()))
+    for _ in range(2):
+        builder = BatchBuilder()
+        builder.append(0, None, bytes(600_000))
+        talker.send(ApiKey.PRODUCE, 9, produce(builder.build()))
+        host.one_turn()
+    assert [late.offset for late in log_of(host).tracker.late] == [PRODUCERS + 1]
+    return host
+
+
+def log_of(host: VirtualHost) -> Log:
+    return host.runner.directory.logs["demo", 0]
+
+
+def test_it_is_written_in_steps(host: VirtualHost) -> None:
+    log = log_of(host)
+    assert log.tracker.snapshots == []
+    turns = 0
+    while log.tracker.late:
+        assert host.runner.has_work
+        host.one_turn()
+        turns += 1
+    assert turns >= PRODUCERS // 10
+    assert log.tracker.snapshots == [PRODUCERS + 1]
+    path = log.tracker.path(PRODUCERS + 1)
+    found = decode_snapshot(read_whole(host.files, path), path)
+    assert set(found.entries) == set(range(PRODUCERS))
+    assert log.needs_flush
+
+
+def test_it_is_not_written_for_a_log_that_is_cut_or_gone(host: VirtualHost) -> None:
+    log = log_of(host)
+    log.truncate_to(3)
+    host.settle()
+    assert log.tracker.snapshots == []
+    assert not log.tracker.late
+
+
+def test_it_is_written_at_once_when_what_led_to_it_goes(host: VirtualHost) -> None:
+    log = log_of(host)
+    log.move_start(log.end_offset)
+    assert log.tracker.snapshots == [log.end_offset]
+    assert not log.tracker.late
+    host.settle()
+    assert not host.runner.has_work
+
+
+def test_producers_are_known_after_a_crash_before_it_is_written(host: VirtualHost) -> None:
+    host.files.kill()
+    again = VirtualHost(host.files)
+    builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0)
+    builder.append(0, None, b"value")
+    answer = Talker(again).ask(ApiKey.PRODUCE, 9, produce(builder.build()))
+    told = answer.responses[0].partition_responses[0]
+    assert told.base_offset == 7, "the batch is known as a repeated one"
