@@ -102,6 +102,21 @@ def test_once_there_is_room_the_reserve_is_made_again() -> None:
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.NONE
 
 
+def test_a_reserve_that_cannot_be_made_again_is_tried_later() -> None:
+    """A process without descriptors goes on without its reserve."""
+    host = full_disk()
+    until_short(host)
+    assert host.files.capacity_bytes is not None
+    host.files.capacity_bytes += RESERVE_BYTES
+    host.files.faults.append(Fault("open", errno.EMFILE, NAME))
+    host.pass_time(FULL_FOR_MS)
+    assert not host.files.exists(RESERVE)
+    host.pass_time(FULL_FOR_MS)
+    host.settle()
+    assert host.files.exists(RESERVE)
+    assert host.said[-1] == "data: there is room again"
+
+
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 @pytest.mark.parametrize("spent", [True, False], ids=["spent", "whole"])
 def test_a_node_starts_again_on_a_full_disk(clean: bool, spent: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kraftlog.errors import StorageError
 from kraftlog.runner.openings import FULL_FOR_MS
 from kraftlog.value import TYPE_CHECKING
 
@@ -35,9 +36,16 @@ class Room:
             )
         elif self.due_ms is not None and now.monotonic_ms < self.due_ms:
             return
-        elif self._directory.disk.failure is None and self._directory.make_reserve():
+        elif self._directory.disk.failure is None and self._is_reserve_made():
             self._say(f"{path}: there is room again")
             self._was_short = False
             self.due_ms = None
             return
         self.due_ms = now.monotonic_ms + FULL_FOR_MS
+
+    def _is_reserve_made(self) -> bool:
+        try:
+            return self._directory.make_reserve()
+        except StorageError as error:
+            self._say(str(error))
+            return False
