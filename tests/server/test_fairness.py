@@ -194,6 +194,24 @@ def test_connection_with_a_sliced_request_is_fed_no_other(
     assert peer.answered() == [0, 1, 2]
 
 
+def test_socket_reported_twice_in_a_turn_feeds_no_second_request(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that an earlier turn did not come to is read first, and epoll has reported it again."""
+    peer, begun = connect(), []
+
+    def begin(slot: Slot, *_: Any) -> None:
+        slot.connection.hold()
+        begun.append(slot)
+
+    monkeypatch.setattr(server.node, "frame", begin)
+    peer.sock.sendall(requests(3))
+    peer.connection.is_queued = True
+    server.unread.append(peer.connection)
+    turn_until(server, lambda: bool(begun))
+    assert len(begun) == 1
+
+
 def test_batches_left_over_are_written_as_they_came(
     server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,31 @@ def test_at_the_bound_only_those_that_hold_much_wait(server: Server, connect: Co
     turn_until(server, lambda: not last.connection.overdue() and last.connection.events > 0)
 
 
+def test_large_requests_that_reach_the_bound_together_are_all_served(
+    server: Server, connect: Connect
+) -> None:
+    """One of them goes on at a time, and no client has to give up: the clock stands still."""
+    peers = [connect() for _ in range(8)]
+    left = {peer: produce(1, bytes(900_000)) for peer in peers}
+    for peer in peers:
+        peer.sock.setblocking(False)
+    has_waited = False
+    for _ in range(1000):
+        for peer in left:
+            with suppress(BlockingIOError):
+                left[peer] = left[peer][peer.sock.send(left[peer][:50_000]) :]
+            server.stirred.append(peer.connection)
+        server.turn()
+        has_waited = has_waited or bool(server.memory.waiting)
+        assert server.memory.used < LIMIT + MAX_FRAME
+        if all(peer.answered() == [1] for peer in peers):
+            break
+    assert has_waited
+    assert [peer.answered() for peer in peers] == [[1]] * len(peers)
+    assert server.memory.used == 0
+    assert server.memory.exempt is None
+
+
 def test_connections_that_are_still_make_room_for_others(
     server: Server, connect: Connect, clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:

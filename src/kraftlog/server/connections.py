@@ -457,7 +457,11 @@ class Connection:
             or len(self.slots) >= MAX_UNANSWERED
             or self.unsent >= MAX_UNSENT
             or self.unsent - self.in_files + self.unanswered >= MAX_HELD
-            or (self.charged > FREE and self.memory.lacks(self.needs))
+            or (
+                self.charged > FREE
+                and self.memory.lacks(self.needs)
+                and self.memory.exempt is not self
+            )
         )
 
     @property
@@ -473,6 +477,8 @@ class Connection:
         if held != self.charged:
             self.memory.change(held - self.charged)
             self.charged = held
+            if held <= FREE and self.memory.exempt is self:
+                self.memory.end_exemption()
 
     def _charge_received(self) -> None:
         """Account for it, and stop reading if that is too much."""
@@ -489,9 +495,11 @@ class Connection:
             slot.abandon()
         self.out.clear()
         self.slots.clear()
-        self.memory.waiting.discard(self)
+        self.memory.waiting.pop(self, None)
         self.memory.change(-self.charged)
         self.charged = 0
+        if self.memory.exempt is self:
+            self.memory.end_exemption()
         self.rest, self.large, self.holds_frames = bytearray(), None, False
         self.repeats = None  # it knows this connection: neither would go without the other
         self.sock.close()

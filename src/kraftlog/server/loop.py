@@ -426,8 +426,8 @@ class Server:
     def _read(self, connection: Connection, now: Now) -> None:
         """The socket of a client has something: it is read now, or first in the next turn."""
         turns = self.turns
-        if connection.is_queued:
-            return
+        if connection.is_queued or connection.is_held:
+            return  # held: it was read in this turn, and epoll had reported it before
         if turns.at_ns < turns.until_ns and self.arena.has_room():
             self._serve(connection, now)
         else:
@@ -518,8 +518,8 @@ class Server:
             connection.charge()
             if connection.overdue():
                 wanted = 0
-                if self.memory.lacks(connection.needs):
-                    self.memory.waiting.add(connection)
+                if connection.charged > FREE and self.memory.lacks(connection.needs):
+                    self.memory.wait(connection)
             if connection.out:
                 wanted |= EPOLLOUT
         if connection.holds_frames and wanted & EPOLLIN:

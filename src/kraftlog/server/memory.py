@@ -3,8 +3,9 @@
 A connection holds what it has received and not handed over, the requests that the node works on,
 and the responses that its client has not taken; slices of files are not memory. Where the bound is
 reached, connections that hold more than a small request are not read until others have let go.
-One request of a connection that holds less is always served, so nobody is kept out; and the bound
-is exceeded by no more than that request and its response.
+A small request of a connection that holds less is always served. Of those that wait, one at a time
+is exempt from the bound until it has let go: or connections whose large requests have come in part
+would wait for each other. The bound is exceeded by no more than its request and response.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ TRIMMED_FROM = 16 << 20
 
 
 class ClientMemory:
-    """Connections add and take off what they hold, and wait in `waiting` while there is no more."""
+    """Connections add and take off what they hold, and wait in `waiting` while there is no room."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
@@ -36,15 +37,33 @@ class ClientMemory:
         #: The most that was held since memory was last given back.
         self.peak = 0
         #: Connections that are not read until there is room again.
-        self.waiting: set[Connection] = set()
+        self.waiting: dict[Connection, None] = {}
+        #: The connection that is read although there is no room.
+        self.exempt: Connection | None = None
 
     def change(self, by: int) -> None:
         self.used += by
         self.peak = max(self.peak, self.used)
         if self.waiting and self.used < self.limit:
-            waiting, self.waiting = self.waiting, set()
-            for connection in waiting:
-                connection.stir()
+            self._wake()
+
+    def wait(self, connection: Connection) -> None:
+        """There is no room for it; the first that has requests to go on with is exempt."""
+        if self.exempt is None and (connection.large is not None or connection.holds_frames):
+            self.exempt = connection
+            connection.stir()
+        elif self.exempt is not connection:
+            self.waiting[connection] = None
+
+    def end_exemption(self) -> None:
+        """The exempt connection has let go, or is closed: another one is next."""
+        self.exempt = None
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self.waiting = self.waiting, {}
+        for connection in waiting:
+            connection.stir()
 
     def lacks(self, more: int) -> bool:
         """Whether there is no room for so many bytes more."""
