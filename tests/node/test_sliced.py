@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ def test_what_fits_into_a_turn_is_done_at_once() -> None:
     sliced.run(slot, steps(10, 10, done))
     assert len(done) == 10
     assert not sliced.has_work
-    assert not slot.connection.is_held
+    assert not slot.connection.holds
 
 
 def test_a_turn_spends_its_budget_and_no_more() -> None:
@@ -87,9 +88,44 @@ def test_a_turn_spends_its_budget_and_no_more() -> None:
     assert len(done) == A_TURN // 10
     sliced.finish_turn()
     assert len(done) == A_TURN // 10 + 1, "at least a step, however little is left"
-    assert slot.connection.is_held
+    assert slot.connection.holds
     sliced.finish_turn()
     assert len(done) == 2 * A_TURN // 10 + 1
+
+
+def test_connection_is_held_until_all_its_sliced_requests_are_done() -> None:
+    sliced, done = new_sliced(), list[int]()
+    first, second = new_slot(), new_slot()
+    second.connection = first.connection
+    sliced.run(first, steps(2, A_TURN, done))
+    sliced.run(second, steps(20, A_TURN, done))
+    while first.waiter is not None:
+        sliced.finish_turn()
+    assert second.waiter is not None
+    assert first.connection.holds
+    while sliced.has_work:
+        sliced.finish_turn()
+    assert not first.connection.holds
+
+
+def test_connection_is_held_when_a_sliced_request_begins_another() -> None:
+    sliced, done = new_sliced(), list[int]()
+    slot = new_slot()
+
+    def beginning() -> Iterator[int]:
+        yield A_TURN
+        yield A_TURN
+        sliced.run(slot, steps(20, A_TURN, done))
+
+    sliced.run(slot, beginning())
+    while not done:
+        sliced.finish_turn()
+    sliced.finish_turn()
+    assert sliced.has_work
+    assert slot.connection.holds
+    while sliced.has_work:
+        sliced.finish_turn()
+    assert not slot.connection.holds
 
 
 def test_requests_take_turns_by_shares() -> None:
@@ -112,6 +148,28 @@ def test_a_request_is_dropped_when_its_connection_is_gone() -> None:
     sliced.finish_turn()
     assert not done
     assert not sliced.has_work
+
+
+def test_dropped_request_lets_go_of_what_it_holds_at_once() -> None:
+    ended: list[str] = []
+
+    def holding() -> Iterator[int]:
+        try:
+            while True:
+                yield A_TURN
+        finally:
+            ended.append("let go")
+
+    sliced = new_sliced()
+    slot = new_slot()
+    sliced.run(slot, holding())
+    gc.disable()
+    try:
+        slot.abandon()
+        sliced.finish_turn()
+    finally:
+        gc.enable()
+    assert ended == ["let go"]
 
 
 def test_a_mistake_in_a_later_slice_costs_its_client() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.server import connections
+from kraftlog.server import connections, loop
 from kraftlog.server.helper import Helper
 from kraftlog.server.lane import Lane
 from kraftlog.server.loop import Server
@@ -209,6 +209,34 @@ def test_socket_reported_twice_in_a_turn_feeds_no_second_request(
     peer.connection.is_queued = True
     server.unread.append(peer.connection)
     turn_until(server, lambda: bool(begun))
+    assert len(begun) == 1
+
+
+def test_held_connection_is_not_read_before_its_socket_is_left_alone(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a turn has time for one connection to send, the others are still watched."""
+    other, peer = connect(), connect()
+    turn_until(server, lambda: not server.stirred)
+    serve = server.node.frame
+    begun: list[Slot] = []
+
+    def begin(slot: Slot, *what: Any) -> None:
+        if slot.connection is peer.connection:
+            slot.connection.hold()
+            begun.append(slot)
+        else:
+            serve(slot, *what)
+
+    monkeypatch.setattr(server.node, "frame", begin)
+    monkeypatch.setattr(loop, "SENDS_NS", -(1 << 40))
+    other.connection.stir()
+    peer.sock.sendall(requests(1))
+    turn_until(server, lambda: bool(begun))
+    assert peer.connection in server.stirred
+    peer.sock.sendall(requests(1))
+    other.connection.stir()
+    turn_until(server, lambda: not server.stirred)
     assert len(begun) == 1
 
 

@@ -47,7 +47,9 @@ class SlicedRequest:
         self.is_cancelled = False
 
     def cancel(self) -> None:
+        """What its generator holds, such as open files, goes with it."""
         self.is_cancelled = True
+        self.steps = iter(())
 
     def advance(self, budget: int) -> int:
         """Work until the budget is used up or the request is done; the cost."""

@@ -96,8 +96,9 @@ class Slot:
 
     def abandon(self) -> None:
         """The connection is gone."""
-        if self.waiter is not None:
-            self.waiter.cancel()
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None:
+            waiter.cancel()
 
     def answer_nothing(self) -> None:
         """A request that is not answered (Produce with acks 0) leaves no trace in the order."""

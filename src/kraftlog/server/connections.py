@@ -153,8 +153,8 @@ class Connection:
         self.holds_frames = False
         #: Whether the loop has it in a queue of those to be served.
         self.is_queued = False
-        #: Whether the node is still at work on a request, and those behind it have to wait.
-        self.is_held = False
+        #: How many requests the node is still at work on; those that follow wait for all of them.
+        self.holds = 0
         #: A large frame under way, its size, and how much of it is there.
         self.large: bytearray | None = None
         self.large_size = 0
@@ -195,11 +195,12 @@ class Connection:
 
     def hold(self) -> None:
         """Hand over no more requests until `let_go`."""
-        self.is_held = True
+        self.holds += 1
+        self.stir()  # so that it is not read until then
 
     def let_go(self) -> None:
-        """The next requests may come."""
-        self.is_held = False
+        """Take back one `hold`."""
+        self.holds -= 1
         self.stir()
 
     def fail(self, error: MistakeError | ProtocolError | UnansweredError) -> None:
@@ -453,7 +454,7 @@ class Connection:
         """Whether no more is read: a request is under way, answers are taken too slowly, or the
         connections together hold as much as they may."""
         return (
-            self.is_held
+            self.holds > 0
             or len(self.slots) >= MAX_UNANSWERED
             or self.unsent >= MAX_UNSENT
             or self.unsent - self.in_files + self.unanswered >= MAX_HELD
@@ -467,7 +468,7 @@ class Connection:
     @property
     def owes_nothing(self) -> bool:
         """Whether there is nothing to send, to answer or to account for."""
-        return not (self.slots or self.out or self.charged or self.is_held)
+        return not (self.slots or self.out or self.charged or self.holds)
 
     def charge(self) -> None:
         """Account for what is held now."""

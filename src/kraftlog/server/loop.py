@@ -426,8 +426,8 @@ class Server:
     def _read(self, connection: Connection, now: Now) -> None:
         """The socket of a client has something: it is read now, or first in the next turn."""
         turns = self.turns
-        if connection.is_queued or connection.is_held:
-            return  # held: it was read in this turn, and epoll had reported it before
+        if connection.is_queued:
+            return
         if turns.at_ns < turns.until_ns and self.arena.has_room():
             self._serve(connection, now)
         else:
@@ -457,6 +457,8 @@ class Server:
     def _serve(self, connection: Connection, now: Now) -> None:
         """A slice of the turn for the requests of a connection."""
         turns = self.turns
+        if connection.holds:  # epoll has reported it before, or `_send` has not come to it yet
+            return
         turns.slice_until_ns = turns.at_ns + SLICE_NS
         try:
             if connection.holds_frames:

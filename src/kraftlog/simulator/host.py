@@ -44,16 +44,16 @@ class VirtualConnection:
         self.listener_name = name
         self.host = "127.0.0.1"
         self.repeats: Repeats | None = None
-        #: Whether the node is still at work on a request; frames that came meanwhile.
         self.failure: UnansweredError | None = None
-        self.is_held = False
+        #: How many requests the node is still at work on; frames that came meanwhile.
+        self.holds = 0
         self.held: deque[bytes] = deque()
 
     def hold(self) -> None:
-        self.is_held = True
+        self.holds += 1
 
     def let_go(self) -> None:
-        self.is_held = False
+        self.holds -= 1
 
     def ready(self, slot: Slot | Answers | Found) -> None:
         for piece in slot.pieces or ():
@@ -210,7 +210,7 @@ class VirtualHost:
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
         """One request as a client sends it, with its length in front."""
-        if connection.is_held:
+        if connection.holds:
             connection.held.append(frame)
             if connection not in self._held:
                 self._held.append(connection)
@@ -234,7 +234,7 @@ class VirtualHost:
     def one_turn(self) -> None:
         """What the server's loop does once per turn."""
         for connection in self._held[:]:
-            while connection.held and not connection.is_held:
+            while connection.held and not connection.holds:
                 self.send(connection, connection.held.popleft())
         self._held = [connection for connection in self._held if connection.held]
         self.node.poll(self.now)
