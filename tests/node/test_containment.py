@@ -25,6 +25,7 @@ from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequest
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
 from tests.node.talk import Talker, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
+from tests.node.test_sliced import produce_to
 from tests.node.test_unwritable import commit_request
 from tests.wire.samples import Sampler
 
@@ -79,6 +80,15 @@ def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
         )
 
 
+class Deaf(VirtualConnection):
+    """Notes what would end it."""
+
+    failure: Any = None
+
+    def fail(self, error: Any) -> None:
+        self.failure = error
+
+
 # Data --------------------------------------------------------------------------------------------
 
 
@@ -115,13 +125,28 @@ def test_a_produce_that_stops_half_way_is_taken_back(
     still_serves(host, repeats + 1)
 
 
-class Deaf(VirtualConnection):
-    """Notes what would end it."""
-
-    failure: Any = None
-
-    def fail(self, error: Any) -> None:
-        self.failure = error
+def test_a_sliced_produce_that_stops_half_way_is_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its partition ends where it is written, also if it is appended in a later turn."""
+    host = make_host(demo=1)
+    create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
+    partition = host.node.by_log["compacted", 0]
+    builder = BatchBuilder(producer_id=5, producer_epoch=0, base_sequence=0)
+    for _ in range(10_000):
+        builder.append(1000, b"key", None)
+    talker = Talker(host)
+    talker.connection = connection = Deaf()
+    talker.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
+    assert (host.node.sliced.has_work, partition.end) == (True, 0)
+    monkeypatch.setattr(ProducerState, "apply", rude)
+    host.settle()
+    monkeypatch.undo()
+    assert isinstance(connection.failure, MistakeError)
+    assert (partition.online, partition.end, partition.written_end) == (True, 0, 0)
+    answer = ask_settled(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
+    told = answer.responses[0].partition_responses[0]
+    assert (told.error_code, told.base_offset) == (0, 0)
 
 
 def waiting_fetch(host: VirtualHost) -> Deaf:

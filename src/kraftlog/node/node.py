@@ -483,7 +483,7 @@ class Node:
             else:
                 steps = handler(api.key)(self, slot, request, now)
             if steps is not None:
-                self.sliced.run(slot, steps)
+                self.sliced.run(slot, steps, request if head.api_key in _DATA else None)
         except ProtocolError:
             raise
         except Exception as error:

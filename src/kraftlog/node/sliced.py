@@ -38,11 +38,13 @@ A_SHARE = 500
 class SlicedRequest:
     """A request that is not done yet. Its slot cancels it when the connection is gone."""
 
-    __slots__ = ("done", "is_cancelled", "slot", "steps")
+    __slots__ = ("done", "is_cancelled", "request", "slot", "steps")
 
-    def __init__(self, slot: Slot, steps: Iterator[int]) -> None:
+    def __init__(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
         self.slot = slot
         self.steps = steps
+        #: What `contain` has to know of it.
+        self.request = request
         self.done = False
         self.is_cancelled = False
 
@@ -74,15 +76,18 @@ class SlicedRequests:
     def has_work(self) -> bool:
         return bool(self._waiting)
 
-    def run(self, slot: Slot, steps: Iterator[int]) -> None:
-        """Begin at once, as far as the turn's budget goes. Raises what the first slice raises."""
-        request = SlicedRequest(slot, steps)
+    def run(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
+        """Begin at once, as far as the turn's budget goes. Raises what the first slice raises.
+
+        `request`: a Produce or Fetch, which is taken back if a later slice raises.
+        """
+        sliced = SlicedRequest(slot, steps, request)
         if self._left > 0:
-            self._left -= request.advance(min(self._left, A_SHARE) if self._waiting else self._left)
-        if not request.done:
-            slot.waiter = request
+            self._left -= sliced.advance(min(self._left, A_SHARE) if self._waiting else self._left)
+        if not sliced.done:
+            slot.waiter = sliced
             slot.connection.hold()
-            self._waiting.append(request)
+            self._waiting.append(sliced)
             self._node.is_stirred = True
 
     def finish_turn(self) -> bool:
@@ -114,7 +119,7 @@ class SlicedRequests:
         except ProtocolError as error:
             slot.connection.fail(error)
         except Exception as error:
-            slot.connection.fail(contain(self._node, slot, error))
+            slot.connection.fail(contain(self._node, slot, error, request.request))
         request.done = True
         return budget
 

@@ -131,7 +131,7 @@ class LargeFetch(Fetch):
         """It waits no longer: what there is now is the answer."""
         self.done = True
         self._stop_watching(self.partitions)
-        node.sliced.run(self.slot, self._look_and_answer(node))
+        node.sliced.run(self.slot, self._look_and_answer(node), self.request)
 
     def _look_and_answer(self, node: Node) -> Iterator[int]:
         try:
