@@ -130,6 +130,7 @@ class NodeReplica(Replica):
         if not files.exists(DIRECTORY) or not is_formatted(files, DIRECTORY):
             self._format()
         directory = LogDirectory(files, DIRECTORY)
+        directory.keep_reserve(world.reserve_bytes)
         lane = VirtualLane(self)
         self.peers = VirtualPeers(self, self._tell)
         self.runner = Runner(

@@ -64,6 +64,8 @@ class NodeWorld(World):
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
     ) -> None:
+        #: What a node keeps of its disk for when it is full.
+        self.reserve_bytes = Chance(seed, "reserve").pick([0, 3000])
         #: The metadata log has segments of one snapshot each, or of a few.
         self.segment_bytes = Chance(seed, "segments").pick([500, 4000])
         #: Those that all settings name; none where they stand in the log.
