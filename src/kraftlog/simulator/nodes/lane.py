@@ -43,6 +43,7 @@ class VirtualLane:
         job, done = self._jobs[0]
         result, failure = None, None
         fault = None
+        replica.world.may_crash_no_more(replica)
         if replica.world.sync_fails(replica):
             fault = Fault("sync", errno.EIO)
             replica.files.faults.append(fault)

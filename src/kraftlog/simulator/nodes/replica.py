@@ -110,7 +110,7 @@ class NodeReplica(Replica):
         self.incarnation += 1
         self.machine_up = True
         self.files.starts += 1
-        world.fit_room(self)
+        world.may_disturb(self)
         self._start_clock()
         world.note(self, "starts", self.disk.election)
         try:
@@ -249,7 +249,6 @@ class NodeReplica(Replica):
         except (StorageError, OSError) as error:
             self.stopped(error)
             return
-        self.files.stop_before = None
         self._look()
         self._answer()
         self.proposals.look()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 #: A crash comes before one of so many operations on files.
 OPERATIONS_TO_A_CRASH = 12
+#: A node takes fewer turns than a core has steps.
+OFTENER = 5
 #: Per thousand turns, where crashes may strike anywhere.
 CRASHES_WHILE_DOWNLOADING = 300
 #: A commit costs a whole node many times what it costs a core.
@@ -161,8 +163,10 @@ class NodeWorld(World):
     def may_disturb(self, replica: NodeReplica) -> None:
         """Before a turn: what will happen to its operations on files."""
         files = replica.files
-        if replica.id in self.crash_permille:
-            permille, operations = self.crash_permille[replica.id], OPERATIONS_TO_A_CRASH
+        self.may_crash_no_more(replica)
+        if replica.id in self.crash_permille and files.stop_before is None:
+            permille = OFTENER * self.crash_permille[replica.id]
+            operations = OPERATIONS_TO_A_CRASH
             if replica.disk.download is not None:  # there are but few installations
                 permille, operations = CRASHES_WHILE_DOWNLOADING, 2 * OPERATIONS_TO_A_CRASH
             if self._crash_chance.permille(permille):
@@ -172,6 +176,11 @@ class NodeWorld(World):
         if self._disk_chance.permille(self.write_errors.get(replica.id, 0)):
             files.faults.append(Fault("pwritev"))
         self.fit_room(replica)
+
+    def may_crash_no_more(self, replica: NodeReplica) -> None:
+        """The fault is over: a crash that was still to come does not."""
+        if replica.id not in self.crash_permille:
+            replica.files.stop_before = None
 
     def fit_room(self, replica: NodeReplica) -> None:
         files, room = replica.files, self.room.get(replica.id)
