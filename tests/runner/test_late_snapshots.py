@@ -80,6 +80,18 @@ def test_it_is_written_at_once_when_what_led_to_it_goes(host: VirtualHost) -> No
     assert not host.runner.has_work
 
 
+def test_one_that_is_written_at_once_is_flushed_with_the_log(host: VirtualHost) -> None:
+    """After a power failure nothing else tells of the producers."""
+    log = log_of(host)
+    host.files.write_back()
+    log.move_start(log.end_offset)
+    log.flush()
+    host.files.power_loss()
+    path = log.tracker.path(log.end_offset)
+    found = decode_snapshot(read_whole(host.files, path), path)
+    assert set(found.entries) == set(range(PRODUCERS))
+
+
 def test_producers_are_known_after_a_crash_before_it_is_written(host: VirtualHost) -> None:
     host.files.kill()
     again = VirtualHost(host.files)

@@ -377,7 +377,7 @@ class Log:
                 self.segments.remove(segment)
             if self.segments:
                 self.start_offset = max(self.start_offset, self.segments[0].base_offset)
-                self.tracker.remove_below(self.segments[0].base_offset)
+                self._unsynced += self.tracker.remove_below(self.segments[0].base_offset)
             self._epochs_changed |= self.epochs.truncate_from_start(self.start_offset)
         return count
 

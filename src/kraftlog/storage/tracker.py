@@ -153,12 +153,14 @@ class ProducerTracker:
         for snapshot in [snapshot for snapshot in self.snapshots if snapshot > offset]:
             self._remove(snapshot)
 
-    def remove_below(self, offset: int) -> None:
-        """Snapshots of what is no longer in the log; the newest of all always stays."""
-        for late in [late for late in self.late if late.offset <= offset]:
-            self.write_late(late, encode_entries(late.entries))  # what led to it is gone
+    def remove_below(self, offset: int) -> list[str]:
+        """Remove snapshots of what is no longer in the log, but never the newest; the paths of late
+        ones that are written, as what led to them is gone."""
+        late = [late for late in self.late if late.offset <= offset]
+        written = [self.write_late(it, encode_entries(it.entries)) for it in late]
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
             self._remove(snapshot)
+        return written
 
     def remove(self, offset: int) -> None:
         """The snapshot of a segment that is no more; the newest of all always stays."""
