@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 from itertools import pairwise
 from typing import Any
 
@@ -21,10 +22,12 @@ from kraftlog.runner.logs import Logs
 from kraftlog.runner.quorum import QuorumHands, open_quorum
 from kraftlog.runner.recovered import METADATA
 from kraftlog.runner.runner import REPLAYED_A_TURN
-from kraftlog.simulator.files import MemoryFiles, PowerLost
+from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import InlineLane, NoPeers, VirtualHost
+from kraftlog.storage import meta
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
+from kraftlog.storage.disk import write_whole
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots, name_of
 from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
 from kraftlog.wire.messages.metadata_records import NoOpRecord
@@ -175,6 +178,40 @@ def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) ->
         assert checkpoints_of(files) == before
         assert ["damaged" in line for line in said] == [True]
         assert not [name for name in files.list(FOLDER) if name.endswith(".part")]
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ("pwritev", ".checkpoint.part"),
+        ("open", ".log"),
+        ("pwritev", "meta.properties"),
+    ],
+)
+def test_what_comes_from_the_leader_gets_the_room_of_the_reserve(operation: str, path: str) -> None:
+    """On a full disk a node takes a snapshot of the metadata and learns the cluster's id."""
+    files = node_with_snapshots()
+    properties = meta.MetaProperties(None, 1, bytes(16))
+    write_whole(files, f"data/{meta.NAME}", meta.encode(properties))
+    told: list[Any] = []
+    directory = LogDirectory(files, "data")
+    end = open_quorum(directory, VoterSet(), print).log.end
+    directory.keep_reserve(10_000)
+    lane = InlineLane()
+    flushes = Flushes(files, Logs(files, directory), lane, print, print)
+    hands = QuorumHands(
+        files, directory, lane, flushes, NoPeers(), print, lambda it, _: told.append(it)
+    )
+    new, now = OffsetAndEpoch(end + 5, 9), Now(0, 0)
+    files.faults.append(Fault(operation, errno.ENOSPC, path))
+    hands.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, WHOLE), now)
+    hands.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), now)
+    hands.carry_out[effects.KeepClusterId](effects.KeepClusterId("cluster"), now)
+    lane.deliver(now)
+    assert told == [effects.SnapshotLoaded(new, WHOLE)]
+    assert meta.load(files, "data").cluster_id == "cluster"
+    assert files.faults[0].times == 0
+    assert directory.disk.is_short
 
 
 def log_with_voters(*voter_ids: int) -> MemoryFiles:

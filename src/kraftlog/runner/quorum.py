@@ -242,13 +242,10 @@ class QuorumHands:
 
     def _keep_cluster_id(self, effect: effects.KeepClusterId, _: Now) -> None:
         path = self._directory.path
-
-        def written(_: Any, error: BaseException | None, __: Now) -> None:
-            if error is not None:
-                raise NodeStoppedError(f"{path}: writing the cluster id: {error}")
-
-        self._lane.submit(
-            lambda: meta.keep_cluster_id(self._files, path, effect.cluster_id), written
+        self._submit(
+            "writing the cluster id",
+            lambda: meta.keep_cluster_id(self._files, path, effect.cluster_id),
+            lambda _: None,
         )
 
     def _answer_records(self, effect: effects.AnswerRecords, _: Now) -> None:
@@ -320,7 +317,10 @@ class QuorumHands:
             self._directory.reserve.use_for(lambda: self._log.roll(now.wall_ms))
 
     def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
-        self._snapshots.write_part(effect.id, effect.position, effect.data)
+        """As a leader sends it; a full disk has room in reserve for it."""
+        self._directory.reserve.use_for(
+            lambda: self._snapshots.write_part(effect.id, effect.position, effect.data)
+        )
 
     def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
         data = self._snapshots.read_unfinished(effect.id)
@@ -334,8 +334,9 @@ class QuorumHands:
             self._snapshots.discard(effect.id)
             self._tell(effects.SnapshotDamaged(effect.id), now)
             return
-        self._snapshots.finish(effect.id)
-        self._log.truncate_fully_and_start_at(effect.id.offset)
+        self._snapshots.finish(effect.id)  # never tried again: a sync that has failed loses data
+        log = self._log
+        self._directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(effect.id.offset))
         self._read = NOTHING_READ
         self.start_moved()
         self._tell(effects.SnapshotLoaded(effect.id, data), now)

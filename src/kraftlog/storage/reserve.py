@@ -89,7 +89,7 @@ class Reserve:
         """Do what has to be done on a full disk too: once more, if there was no room for it."""
         try:
             return action()
-        except DiskFullError as error:
+        except (DiskFullError, OSError) as error:
             if not is_full(error) or not self.spend():
                 raise
         return action()
