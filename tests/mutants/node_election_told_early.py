@@ -6,10 +6,10 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.runner.quorum",
-    source="election.store(self._files, self._folder, stored), written)",
+    source="            lambda now: self._tell(effects.ElectionWritten(effect.version), now),",
     replacement=(
-        "election.store(self._files, self._folder, stored), lambda *_: None)\n"
-        "        written(None, None, _)"
+        "            lambda now: None,\n        )\n"
+        "        self._tell(effects.ElectionWritten(effect.version), _"
     ),
     scenario="initial-leader",
     seed=1,

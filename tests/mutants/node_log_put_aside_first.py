@@ -7,11 +7,15 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.runner.quorum",
     source=(
-        "        self._snapshots.finish(effect.id)\n"
-        "        self._log.truncate_fully_and_start_at(effect.id.offset)"
+        "        self._snapshots.finish(effect.id)  # never tried again: "
+        "a sync that has failed loses data\n"
+        "        log = self._log\n"
+        "        self._directory.reserve.use_for("
+        "lambda: log.truncate_fully_and_start_at(effect.id.offset))"
     ),
     replacement=(
-        "        self._log.truncate_fully_and_start_at(effect.id.offset)\n"
+        "        log = self._log\n"
+        "        log.truncate_fully_and_start_at(effect.id.offset)\n"
         "        self._snapshots.finish(effect.id)"
     ),
     scenario="snapshot-crash",

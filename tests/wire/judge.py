@@ -22,9 +22,11 @@ def chosen(data: bytes) -> tuple[type[Message], int, bytes]:
     return cls, version, data[2:]
 
 
-def attempt(cls: type[Message], version: int, raw: bytes) -> Message | ProtocolError:
+def attempt(
+    cls: type[Message], version: int, raw: bytes, start: int = 0, stop: int | None = None
+) -> Message | ProtocolError:
     try:
-        return decode(cls, version, raw)
+        return decode(cls, version, raw, start, stop)
     except ProtocolError as error:
         return error
 
