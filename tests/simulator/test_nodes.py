@@ -13,7 +13,7 @@ from kraftlog.simulator.run import scenario_of, scenarios, simulate
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.world import Goal
 
-RUNS = 30
+RUNS = 6
 #: Runs that once found something.
 PINNED = [
     ("mixture", 19),  # an observer asked only the bootstrap address that had never been gone (Q32)

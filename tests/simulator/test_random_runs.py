@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,13 +15,12 @@ import pytest
 import kraftlog
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.scenarios import SCENARIOS
-from kraftlog.simulator.sights import missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MIXTURES = 200
-OF_EACH_NAMED = 5
+MIXTURES = 60
+OF_EACH_NAMED = 2
 
 PINNED = Path(__file__).with_name("pinned_seeds.txt")
 
@@ -34,20 +32,17 @@ def pinned() -> list[tuple[str, int]]:
 
 
 @pytest.mark.slow
-def test_random_runs_go_well_and_see_everything_rare() -> None:
-    """Q37: the invariants hold over many seeds, and these seeds reach what is to be tested."""
-    sights: Counter[str] = Counter()
+def test_random_runs_go_well() -> None:
+    """Q37: the invariants hold. `make simulate` plays 2,000 and sees every rare situation."""
     failed = []
     runs = [("mixture", seed) for seed in range(1, MIXTURES + 1)]
     # The first of each is played under its own name (`test_scenarios`).
     runs += [(name, seed) for name in SCENARIOS for seed in range(2, OF_EACH_NAMED + 1)]
     for scenario, seed in runs:
         outcome = simulate(scenario, seed)
-        sights.update(outcome.sights)
         if outcome.failed:
             failed.append(str(outcome))
     assert failed == []
-    assert missing(sights) == []
 
 
 @pytest.mark.parametrize(("scenario", "seed"), pinned())

@@ -1,4 +1,4 @@
-"""`python -m kraftlog.simulator.explorer [--seconds N] [part of a name ...]`"""
+"""`python -m kraftlog.simulator.explorer [--seconds N] [--whole] [part of a name ...]`"""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from kraftlog.simulator.explorer.search import Outcome, explore
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Explore every run of the quorum in each bound.")
     parser.add_argument("--seconds", type=int, default=3600, help="stop a part after so long")
+    parser.add_argument("--whole", action="store_true", help="fail if a part is not exhausted, too")
     parser.add_argument("names", nargs="*", help="parts whose names hold one of these; else all")
     given = parser.parse_args(arguments)
-    broken = False
+    failed = False
     print(f"{'states':>10} {'transitions':>12} {'depth':>6} {'CPU s':>7} {'MB':>6}  bound")
     for bound in PARTS:
         if not given.names or any(name in bound.name for name in given.names):
-            broken |= bool(_run(bound, given.seconds).broken)
-    return int(broken)
+            found = _run(bound, given.seconds)
+            failed |= bool(found.broken) or (given.whole and not found.exhausted)
+    return int(failed)
 
 
 def _run(bound: Bound, seconds: int) -> Outcome:

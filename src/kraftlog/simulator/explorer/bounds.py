@@ -29,17 +29,18 @@ class Bound(Value):
     most_states: int = 20_000_000
 
 
-#: What `make test` exhausts: all of bound A but two epochs with a record *and* a crash.
+#: What `make test` exhausts. CI exhausts the next part too: together they are all of bound A but
+#: two epochs with a record *and* a crash.
 QUICK = (
     Bound("one epoch, a record, a crash", epochs=1),
     Bound("two epochs, a record", crashes=NOBODY_CRASHES),
-    Bound("two epochs, a crash", records=0),
 )
 #: What lies beyond bound A is looked at up to so many states.
 BEYOND = 3_000_000
 #: What `make explore` searches.
 PARTS = (
     *QUICK,
+    Bound("two epochs, a crash", records=0),
     Bound("bound A: two epochs, a record, a crash"),
     Bound("one epoch, the pre-vote", epochs=1, records=0, crashes=NOBODY_CRASHES, asks_first=True),
     Bound("two epochs, looking for the leader", records=0, crashes=NOBODY_CRASHES, discovers=True),
