@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import ast
 import os
+import tomllib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-#: The rules of each family: Q the quorum, P pre-vote and reads, R reassignment, D describing it,
+def _rules() -> dict[str, str]:
+    """Each rule, such as Q12, and the sentence that says it."""
+    with open(os.path.join(os.path.dirname(__file__), "rules.toml"), "rb") as file:
+        families = tomllib.load(file)
+    return {
+        f"{family}{number}": says
+        for family, rules in families.items()
+        for number, says in rules.items()
+    }
+
+
+#: By family: Q the quorum, P pre-vote and reads, R changes of its voters, D describing it,
 #: V replicated partitions. docs/rules.md introduces them.
-RULE_COUNTS = {"Q": 38, "P": 8, "R": 14, "D": 7, "V": 18}
+RULES = _rules()
 
 
 def is_test(path: str) -> bool:

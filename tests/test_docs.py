@@ -6,6 +6,7 @@ import pytest
 
 from kraftlog.node.api_table import SERVED
 from tests import docs
+from tests.citations import RULES
 
 SOURCE = '''"""Elections: Q9 and Q10a."""
 class TestVotes:
@@ -33,9 +34,10 @@ def test_rules_are_read_from_names_and_docstrings() -> None:
 def test_a_table_names_every_rule_and_its_tests() -> None:
     table = docs.rules_table({"tests/raft/test_votes.py": SOURCE, "tests/other.py": '"""Q38"""'})
     assert "6 of 85 rules" in table
-    assert "| Q9 | [raft/test_votes.py](../tests/raft/test_votes.py) |" in table
-    assert "| R3 | [raft/test_votes.py](../tests/raft/test_votes.py): `test_q12_grants` |" in table
-    assert "| Q38 | none yet |" in table
+    votes = "[raft/test_votes.py](../tests/raft/test_votes.py)"
+    assert f"| Q9 | {RULES['Q9']} | {votes} |" in table
+    assert f"| R3 | {RULES['R3']} | {votes}: `test_q12_grants` |" in table
+    assert f"| Q38 | {RULES['Q38']} | none yet |" in table
 
 
 def test_an_unknown_rule_or_table_is_refused() -> None:
@@ -58,5 +60,5 @@ def test_an_outdated_table_is_noticed_and_a_new_one_is_not() -> None:
     assert path == "docs/a.md"
     assert new.startswith("before\n<!-- made by")
     assert new.endswith("<!-- end -->\nafter\n")
-    assert "old" not in new
+    assert "\nold\n" not in new
     assert list(docs.outdated({"docs/a.md": new})) == []
