@@ -1,11 +1,8 @@
-"""The one vocabulary of things to do, and of what came of them.
+"""The node's effects: what its host is to do, and what became of it.
 
-Whoever decides appends effects; a host carries them out, in order. What came of an effect comes
-back as a message. `after` names the durable point that an effect waits for: data that a test
-compares, not an order of calls. An effect that waits holds back no other one; a crash drops it.
-
-The data plane has a door of its own beside this one, as an object for each of a few hundred
-thousand requests a second is more than they cost otherwise: see `Turn`.
+The node emits effects; a host (the server or the simulator) carries them out in order and reports
+back by messages. The raft core inside the node has effects of its own, in `raft/messages.py`: the
+quorum's driver turns those into these. Records that are produced take no effects: see `Node.turn`.
 """
 
 from __future__ import annotations
@@ -16,16 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.types import Buffer, LogName, OffsetAndEpoch, Uuid
-
-# Durable points ----------------------------------------------------------------------------------
-
-
-class FlushedTo(Value):
-    """The log is on disk up to, not including, this offset."""
-
-    log: LogName
-    offset: int
-
 
 # Effects -----------------------------------------------------------------------------------------
 
@@ -66,7 +53,6 @@ class Reply(Value):
 
     slot: Any  # a Slot of the host's connection
     response: Any  # a message of the API's response class
-    after: FlushedTo | None = None
 
 
 class Say(Value):

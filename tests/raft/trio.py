@@ -13,7 +13,6 @@ from kraftlog.raft.messages import (
     Append,
     Asked,
     DropPrefix,
-    ElectionDurable,
     ElectionPersisted,
     ElectionState,
     FetchAnswer,
@@ -69,7 +68,7 @@ class Host:
 
     def carry_out(self, effect: Any) -> bool:
         core, now = self.core, self.net.now
-        if isinstance(effect, (Send, Reply)) and not self.is_durable(effect.after):
+        if isinstance(effect, (Send, Reply)) and not core.is_durable(effect.after):
             self.held.append(effect)
             return False
         if isinstance(effect, PersistElection):
@@ -109,14 +108,6 @@ class Host:
         self.snapshot = leader.snapshot[0], self.download
         self.batches, self.download = [], b""
         self.core.handle(SnapshotInstalled(end, self.snapshot[0]), self.net.now)
-
-    def is_durable(self, points: tuple[Any, ...]) -> bool:
-        return all(
-            point.version <= self.core.durable_version
-            if isinstance(point, ElectionDurable)
-            else point.offset <= self.core.log.flushed
-            for point in points
-        )
 
     def filled(self, body: Any) -> Any:
         """The leader's host puts the batches of the range into a fetch's answer."""

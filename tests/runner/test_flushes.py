@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kraftlog.effects import AppendBatch, DeleteLog, FlushedTo, Reply, TruncateLog
+from kraftlog.effects import AppendBatch, DeleteLog, TruncateLog
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.batches import METADATA_LOG
-from kraftlog.node.slots import Slot
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.files import Fault
-from kraftlog.wire.apis import APIS, ApiKey
-from kraftlog.wire.messages.api_versions import ApiVersionsResponse
+from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.node.talk import Talker, make_host
 from tests.node.test_requests import batch, produce, told_of
@@ -22,12 +20,11 @@ if TYPE_CHECKING:
 LOG = ("demo", 0)
 
 
-def reply(host: VirtualHost, after: FlushedTo | None) -> Slot:
-    """Have the node want an answer to be given, after a point is durable."""
-    slot = Slot(host.connect())
-    slot.api = APIS[ApiKey.API_VERSIONS]
-    host.node._effects.append(Reply(slot, ApiVersionsResponse(error_code=0, api_keys=()), after))
-    return slot
+def held(host: VirtualHost, offset: int) -> list[int]:
+    """Gets the offset once the log is durable up to it."""
+    released: list[int] = []
+    host.runner._flushes.hold(LOG, offset, lambda: released.append(offset))
+    return released
 
 
 def host_with_records(count: int) -> VirtualHost:
@@ -37,33 +34,26 @@ def host_with_records(count: int) -> VirtualHost:
     return host
 
 
-def test_an_answer_that_waits_for_nothing_leaves_at_once() -> None:
-    host = make_host()
-    slot = reply(host, None)
-    host.turn()
-    assert slot.pieces is not None
-
-
 def test_one_flush_lets_all_go_that_it_covers() -> None:
     host = host_with_records(3)
-    slots = [reply(host, FlushedTo(LOG, offset)) for offset in (1, 2, 3)]
+    slots = [held(host, offset) for offset in (1, 2, 3)]
     host.files.journal = []
     host.turn()
-    assert all(slot.pieces is not None for slot in slots)
+    assert all(slots)
     assert len([line for line in host.files.journal if ".log" in line]) == 1
     assert host.runner.logs[LOG].recovery_point == 3
-    durable = reply(host, FlushedTo(LOG, 2))
+    durable = held(host, 2)
     host.runner.finish_turn(host.now)  # no lane runs here: there is nothing to flush
-    assert durable.pieces is not None
+    assert durable
 
 
 def test_an_answer_waits_for_records_that_are_not_written_yet() -> None:
     host = host_with_records(1)
-    early = reply(host, FlushedTo(LOG, 2))
+    early = held(host, 2)
     host.turn()
-    assert early.pieces is None
+    assert not early
     Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
-    assert early.pieces is not None
+    assert early
 
 
 def test_what_is_decided_while_a_flush_is_under_way_is_flushed_after_it() -> None:
@@ -82,26 +72,26 @@ def test_what_is_decided_while_a_flush_is_under_way_is_flushed_after_it() -> Non
 
 def test_a_log_may_be_deleted_while_its_flush_is_under_way() -> None:
     host = host_with_records(1)
-    slot = reply(host, FlushedTo(LOG, 1))
+    slot = held(host, 1)
     host.one_turn()  # the lane has not come to it yet
     host.node.emit(DeleteLog(LOG, host.node.by_log[LOG].topic_id))
     host.one_turn()
     host.turn()
-    assert slot.pieces is None
+    assert not slot
     assert not host.said
 
 
 def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> None:
     host = host_with_records(1)
-    slot = reply(host, FlushedTo(LOG, 1))
+    slot = held(host, 1)
     host.files.faults.append(Fault("sync"))
     host.turn()
-    assert slot.pieces is None
+    assert not slot
     told = told_of(Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
     assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    late = reply(host, FlushedTo(LOG, 1))
+    late = held(host, 1)
     host.turn()
-    assert late.pieces is None
+    assert not late
     assert any("Input/output error" in line for line in host.said)
 
 

@@ -1,4 +1,7 @@
-"""What replicas of a quorum say to each other, and what a host tells its core.
+"""The messages between replicas of a quorum, and the raft core's events and effects.
+
+The driver of the quorum (`node/quorum`) carries these effects out, most of them as effects of the
+node (`effects.py`). An effect's `after` names what must be durable before it happens.
 
 The host gives these their wire form (Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch,
 FetchSnapshot, and our ReadOffset). Bytes of records never come here: a follower's host hands over

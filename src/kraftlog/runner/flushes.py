@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.effects import FlushedTo
     from kraftlog.ports.files import Files
     from kraftlog.ports.lane import Lane
     from kraftlog.runner.logs import Logs
@@ -48,12 +47,12 @@ class Flushes:
         self.obstacle: DiskFullError | None = None
         self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
 
-    def hold(self, point: FlushedTo, release: Callable[[], None]) -> None:
-        """Call `release` once the point is durable; at once if it is."""
-        if self._logs[point.log].recovery_point >= point.offset:
+    def hold(self, log: LogName, offset: int, release: Callable[[], None]) -> None:
+        """Call `release` once the log is durable up to `offset`; at once if it is."""
+        if self._logs[log].recovery_point >= offset:
             release()
         else:
-            self._held.setdefault(point.log, []).append((point.offset, release))
+            self._held.setdefault(log, []).append((offset, release))
 
     def ask(self, log: LogName, offset: int) -> None:
         """Have a log flushed up to an offset although nobody waits for it.

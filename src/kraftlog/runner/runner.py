@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 
 from kraftlog.effects import (
-    FlushedTo,
     LogFailed,
     LogFlushed,
     LogRead,
@@ -202,9 +201,7 @@ class Runner:
         if end - log.recovery_point < log.config.flush_messages:
             self.node.written(partition, end)
         else:
-            self._flushes.hold(
-                FlushedTo(partition.log, end), lambda: self.node.written(partition, end)
-            )
+            self._flushes.hold(partition.log, end, lambda: self.node.written(partition, end))
 
     # Effects -------------------------------------------------------------------------------------
 
@@ -243,10 +240,7 @@ class Runner:
             self.node.handle(report, now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        if effect.after is None:
-            effect.slot.answer(effect.response)
-        else:
-            self._flushes.hold(effect.after, lambda: effect.slot.answer(effect.response))
+        effect.slot.answer(effect.response)
 
     def _flushed(self, log: LogName, offset: int, now: Now) -> None:
         self.node.handle(LogFlushed(log, offset), now)

@@ -18,7 +18,6 @@ from kraftlog.raft.messages import (
     Answered,
     Append,
     Asked,
-    ElectionDurable,
     ElectionPersisted,
     FetchAnswer,
     Flushed,
@@ -225,20 +224,10 @@ def _speak(node: Node, said: list[Send | Reply]) -> None:
     """Say what was held and need not be any longer, in order."""
     held, node.held = node.held, ()
     for effect in held:
-        if _is_durable(node, effect.after):
+        if node.core.is_durable(effect.after):
             said.append(effect)
         else:
             node.held = (*node.held, effect)
-
-
-def _is_durable(node: Node, points: tuple[Any, ...]) -> bool:
-    core = node.core
-    return all(
-        point.version <= core.durable_version
-        if isinstance(point, ElectionDurable)
-        else point.offset <= core.log.flushed
-        for point in points
-    )
 
 
 def _message(node: Node, effect: Send | Reply) -> Message:
