@@ -13,6 +13,7 @@ from kraftlog.controller.placement import place
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.metadata.versions import record_version
+from kraftlog.steps import result_of
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -58,7 +59,7 @@ class Cluster:
     def append(self, records: Any) -> None:
         self.offset += len(records)
         self.controller.proposed(records, self.offset - 1)
-        self.controller.committed(records, self.offset - 1)
+        result_of(self.controller.replaying(records, self.offset - 1))
         for record in records:
             self.committed.replay(record)
 

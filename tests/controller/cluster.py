@@ -10,6 +10,7 @@ from kraftlog.controller.context import ControllerConfig
 from kraftlog.controller.controller import Controller
 from kraftlog.controller.decision import Decision
 from kraftlog.metadata.image import Image
+from kraftlog.steps import result_of
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -92,7 +93,7 @@ class Cluster:
         end = len(self.log) if upto is None else upto
         for record in self.log[self.commits : end]:
             self.committed.replay(record)
-        self.controller.committed(self.log[self.commits : end], end - 1)
+        result_of(self.controller.replaying(self.log[self.commits : end], end - 1))
         self.commits = max(self.commits, end)
 
     def pass_time(self, ms: int) -> list[Message]:

@@ -150,7 +150,7 @@ def test_v11_the_last_partitions_are_removed() -> None:
     decided = len(cluster.log)
     assert shrink(cluster, 1, 2) == 0
     assert cluster.log[decided:] == [
-        PartitionChangeRecord(partition_id=index, topic_id=topic, removed=True) for index in (2, 1)
+        PartitionChangeRecord(partition_id=index, topic_id=topic, removed=True) for index in (1, 2)
     ]
     assert cluster.committed.topics[topic].partition_count == 1
     assert list(cluster.committed.partitions) == [(topic, 0)]

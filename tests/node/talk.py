@@ -114,6 +114,12 @@ class Talker:
             raw = raw[4 + size :]
         return answers
 
+    def until_answered(self) -> list[Any]:
+        """The answers, after the turns that they take."""
+        while not (answers := self.take()):
+            self.host.turn()
+        return answers
+
     def ask(self, api_key: int, version: int, request: Message) -> Any:
         self.send(api_key, version, request)
         self.host.turn()

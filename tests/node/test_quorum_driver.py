@@ -26,6 +26,7 @@ from kraftlog.node.quorum.gathering import GATHERED_BYTES
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.sliced import Slices
 from kraftlog.node.slots import Slot
 from kraftlog.raft import messages as raft
 from kraftlog.raft.config import RaftConfig
@@ -56,7 +57,7 @@ from kraftlog.wire.record_frames import encode_metadata
 from tests.node.talk import Talker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from kraftlog.wire.schema import Message
 
@@ -71,7 +72,9 @@ class Machine:
         self.proposals = 0
         self.fed: list[tuple[str, int, int]] = []
 
-    def replay(self, records: Iterable[Any], last_offset: int) -> None:
+    def replaying(self, records: Iterable[Any], last_offset: int) -> Iterator[int]:
+        for _ in records:
+            yield 1
         self.fed.append(("replay", len(list(records)), last_offset))
 
     def reload(self, records: Iterable[Any], last_offset: int) -> None:
@@ -104,7 +107,7 @@ def driven(
     machine = Machine()
     wanted: list[Any] = []
     machine.driver = QuorumDriver(
-        core, machine, wanted.append, named=named or {}, reached_at=reached_at
+        core, machine, wanted.append, Slices(), named=named or {}, reached_at=reached_at
     )
     machine.driver.start(NOW)
     return machine, wanted

@@ -14,7 +14,7 @@ from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 from tests.node.talk import Talker, make_host
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from kraftlog.metadata.changes import Change
     from kraftlog.simulator.host import VirtualHost
@@ -111,9 +111,9 @@ class SlowImage(Image):
         super().__init__()
         self._host = host
 
-    def replay(self, record: Message) -> Sequence[Change]:
+    def changes_of(self, record: Message) -> Iterable[Change]:
         self._host.stopwatch_ns += 2_000_000
-        return super().replay(record)
+        return super().changes_of(record)
 
 
 def test_q35_applying_is_timed_by_the_stopwatch() -> None:

@@ -122,8 +122,7 @@ def test_a_request_for_a_log_that_is_not_open_yet_is_told_to_come_again() -> Non
     host = make_host()
     talker = Talker(host)
     talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
-    host.turn()
-    assert talker.take(), "the topic is there"
+    talker.until_answered()
 
     def write() -> int:
         request = produce(batch(b"x"), topic="many", index=MANY - 1)
@@ -140,8 +139,7 @@ def test_a_group_whose_log_is_not_open_yet_is_being_loaded() -> None:
     Talker(host).send(ApiKey.CREATE_TOPICS, 7, create_many())
     finder = Talker(host)
     finder.send(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["group"]))
-    host.turn()
-    [(_, found)] = finder.take()
+    [(_, found)] = finder.until_answered()
     assert found.coordinators[0].error_code == ErrorCode.NONE
     request = DescribeGroupsRequest(groups=["group"], include_authorized_operations=False)
     for code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE):
@@ -179,8 +177,9 @@ def test_a_new_topic_of_a_deleted_name_has_logs_of_its_own() -> None:
 
 def test_a_stop_leaves_no_folder_that_was_to_be_deleted() -> None:
     host = make_host(many=MANY)
-    Talker(host).send(ApiKey.DELETE_TOPICS, 5, delete("many"))
-    host.turn()
+    talker = Talker(host)
+    talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    talker.until_answered()
     assert folders(host)
     host.runner.close()
     assert folders(host) == []

@@ -7,7 +7,7 @@ The host of a leader does, for each request:
                          to the log, and send the response once the last one is committed
     otherwise:           send the response
 
-and for each batch that is committed, on every node: `committed`. A node that leads no more calls
+and for each batch that is committed, on every node: `replaying`. A node that leads no more calls
 `resign`; one that has become leader, and has applied all that was in its log before, `activate`.
 """
 
@@ -26,7 +26,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from typing import Any
 
     from kraftlog.controller.context import ControllerConfig
@@ -90,13 +90,11 @@ class Controller:
         yet. What can't be replayed raises, and has changed nothing."""
         self._proposed_to = self.state.proposed(parts, first_offset)
 
-    def committed(self, records: Sequence[Message], last_offset: int) -> None:
+    def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
         """These, up to this offset, are committed: known already if they were proposed here."""
         self.state.committed(last_offset)
-        if last_offset <= self._proposed_to:
-            return
-        for record in records:
-            self.state.replay(record)
+        if last_offset > self._proposed_to:
+            yield from self.state.replaying(records)
 
     def installed(self, records: Iterable[Message]) -> None:
         """A snapshot has taken the place of all that was known; this node does not lead."""

@@ -127,9 +127,9 @@ def _fewer_partitions(
             f"{topic.partition_count}: a gap in the numbers would break its clients."
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
+    # The first record says how many are left: while the others are replayed nobody sees more.
     return [
-        PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
-        for index in reversed(gone)
+        PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True) for index in gone
     ]
 
 

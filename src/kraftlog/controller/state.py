@@ -16,7 +16,7 @@ from kraftlog.metadata.replay import BROKER, TOPIC
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.metadata.values import PartitionImage
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: Stands for "there was nothing under this key".
 ABSENT: Any = object()
+
+#: What a record and a change of the state cost, in microseconds.
+A_RECORD_COSTS = 1
+A_CHANGE_COSTS = 5
 
 #: What a cluster's brokers have in common is set for the broker without a name.
 ALL_BROKERS = ""
@@ -69,6 +73,14 @@ class State(Image):
         self._journal = None
         return end - 1
 
+    def replaying(self, records: Iterable[Message]) -> Iterator[int]:
+        """Replay records of others, which were committed, step by step."""
+        for record in records:
+            for _ in self.changes_of(record):
+                yield A_CHANGE_COSTS
+            yield A_RECORD_COSTS
+        self.publish()
+
     def committed(self, offset: int) -> None:
         """What was proposed up to and with this offset will never be taken back."""
         while self._undoings and self._undoings[0][0] <= offset:
@@ -80,6 +92,7 @@ class State(Image):
             self._take_back()
 
     def _take_back(self) -> None:
+        self.unpublished = None
         _, journal = self._undoings.pop()
         for held, key, before in reversed(journal):
             if before is ABSENT:

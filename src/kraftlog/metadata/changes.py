@@ -12,6 +12,12 @@ class TopicCreated(Value):
     topic: TopicImage
 
 
+class TopicShown(Value):
+    """All that a batch says of a topic has been replayed, and can be seen from here on."""
+
+    topic: TopicImage
+
+
 class TopicRemoved(Value):
     """Comes behind the removals of the topic's partitions."""
 
@@ -47,5 +53,11 @@ class FeatureChanged(Value):
 
 
 Change = (
-    TopicCreated | TopicRemoved | PartitionChanged | BrokerChanged | ConfigChanged | FeatureChanged
+    TopicCreated
+    | TopicShown
+    | TopicRemoved
+    | PartitionChanged
+    | BrokerChanged
+    | ConfigChanged
+    | FeatureChanged
 )

@@ -8,22 +8,32 @@ Every change goes through `put` and `drop`: a controller looks over their should
 able to take back what was never committed.
 
 Records between a BeginTransaction and its end are held back and count all at once, or never.
+
+A batch with thousands of records is replayed in steps. Nobody is to see a topic with a part of its
+partitions, by which a producer would give records to the wrong ones: what a batch makes of a topic
+is `unpublished` until the batch goes on to something else, and a topic that is deleted disappears
+before its partitions do.
 """
 
 from __future__ import annotations
 
-from kraftlog.metadata.replay import REPLAY, UnknownRecordError
+from itertools import chain
+
+from kraftlog.metadata.changes import TopicShown
+from kraftlog.metadata.replay import REPLAY, TOPIC, UnknownRecordError
 from kraftlog.metadata.snapshot import snapshot_records
 from kraftlog.metadata.values import NO_LEADER, BrokerImage, PartitionImage, TopicImage
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.metadata_records import (
     AbortTransactionRecord,
     BeginTransactionRecord,
+    ConfigRecord,
     EndTransactionRecord,
+    PartitionRecord,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from kraftlog.metadata.changes import Change
@@ -83,6 +93,8 @@ class Image:
         #: The transaction that is open, if any, and what it has said so far, by number.
         self.transaction: dict[int, BeginTransactionRecord] = {}
         self.held_back: dict[int, Message] = {}
+        #: A topic that has become another by the records before, and that is not shown yet.
+        self.unpublished: TopicImage | None = None
 
     def maps(self) -> dict[str, dict[Any, Any]]:
         """All of them by name: two images are the same when these are."""
@@ -100,6 +112,11 @@ class Image:
     def topic_named(self, name: str) -> TopicImage | None:
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
+
+    def topic(self, topic_id: Uuid) -> TopicImage:
+        """As the records before say it, shown or not. Raises KeyError."""
+        hidden = self.unpublished
+        return hidden if hidden is not None and hidden.id == topic_id else self.topics[topic_id]
 
     def partitions_of(self, topic: TopicImage) -> Iterator[PartitionImage]:
         """In order. While a snapshot is read, a later one may be known before an earlier one."""
@@ -132,7 +149,21 @@ class Image:
     # Changing ------------------------------------------------------------------------------------
 
     def replay(self, record: Message) -> Sequence[Change]:
-        """Apply one committed record; what it changed."""
+        """Apply one committed record, at once and for all to see; what it changed."""
+        changes = list(self.changes_of(record))
+        self.publish()
+        return changes
+
+    def changes_of(self, record: Message) -> Iterable[Change]:
+        """Apply one record of a batch; what it changes, as it changes it.
+
+        The next one may follow once all changes were taken; behind the last one belongs `publish`.
+        """
+        if self.unpublished is not None and not _is_about(record, self.unpublished):
+            return chain(self.publish(), self._changes_of(record))
+        return self._changes_of(record)
+
+    def _changes_of(self, record: Message) -> Iterable[Change]:
         kind = type(record)
         if self.transaction and kind not in _OF_TRANSACTIONS:
             self.put(self.held_back, len(self.held_back), record)
@@ -141,11 +172,20 @@ class Image:
         if apply is None:
             raise UnknownRecordError(f"no replay of {kind.__name__}")
         try:
-            changes: Sequence[Change] = apply(self, record)
+            changes: Iterable[Change] = apply(self, record)
         except KeyError as missing:
-            what = f"{record!r:.1000} is about {missing}, which is not there"
-            raise ReplayError(what, record) from missing
-        return changes
+            raise _missing(record, missing) from missing
+        return changes if type(changes) is tuple else _checked(changes, record)
+
+    def publish(self) -> Sequence[Change]:
+        """All that was said of a topic has been: it is shown."""
+        topic, self.unpublished = self.unpublished, None
+        if topic is None:
+            return ()
+        self.put(self.topics, topic.id, topic)
+        if topic.name not in self.topic_ids:
+            self.put(self.topic_ids, topic.name, topic.id)
+        return (TopicShown(topic),)
 
     def put(self, held: dict[Any, Any], key: Any, value: Any) -> None:
         held[key] = value
@@ -155,6 +195,26 @@ class Image:
         del held[key]
 
 
+def _checked(changes: Iterable[Change], record: Message) -> Iterator[Change]:
+    try:
+        yield from changes
+    except KeyError as missing:
+        raise _missing(record, missing) from missing
+
+
+def _missing(record: Message, what: KeyError) -> ReplayError:
+    return ReplayError(f"{record!r:.1000} is about {what}, which is not there", record)
+
+
+def _is_about(record: Message, topic: TopicImage) -> bool:
+    """Whether a record belongs to what is being said of a topic."""
+    if isinstance(record, PartitionRecord):
+        return record.topic_id == topic.id
+    if isinstance(record, ConfigRecord):
+        return (record.resource_type, record.resource_name) == (TOPIC, topic.name)
+    return False
+
+
 def _begin_transaction(image: Image, record: BeginTransactionRecord) -> Sequence[Change]:
     if image.transaction:
         raise ReplayError("a transaction begins within another")
@@ -162,25 +222,22 @@ def _begin_transaction(image: Image, record: BeginTransactionRecord) -> Sequence
     return ()
 
 
-def _end_transaction(image: Image, _: EndTransactionRecord) -> Sequence[Change]:
-    said = _forget_transaction(image)
-    return [change for record in said for change in image.replay(record)]
+def _end_transaction(image: Image, _: EndTransactionRecord) -> Iterator[Change]:
+    image.drop(image.transaction, ONLY)
+    for number in range(len(image.held_back)):
+        record = image.held_back[number]
+        image.drop(image.held_back, number)
+        yield from image.changes_of(record)
 
 
 def _abort_transaction(image: Image, _: AbortTransactionRecord) -> Sequence[Change]:
-    _forget_transaction(image)
+    image.drop(image.transaction, ONLY)
+    for number in range(len(image.held_back)):
+        image.drop(image.held_back, number)
     return ()
 
 
-def _forget_transaction(image: Image) -> list[Message]:
-    image.drop(image.transaction, ONLY)
-    said = list(image.held_back.values())
-    for number in reversed(range(len(said))):
-        image.drop(image.held_back, number)
-    return said
-
-
-MAP_NAMES = tuple(vars(Image()))
+MAP_NAMES = tuple([name for name, held in vars(Image()).items() if isinstance(held, dict)])
 
 _OF_TRANSACTIONS: dict[type[Message], Any] = {
     BeginTransactionRecord: _begin_transaction,

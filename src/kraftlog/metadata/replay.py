@@ -1,4 +1,7 @@
-"""How each record of the metadata log changes an image. One function a record, one table."""
+"""How each record of the metadata log changes an image. One function a record, one table.
+
+What may change thousands of partitions is a generator: it goes on as its changes are taken.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import metadata_records as records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from kraftlog.metadata.changes import Change
@@ -117,30 +120,28 @@ def _topic(image: Image, record: records.TopicRecord) -> Sequence[Change]:
     topic = TopicImage(record.topic_id, record.name, 0)
     if image.topic_ids.get(topic.name, topic.id) != topic.id or topic.id in image.topics:
         raise KeyError(f"a topic {topic.name} in the place of that of this name or id")
-    image.put(image.topics, topic.id, topic)
-    image.put(image.topic_ids, topic.name, topic.id)
+    image.unpublished = topic
     return (TopicCreated(topic),)
 
 
-def _remove_topic(image: Image, record: records.RemoveTopicRecord) -> Sequence[Change]:
+def _remove_topic(image: Image, record: records.RemoveTopicRecord) -> Iterator[Change]:
+    """It is gone at once, before its partitions are."""
     topic = image.topics[record.topic_id]
-    changes: list[Change] = []
-    for partition in list(image.partitions_of(topic)):
+    image.drop(image.topics, topic.id)
+    image.drop(image.topic_ids, topic.name)
+    for partition in image.partitions_of(topic):
         image.drop(image.partitions, partition.key)
-        changes.append(PartitionChanged(partition, None))
+        yield PartitionChanged(partition, None)
     if image.removed:
         for key in [key for key in image.removed if key[0] == topic.id]:
             image.drop(image.removed, key)
     if (TOPIC, topic.name) in image.configs:
         image.drop(image.configs, (TOPIC, topic.name))
-    image.drop(image.topics, topic.id)
-    image.drop(image.topic_ids, topic.name)
-    changes.append(TopicRemoved(topic))
-    return changes
+    yield TopicRemoved(topic)
 
 
 def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change]:
-    topic = image.topics[record.topic_id]
+    topic = image.topic(record.topic_id)
     partition = PartitionImage(
         topic_id=record.topic_id,
         index=record.partition_id,
@@ -158,7 +159,7 @@ def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change
     )
     key = partition.key
     if partition.index >= topic.partition_count:
-        image.put(image.topics, topic.id, TopicImage(topic.id, topic.name, partition.index + 1))
+        image.unpublished = TopicImage(topic.id, topic.name, partition.index + 1)
     if key in image.removed:
         image.drop(image.removed, key)
     before = image.partitions.get(key)
@@ -219,13 +220,12 @@ def _remove_partition(image: Image, before: PartitionImage) -> Sequence[Change]:
     return (PartitionChanged(before, None),)
 
 
-def _clear_elr(image: Image, record: records.ClearElrRecord) -> Sequence[Change]:
+def _clear_elr(image: Image, record: records.ClearElrRecord) -> Iterator[Change]:
     """Of one topic, or of all where none is named."""
     if record.topic_name:
         topics = [image.topics[image.topic_ids[record.topic_name]]]
     else:
         topics = list(image.topics.values())
-    changes: list[Change] = []
     for topic in topics:
         for before in image.partitions_of(topic):
             if before.elr or before.last_known_elr:
@@ -233,8 +233,7 @@ def _clear_elr(image: Image, record: records.ClearElrRecord) -> Sequence[Change]
                     elr=(), last_known_elr=(), partition_epoch=before.partition_epoch + 1
                 )
                 image.put(image.partitions, after.key, after)
-                changes.append(PartitionChanged(before, after))
-    return changes
+                yield PartitionChanged(before, after)
 
 
 # All the rest ------------------------------------------------------------------------------------
@@ -318,7 +317,7 @@ def _remove_token(image: Image, record: records.RemoveDelegationTokenRecord) -> 
     return ()
 
 
-REPLAY: dict[type[Message], Callable[[Image, Any], Sequence[Change]]] = {
+REPLAY: dict[type[Message], Callable[[Image, Any], Iterable[Change]]] = {
     records.RegisterBrokerRecord: _register_broker,
     records.UnregisterBrokerRecord: _unregister_broker,
     records.FenceBrokerRecord: _fence_broker,

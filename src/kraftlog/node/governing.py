@@ -19,7 +19,7 @@ from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from kraftlog.controller.controller import Controller
@@ -73,8 +73,8 @@ class Governing:
     def is_active(self) -> bool:
         return self.controller.active and self._quorum.is_leader
 
-    def replayed(self, records: Sequence[Message], last_offset: int) -> None:
-        self.controller.committed(records, last_offset)
+    def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
+        return self.controller.replaying(records, last_offset)
 
     def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
         """This node leads, and has replayed what came before.

@@ -39,9 +39,10 @@ from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import follow_records, follow_snapshot
+from kraftlog.node.following import follow_snapshot, following_records
 from kraftlog.node.hot.repeats import learn
 from kraftlog.node.producer_ids import ProducerIds
+from kraftlog.node.quorum.addresses import named_voters, reached_at
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapping import occasion_of
@@ -51,6 +52,7 @@ from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
+from kraftlog.steps import result_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
@@ -58,11 +60,10 @@ from kraftlog.wire.form import has_batches
 from kraftlog.wire.frames import read_request_head
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
     from typing import Any
 
-    from kraftlog.config.broker import BrokerConfig
-    from kraftlog.logstate.voters import Endpoint, Voter
+    from kraftlog.logstate.voters import Voter
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.coordinating import Coordinating
@@ -124,16 +125,17 @@ class Node:
         core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
         settings = config.settings
         self._bootstrap = metadata.bootstrap
-        self._named_voters = _named_voters(settings)
+        self._named_voters = named_voters(settings)
         self.quorum = QuorumDriver(
             core,
             self,
             self.emit,
+            self.sliced,
             applied=metadata.applied,
             request_timeout_ms=settings.controller_quorum_request_timeout_ms,
             known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
             named={i: (at.host, at.port) for i, at in self._named_voters.items()},
-            reached_at=_reached_at(settings),
+            reached_at=reached_at(settings),
             listener=settings.controller_listener_names[0],
         )
         self.governing = self._make_governing() if settings.is_controller else None
@@ -253,12 +255,15 @@ class Node:
     # The control door ----------------------------------------------------------------------------
 
     def replay(self, records: Iterable[Message], last_offset: int) -> None:
+        """Committed records, at once."""
+        result_of(self.replaying(list(records), last_offset))
+
+    def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
         """Committed records: the image follows, and the partitions follow the image."""
-        records = list(records)
         began_ns = self.config.stopwatch_ns()
         if self.governing is not None:
-            self.governing.replayed(records, last_offset)
-        follow_records(self, records)
+            yield from self.governing.replaying(records, last_offset)
+        yield from following_records(self, records)
         took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
         self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
@@ -418,9 +423,9 @@ class Node:
                 waiter.slot.connection.fail(contain(self, waiter.slot, error))
 
     def snap_if_due(self, now: Now, occasion: Occasion) -> None:
-        """A transaction that is open is in no snapshot, so it is waited for; and who has just
-        started has first of all to catch up."""
-        if self.image.transaction or self.quorum.is_catching_up:
+        """A transaction that is open is in no snapshot, so it is waited for, and so is a batch of
+        which a part was replayed; and who has just started has first of all to catch up."""
+        if self.image.transaction or self.quorum.is_applying or self.quorum.is_catching_up:
             return
         if self.quorum.snapping.is_due(now, occasion):
             self.quorum.snapping.take(self.image.records(), self.quorum.applied, now)
@@ -582,18 +587,3 @@ class Node:
                     fetch.try_again(self, partition)
                 except Exception as error:
                     fetch.slot.connection.fail(contain(self, fetch.slot, error))
-
-
-def _named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:
-    """Where the voters are that the settings name, and not only as at any port that is free."""
-    name = settings.controller_listener_names[0]
-    return {it.id: Endpoint(name, it.host, it.port) for it in settings.voters if it.port}
-
-
-def _reached_at(settings: BrokerConfig) -> list[Endpoint]:
-    """Where other nodes reach this controller, if it was said. Where it listens may be the name of
-    a machine that others know by another: that counts only where the settings name no voters."""
-    if settings.voters and not settings.is_given("advertised.listeners"):
-        return []
-    told = settings.advertised_controller_listeners
-    return [Endpoint(it.name, it.host, it.port) for it in told if it.port and not it.is_anywhere]

@@ -1,4 +1,4 @@
-"""Requests that take long: they are worked on a slice a turn, and others are served in between.
+"""Work that takes long: it goes on a slice a turn, and others are served in between.
 
 A handler that may have much to do returns a generator. Between two `yield`s it does a bounded
 piece of work, and it yields what that has cost, in units of about a microsecond. Costs are counted,
@@ -10,6 +10,9 @@ each connection, and a client's requests keep their order.
 A request that is sliced reads the image as it is in each slice: an answer about many topics may
 tell of one as it was before a change and of another as it is after it, as answers of different
 brokers do. What decides or changes more than one thing does so within a slice.
+
+The node has long work of its own, too: what many records change, when they are decided upon and
+when they are committed (`Slices.begin`).
 """
 
 from __future__ import annotations
@@ -29,22 +32,20 @@ if TYPE_CHECKING:
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
 
-#: What the sliced requests of one turn may cost together.
+#: What all the sliced work of one turn may cost together.
 A_TURN = 2_000
-#: What one of them may cost before the next has its share.
+#: What one piece of it may cost before the next has its share.
 A_SHARE = 500
 
 
-class SlicedRequest:
-    """A request that is not done yet. Its slot cancels it when the connection is gone."""
+class Work:
+    """Work that is not done yet, and goes on for nobody in particular: a mistake in it ends the
+    node."""
 
-    __slots__ = ("done", "is_cancelled", "request", "slot", "steps")
+    __slots__ = ("done", "is_cancelled", "steps")
 
-    def __init__(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
-        self.slot = slot
+    def __init__(self, steps: Iterator[int]) -> None:
         self.steps = steps
-        #: What `contain` has to know of it.
-        self.request = request
         self.done = False
         self.is_cancelled = False
 
@@ -54,7 +55,7 @@ class SlicedRequest:
         self.steps = iter(())
 
     def advance(self, budget: int) -> int:
-        """Work until the budget is used up or the request is done; the cost."""
+        """Work until the budget is used up or the work is done; the cost."""
         spent = 0
         try:
             while spent < budget:
@@ -64,17 +65,89 @@ class SlicedRequest:
         return spent
 
 
-class SlicedRequests:
-    """Belongs to a node. `has_work`: the next turn goes on, whether anything comes or not."""
+class SlicedRequest(Work):
+    """A request that is not done yet. Its slot cancels it when the connection is gone."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    __slots__ = ("request", "slot")
+
+    def __init__(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
+        super().__init__(steps)
+        self.slot = slot
+        #: What `contain` has to know of it.
+        self.request = request
+
+
+class Slices:
+    """What a turn spends on work that takes long, be it the node's own or clients' requests.
+
+    Both get their shares of one budget in turn, one step at least. `has_work`: the next turn goes
+    on, whether anything comes or not.
+    """
+
+    def __init__(self) -> None:
+        self.a_turn, self.a_share = A_TURN, A_SHARE
         self._left = A_TURN
+        self._own: deque[Work] = deque()
         self._waiting: deque[SlicedRequest] = deque()
 
     @property
     def has_work(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._own or self._waiting)
+
+    def begin(self, steps: Iterator[int]) -> Work:
+        """Begin what the node itself has to do. What is done within a share is done at once,
+        whatever is left of the turn: nobody waits for what is small."""
+        work = Work(steps)
+        is_alone = not self.has_work and self._left > self.a_share
+        self._left -= work.advance(self._left if is_alone else self.a_share)
+        if not work.done:
+            self._own.append(work)
+            self._stir()
+        return work
+
+    def finish_turn(self) -> bool:
+        """Spend what is left of the turn's budget, but take at least one step of each kind; whether
+        anything was left undone."""
+        if not self.has_work:
+            self._left = self.a_turn
+            return False
+        has_own = bool(self._own)  # what comes of that may be due at once
+        while True:
+            if self._own:
+                self._go_on_with_own()
+            if self._waiting:
+                self._go_on_with_request()
+            if self._left <= 0 or not self.has_work:
+                break
+        self._left = self.a_turn
+        if has_own or self.has_work:
+            self._stir()
+        return True
+
+    def _share(self) -> int:
+        return max(min(self._left, self.a_share), 1)
+
+    def _go_on_with_own(self) -> None:
+        work = self._own.popleft()
+        if work.is_cancelled:
+            return
+        self._left -= work.advance(self._share())
+        if not work.done:
+            self._own.append(work)
+
+    def _go_on_with_request(self) -> None:
+        """Of a node's requests; see below."""
+
+    def _stir(self) -> None:
+        """There is something to do in the next turn."""
+
+
+class SlicedRequests(Slices):
+    """Those of a node."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self._node = node
 
     def run(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
         """Begin at once, as far as the turn's budget goes. Raises what the first slice raises.
@@ -82,35 +155,27 @@ class SlicedRequests:
         `request`: a Produce or Fetch, which is taken back if a later slice raises.
         """
         sliced = SlicedRequest(slot, steps, request)
-        if self._left > 0:
-            self._left -= sliced.advance(min(self._left, A_SHARE) if self._waiting else self._left)
+        left = self._left
+        if left > 0:
+            self._left -= sliced.advance(min(left, self.a_share) if self.has_work else left)
         if not sliced.done:
             slot.waiter = sliced
             slot.connection.hold()
             self._waiting.append(sliced)
-            self._node.is_stirred = True
+            self._stir()
 
-    def finish_turn(self) -> bool:
-        """Spend what is left of the turn's budget, but take at least one step; whether anything
-        was left undone."""
-        waiting = self._waiting
-        if not waiting:
-            self._left = A_TURN
-            return False
-        left = max(self._left, 1)
-        while waiting and left > 0:
-            request = waiting.popleft()
-            if request.is_cancelled:
-                continue
-            left -= self._go_on(request, min(left, A_SHARE))
-            if request.done:
-                self._finished(request)
-            else:
-                waiting.append(request)
-        self._left = A_TURN
-        if waiting:
-            self._node.is_stirred = True
-        return True
+    def _stir(self) -> None:
+        self._node.is_stirred = True
+
+    def _go_on_with_request(self) -> None:
+        request = self._waiting.popleft()
+        if request.is_cancelled:
+            return
+        self._left -= self._go_on(request, self._share())
+        if request.done:
+            self._finished(request)
+        else:
+            self._waiting.append(request)
 
     def _go_on(self, request: SlicedRequest, budget: int) -> int:
         slot = request.slot

@@ -13,10 +13,15 @@ from kraftlog.replication.terms import terms_of
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from kraftlog.metadata.changes import ConfigChanged
     from kraftlog.node.node import Node
     from kraftlog.replication.partition import Partition
     from kraftlog.replication.terms import Terms
+
+#: What it costs to tell a partition and its log, in microseconds.
+A_PARTITION_COSTS = 3
 
 
 class TopicSettings(Value):
@@ -27,7 +32,7 @@ class TopicSettings(Value):
 
 
 class TopicConfigs:
-    """`of` a topic; changes are noted while records are replayed, and acted upon in `settle`."""
+    """`of` a topic; changes are noted while records are replayed, and acted upon in `settling`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -55,24 +60,27 @@ class TopicConfigs:
         self._all_changed = True
         self._made.clear()
 
-    def settle(self) -> None:
+    def settling(self) -> Generator[int, None, None]:
         """Tell the partitions and logs of the topics whose settings are others now."""
         if not self._all_changed and not self._changed:
             return
+        node = self._node
         changed, everything = self._changed, self._all_changed
         self._changed, self._all_changed = set(), False
-        if len(self._made) > len(self._node.image.topics) + 1:
+        if len(self._made) > len(node.image.topics) + 1:
             self._made.clear()  # what no topic says any more
         if everything:
-            for partition in self._node.partitions.values():
+            for partition in list(node.partitions.values()):
                 self._configure(partition)
+                yield A_PARTITION_COSTS
             return
         for name in sorted(changed):
-            topic = self._node.image.topic_named(name)
+            topic = node.image.topic_named(name)
             for index in range(topic.partition_count if topic is not None else 0):
-                found = self._node.partitions.get((topic.id, index)) if topic is not None else None
+                found = node.partitions.get((topic.id, index)) if topic is not None else None
                 if found is not None:
                     self._configure(found)
+                    yield A_PARTITION_COSTS
 
     def _configure(self, partition: Partition) -> None:
         settings = self.of(partition.topic)

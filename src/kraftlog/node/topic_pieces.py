@@ -5,7 +5,7 @@ Clients ask for all topics again and again, and thousands of partitions take mil
 
 from __future__ import annotations
 
-from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved
+from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved, TopicShown
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class TopicPieces:
             partition = change.after or change.before
             assert partition is not None, "a change is from something or to something"
             self._forget(partition.topic_id)
-        elif isinstance(change, TopicRemoved):
+        elif isinstance(change, (TopicShown, TopicRemoved)):
             self._forget(change.topic.id)
         elif isinstance(change, BrokerChanged):
             self.clear()  # replicas on it may be offline now, or no longer

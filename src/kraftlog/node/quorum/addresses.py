@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from kraftlog.logstate.voters import endpoint_of
+from kraftlog.logstate.voters import Endpoint, endpoint_of
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from kraftlog.config.broker import BrokerConfig
     from kraftlog.raft.core import RaftCore
 
     Address = tuple[str, int]
@@ -70,3 +71,18 @@ class Addresses:
         if at is not None:
             return at.host, at.port
         return self._met.get(peer)
+
+
+def named_voters(settings: BrokerConfig) -> dict[int, Endpoint]:
+    """Where the voters are that the settings name, and not only as at any port that is free."""
+    name = settings.controller_listener_names[0]
+    return {it.id: Endpoint(name, it.host, it.port) for it in settings.voters if it.port}
+
+
+def reached_at(settings: BrokerConfig) -> list[Endpoint]:
+    """Where other nodes reach this controller, if it was said. Where it listens may be the name of
+    a machine that others know by another: that counts only where the settings name no voters."""
+    if settings.voters and not settings.is_given("advertised.listeners"):
+        return []
+    told = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in told if it.port and not it.is_anywhere]

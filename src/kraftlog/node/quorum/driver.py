@@ -3,7 +3,7 @@
 The core decides; here its wishes become the node's effects. What must wait for the disk is held
 until the core knows its point to be durable, batches of records become bytes, peers get their
 addresses, and committed records are handed to the state machine in order, once each: from the
-tail that is kept in memory, or else read back from the log in chunks.
+tail that is kept in memory, or else read back from the log in chunks (`applying`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
 from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.addresses import Addresses
 from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
+from kraftlog.node.quorum.applying import Applying
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
     control_batch,
-    end_of,
     records_batch,
     records_in,
     snapshot_voters,
     summaries,
-    unreplayable,
     unreplayable_snapshot,
 )
 from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
@@ -41,34 +40,17 @@ from kraftlog.wire.messages import fetch, vote
 from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import Any, Protocol
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
     from kraftlog.logstate.voters import Endpoint
+    from kraftlog.node.quorum.applying import StateMachine
     from kraftlog.node.quorum.gathering import Told
     from kraftlog.node.quorum.proposal import Proposal
-    from kraftlog.node.quorum.tail import Piece
+    from kraftlog.node.sliced import Slices
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
-
-    class StateMachine(Protocol):
-        """What is built on the quorum: it sees every committed record once, in order."""
-
-        def replay(self, records: Iterable[Message], last_offset: int) -> None: ...
-
-        def reload(self, records: Iterable[Message], last_offset: int) -> None:
-            """Begin anew from these: a snapshot has taken the place of everything."""
-            ...
-
-        def led_by(self, leader_id: int, epoch: int) -> None:
-            """Who leads now, -1 if nobody is known to."""
-            ...
-
-        def leads(self, epoch: int, now: Now) -> None:
-            """This node leads, and everything of earlier leaders has been replayed."""
-            ...
-
 
 #: Answers that say where the leader is: since which version, and how.
 TELL_WHERE: dict[type, tuple[int, type[Message]]] = {
@@ -82,13 +64,14 @@ NOBODY = -1
 
 
 class QuorumDriver:
-    """`applied` is where the state machine stands: it has seen everything before."""
+    """What its host reports comes in by `handle`, what peers ask by `asked`."""
 
     def __init__(
         self,
         core: RaftCore,
         machine: StateMachine,
         emit: Callable[[Any], None],
+        slices: Slices,
         *,
         applied: int = 0,
         request_timeout_ms: int = 2000,
@@ -103,7 +86,6 @@ class QuorumDriver:
         Where others are reached by several listeners, `listener` is the one that is taken.
         """
         self.core = core
-        self.applied = applied
         self.times = QuorumTimes()
         self._machine = machine
         self._emit = emit
@@ -119,7 +101,6 @@ class QuorumDriver:
         self.gathered = Gathered()
         #: Proposals that are committed and not applied: (offset, whom to tell).
         self._committed: deque[tuple[int, Sequence[Told]]] = deque()
-        self._reading = False
         self._numbers = 0
         self._is_settling = False
         #: Whether nothing has stopped a step of the core half way.
@@ -127,6 +108,9 @@ class QuorumDriver:
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
         self.snapping = Snapping(core, emit)
+        self.applying = Applying(
+            core, machine, self._tail, self.snapping, emit, slices, self._has_applied, applied
+        )
         #: The epoch in which the state machine was told that it leads.
         self._leading = -1
         self._carry_out = self._effect_handlers()
@@ -181,7 +165,17 @@ class QuorumDriver:
     @property
     def is_catching_up(self) -> bool:
         """Whether it replays what it has found on its disk, as after a start."""
-        return self._reading
+        return self.applying.is_reading
+
+    @property
+    def applied(self) -> int:
+        """Where the state machine stands: it has seen everything before."""
+        return self.applying.end
+
+    @property
+    def is_applying(self) -> bool:
+        """Whether it has seen a part of what follows."""
+        return self.applying.is_going_on
 
     @property
     def epoch(self) -> int:
@@ -484,49 +478,14 @@ class QuorumDriver:
 
     def _apply_committed(self, effect: raft.Committed, now: Now) -> None:
         self.times.commit(effect.offset, now.monotonic_ms)
-        self._apply(now)
+        self.applying.go_on()
 
-    def _apply(self, now: Now) -> None:
-        """Hand over what is committed, up to where the log must be read for more."""
-        committed = self.core.log.high_watermark
-        while self.applied < committed:
-            if not self._tail or self._tail.start > self.applied:
-                self._read_on(committed)
-                return
-            # Who leads has decided by its own proposals already, and follows them one by one.
-            most = 1 if self.is_leader else len(self._tail)
-            pieces, end = self._tail.take(self.applied, committed, most)
-            if not pieces:
-                return
-            self._replay(pieces, end)
-        self._tell_applied(now)
+    def _read(self, report: effects.LogRead, _: Now) -> None:
+        self.applying.read(report)
 
-    def _replay(self, pieces: Sequence[Piece], end: int) -> None:
-        """All at once: what follows from each batch would mostly be overtaken by the next."""
-        records: list[Message] = []
-        try:
-            for data, known in pieces:
-                records.extend(records_in(data) if known is None else known)
-            self._machine.replay(records, end - 1)
-        except Exception as error:
-            raise unreplayable([data for data, _ in pieces], records, error) from error
-        self.snapping.applied(end - self.applied, sum(len(data) for data, _ in pieces))
-        self.applied = end
-
-    def _read_on(self, limit: int) -> None:
-        if not self._reading:
-            if self._tail:
-                limit = min(limit, self._tail.start)
-            self._reading = True
-            self._emit(effects.ReadLog(METADATA_LOG, self.applied, limit))
-
-    def _read(self, report: effects.LogRead, now: Now) -> None:
-        self._reading = False
-        if report.offset != self.applied:
-            return  # a snapshot was installed meanwhile
-        assert report.data, f"no records at {report.offset} in the metadata log"
-        self._replay(((report.data, None),), end_of(report.data))
-        self._apply(now)
+    def _has_applied(self) -> None:
+        self._tell_applied(self.core.now)
+        self._settle(self.core.now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
         if effect.error:
@@ -562,8 +521,7 @@ class QuorumDriver:
         return self.core.take_effects()
 
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
-        self._tail.clear()
-        self.applied = report.id.offset
+        self.applying.begin_at(report.id.offset)
         try:
             records = list(records_in(report.data))
             self._machine.reload(records, report.id.offset - 1)

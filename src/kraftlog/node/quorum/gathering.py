@@ -7,7 +7,7 @@ from kraftlog.records.header import HEADER_SIZE
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from kraftlog.node.quorum.proposal import Proposal
     from kraftlog.types import Now
@@ -32,7 +32,7 @@ class OwnBatch:
 
     __slots__ = ("data", "records")
 
-    def __init__(self, data: bytearray, records: Sequence[Message]) -> None:
+    def __init__(self, data: bytearray, records: list[Message]) -> None:
         self.data = data
         self.records = records
 

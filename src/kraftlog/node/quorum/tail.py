@@ -7,13 +7,11 @@ from collections import deque
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kraftlog.types import Buffer
     from kraftlog.wire.schema import Message
 
     #: Batches of the log as bytes, and their records where those are known.
-    Piece = tuple[Buffer, Sequence[Message] | None]
+    Piece = tuple[Buffer, list[Message] | None]
 
 
 class Tail:
@@ -21,7 +19,7 @@ class Tail:
 
     def __init__(self) -> None:
         #: Base offset, last offset, bytes, records or None.
-        self._batches: deque[tuple[int, int, bytes, Sequence[Message] | None]] = deque()
+        self._batches: deque[tuple[int, int, bytes, list[Message] | None]] = deque()
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -32,7 +30,7 @@ class Tail:
         return self._batches[0][0]
 
     def append(
-        self, base: int, last: int, data: bytes, records: Sequence[Message] | None = None
+        self, base: int, last: int, data: bytes, records: list[Message] | None = None
     ) -> None:
         self._batches.append((base, last, data, records))
 

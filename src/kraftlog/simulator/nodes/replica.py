@@ -34,7 +34,7 @@ from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import Any
 
     from kraftlog.raft.messages import Asked, ElectionState
@@ -59,8 +59,8 @@ class WatchedNode(Node):
 
     watcher: NodeReplica | None = None
 
-    def replay(self, records: Iterable[Message], last_offset: int) -> None:
-        super().replay(records, last_offset)
+    def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
+        yield from super().replaying(records, last_offset)
         if self.watcher is not None:
             self.watcher.told.append(("applied", last_offset + 1))
 

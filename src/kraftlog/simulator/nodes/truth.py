@@ -61,6 +61,8 @@ class TrueState(Invariant):
         nodes = [(replica, replica.node) for replica in self.world.running]  # type: ignore[attr-defined]  # they are whole nodes
         nodes.sort(key=lambda it: it[1].quorum.applied)
         for replica, node in nodes:
+            if node.quorum.is_applying:
+                continue  # it stands between two states
             position = replica.disk.position_before(node.quorum.applied)
             chain = replica.disk.chains[position] if position >= 0 else NO_CHAIN
             if encoded(node.image.records()) != self._state_of(chain)[0]:

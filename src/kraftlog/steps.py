@@ -1,0 +1,34 @@
+"""Work in steps: a generator that does a bounded piece of work between two `yield`s.
+
+It yields what that has cost, in units of about a microsecond. Costs are counted, never measured, so
+that the simulator does the same again. Who drives it may let others have their turn in between.
+"""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator, MutableSequence
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+#: So many items of a list are let go of in a step, and what each of them costs.
+LET_GO_AT_ONCE = 100
+
+
+def result_of(steps: Generator[int, None, T]) -> T:
+    """All steps at once; what the work has come to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]  # what the generator returns
+
+
+def letting_go(items: MutableSequence[Any]) -> Iterator[int]:
+    """Empty a list of objects that nobody else may hold: to free them takes its time, too."""
+    while items:
+        del items[-LET_GO_AT_ONCE:]
+        yield LET_GO_AT_ONCE // 2
