@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 70
+MAX_SUMMARY = 100
+MAX_TEST_NAME = 70
 
 #: These two files spell out what must stand nowhere.
 RULE_FILES = frozenset({"tests/tidy.py", "tests/test_tidy.py"})
@@ -122,6 +124,25 @@ def _over(
             yield f"{name} is short enough: take it off the list"
         if not reason:
             yield f"{name} is on the list without a reason"
+
+
+def long_summaries(files: dict[str, str]) -> Iterator[str]:
+    """Docstrings whose first line could not stand in an index."""
+    for path, tree in _parsed(files, ""):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                summary = (ast.get_docstring(node) or "").partition("\n")[0]
+                if len(summary) > MAX_SUMMARY:
+                    yield f"{path}: {summary!r} has {len(summary)} letters"
+
+
+def long_test_names(files: dict[str, str]) -> Iterator[str]:
+    for path, tree in _parsed(files, "tests/"):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
+                continue
+            if len(node.name) > MAX_TEST_NAME:
+                yield f"{path}: {node.name} has {len(node.name)} letters"
 
 
 def bare_waivers(files: dict[str, str]) -> Iterator[str]:

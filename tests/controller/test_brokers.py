@@ -137,7 +137,7 @@ def test_v2_silence_fences_in_one_batch_and_moves_what_it_led() -> None:
     assert (first.leader_epoch, first.partition_epoch) == (1, 1)
 
 
-def test_v2_a_fence_that_could_not_be_proposed_is_tried_again_a_session_later() -> None:
+def test_v2_refused_fencing_is_retried_a_session_later() -> None:
     """Without a session nobody would look at the broker again, and it would lead for ever."""
     cluster = Cluster(brokers=1)
     cluster.now_ms += SESSION_MS + 1
@@ -168,7 +168,7 @@ def test_v2_the_last_in_sync_stays_so_and_leads_again_when_it_returns() -> None:
     assert returned[1:] == [PartitionChangeRecord(partition_id=0, topic_id=topic, leader=1)]
 
 
-def test_v3_controlled_shutdown_moves_leaders_first_and_waits_for_the_others() -> None:
+def test_v3_controlled_shutdown_moves_leaders_first_and_waits() -> None:
     cluster = Cluster(brokers=2)
     topic = cluster.create("t", (1, 2))
     cluster.heartbeat(2)

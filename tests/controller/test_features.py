@@ -199,7 +199,7 @@ def test_a_new_cluster_begins_with_the_levels_that_are_kept_to() -> None:
     assert levels == {name: highest for name, (_, highest) in SET_BY_RECORDS.items()}
 
 
-def test_v14_the_next_controller_writes_nothing_twice_and_voids_what_is_half_said() -> None:
+def test_v14_next_controller_repeats_nothing_and_aborts_open_transactions() -> None:
     cluster = Cluster(brokers=1)
     cluster.controller.resign()
     assert cluster.controller.activate(cluster.bootstrap, cluster.now).records == []

@@ -103,7 +103,7 @@ def test_v10_the_old_ones_go_when_all_new_ones_are_in_sync() -> None:
     ]
 
 
-def test_v10_a_replica_that_goes_begins_a_leader_epoch_though_the_leader_stays() -> None:
+def test_v10_removing_a_replica_bumps_the_epoch_of_a_leader_that_stays() -> None:
     cluster = Cluster(brokers=2)
     cluster.create("t", (1, 2))
     reassign(cluster, (1,))
@@ -147,7 +147,7 @@ def test_v10_not_cancelled_when_only_new_replicas_have_the_data() -> None:
     assert code_of(reassign(cluster, None)) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_v10_replaced_what_was_added_in_vain_goes_and_the_old_ones_stay_till_the_end() -> None:
+def test_v10_a_replaced_target_removes_its_additions_only() -> None:
     cluster = moving((3, 4))
     in_sync(cluster, 1, 2, 3)
     reassign(cluster, (4, 5))

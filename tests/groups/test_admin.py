@@ -61,7 +61,7 @@ def test_what_members_offer_is_told_of_a_stable_group_only() -> None:
     assert [each.member_metadata for each in told.members] == [b"", b""]
 
 
-def test_a_group_that_is_not_there_is_an_error_since_version_6_and_dead_before() -> None:
+def test_a_missing_group_is_an_error_since_version_6_and_dead_before() -> None:
     desk = Desk()
     told = desk.describe("nowhere")
     assert (told.error_code, told.error_message, told.group_state) == (

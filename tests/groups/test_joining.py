@@ -177,7 +177,7 @@ def test_a_follower_that_has_not_changed_is_told_the_generation_there_is() -> No
     assert desk.state() == State.STABLE
 
 
-def test_a_follower_that_has_changed_makes_a_rebalance_and_so_does_the_leader() -> None:
+def test_changed_followers_and_leaders_cause_a_rebalance() -> None:
     for at, protocols in ((1, (("range", subscription("u")),)), (0, RANGE)):
         desk = Desk()
         ids = desk.stable(2)
@@ -235,7 +235,7 @@ def test_who_joined_and_went_away_is_found_out_at_last() -> None:
     assert desk.told(desk.join(old)).generation_id == 2
 
 
-def test_a_group_whose_members_all_left_before_the_first_generation_is_empty() -> None:
+def test_a_group_left_before_its_first_generation_is_empty() -> None:
     desk = Desk(initial_rebalance_delay_ms=3000)
     ids = desk.enter(1)
     slot = desk.join(ids[0])

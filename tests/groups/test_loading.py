@@ -70,7 +70,7 @@ def test_a_rebalance_that_was_not_finished_begins_anew() -> None:
     assert desk.state() == State.PREPARING
 
 
-def test_a_member_of_an_old_record_waits_for_a_rebalance_as_long_as_its_session_is() -> None:
+def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> None:
     from kraftlog.groups.group import group_of
     from kraftlog.wire.messages.group_records import GroupMetadataValue, MemberMetadata
 
@@ -160,7 +160,7 @@ def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
     assert desk.offsets() == {T0: 3, T1: 9}
 
 
-def test_who_asks_for_stable_offsets_is_told_of_transactions_that_have_not_ended() -> None:
+def test_stable_offsets_are_unstable_during_open_transactions() -> None:
     desk = in_transaction()
     told = desk.told(desk.fetch(T0, ("u", 0), stable=True))
     unstable, stable = [topic.partitions[0] for topic in told.topics]

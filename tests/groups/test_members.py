@@ -33,7 +33,7 @@ def test_all_get_their_part_once_what_the_leader_says_is_in_the_log() -> None:
     assert leader.generation_id == 1
 
 
-def test_who_is_not_mentioned_is_assigned_nothing_and_late_ones_are_answered_at_once() -> None:
+def test_unmentioned_members_get_nothing_and_late_ones_an_immediate_answer() -> None:
     desk = Desk()
     ids = desk.enter(2)
     desk.generation(ids)

@@ -40,7 +40,7 @@ def test_one_that_comes_back_goes_on_without_a_rebalance(version: int) -> None:
     assert desk.told(desk.sync("b-3", 1, instance="b")).assignment == b"b-2"
 
 
-def test_a_leader_that_comes_back_learns_the_members_since_version_9_but_does_not_assign() -> None:
+def test_since_version_9_a_rejoining_leader_skips_assignment() -> None:
     desk = Desk()
     two_static(desk)
     told = desk.told(desk.join(instance="a", version=9))
@@ -48,7 +48,7 @@ def test_a_leader_that_comes_back_learns_the_members_since_version_9_but_does_no
     assert [each.member_id for each in told.members] == ["a-3", "b-2"]
 
 
-def test_before_version_9_a_leader_that_comes_back_is_not_told_that_it_leads() -> None:
+def test_before_version_9_a_rejoining_leader_is_not_named_leader() -> None:
     desk = Desk()
     two_static(desk)
     told = desk.told(desk.join(instance="a", version=8))
@@ -125,7 +125,7 @@ def test_a_leader_that_is_away_stays_and_another_leads() -> None:
     assert (told.leader, [each.member_id for each in told.members]) == ("b-2", ["a-1", "b-2"])
 
 
-def test_one_that_comes_back_before_it_has_its_assignment_is_still_waited_for() -> None:
+def test_a_member_that_rejoins_before_its_assignment_is_awaited() -> None:
     desk = Desk()
     slots = [desk.join(instance=each, session_ms=60_000) for each in ("a", "b")]
     desk.poll()

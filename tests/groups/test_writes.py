@@ -14,7 +14,7 @@ AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 NOT_OURS = ErrorCode.NOT_COORDINATOR
 
 
-def test_who_waits_is_told_when_the_time_limit_is_over_and_the_batch_counts_all_the_same() -> None:
+def test_a_timed_out_write_is_reported_and_its_batch_still_counts() -> None:
     desk = Desk(prompt=False)
     slow = desk.commit_offsets({T0: 1})
     desk.advance(2000)
@@ -91,7 +91,7 @@ def test_a_new_group_that_can_not_be_written_is_none() -> None:
     assert desk.under_way == []
 
 
-def test_what_rests_on_a_group_that_could_not_be_written_stands_if_it_is_written_itself() -> None:
+def test_a_later_write_of_a_group_stands_after_a_failed_earlier_one() -> None:
     desk = Desk(prompt=False)
     [member_id] = desk.enter(1)
     slot = desk.commit_offsets({T0: 1})

@@ -8,5 +8,5 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.fetcher",
     source="if core.log.installing is not None:",
     replacement="if core.log.installing == 0:",
-    test="tests/raft/test_snapshots.py::test_q38_nothing_is_fetched_while_a_snapshot_takes_the_place_of_the_log",
+    test="tests/raft/test_snapshots.py::test_q38_nothing_is_fetched_while_a_snapshot_is_installed",
 )

@@ -110,7 +110,7 @@ def test_a_record_that_is_no_group_takes_one_coordinator_offline() -> None:
     check_only_one_is_lost(again, "from offset 0 on: ")
 
 
-def test_a_log_that_fails_while_it_is_written_takes_one_coordinator_offline() -> None:
+def test_a_failed_write_takes_one_coordinator_offline() -> None:
     host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
     assert commit(host, LOST) == 0
     host.files.faults = [Fault("pwritev", path=LOG)]

@@ -50,7 +50,7 @@ def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None
     assert len(again.node.partitions) == 1
 
 
-def test_a_snapshot_that_takes_the_place_of_the_image_may_have_another_topic_of_a_name() -> None:
+def test_a_snapshot_may_hold_another_topic_of_the_same_name() -> None:
     """A broker that was held for long is given a snapshot, and not every change on the way."""
     host = make_host()
     write(host, b"first")

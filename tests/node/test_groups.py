@@ -335,7 +335,7 @@ def test_offsets_are_fetched_in_every_version(version: int) -> None:
         assert version < 10 or every.topic_id == broker.t_id
 
 
-def test_of_all_offsets_those_without_an_id_are_left_out_for_who_knows_ids_only() -> None:
+def test_offsets_without_topic_id_are_left_out_for_versions_with_ids() -> None:
     broker = Broker()
     broker.commit(9)
     del broker.host.node.image.topic_ids["t"]
@@ -343,7 +343,7 @@ def test_of_all_offsets_those_without_an_id_are_left_out_for_who_knows_ids_only(
     assert len(broker.fetch(9).groups[0].topics) == 1
 
 
-def test_one_fetch_is_of_groups_here_and_elsewhere_and_waits_for_what_is_under_way() -> None:
+def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
     broker = Broker()
     broker.is_elsewhere(elsewhere())
     topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)

@@ -155,7 +155,7 @@ def test_a_deletion_that_can_not_be_stored_is_told_as_such() -> None:
     assert delete(host, 3) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
 
 
-def test_a_deletion_for_which_there_is_no_room_is_told_as_such_and_may_be_asked_for_again() -> None:
+def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
     """The log stays online, and nothing is tried again by itself before the next checkpoint."""
     host = written(make_host(), 5)
     host.pass_time(1)
@@ -171,7 +171,7 @@ def test_a_deletion_for_which_there_is_no_room_is_told_as_such_and_may_be_asked_
 
 
 @pytest.mark.parametrize("other", ["demo", "other"])
-def test_a_deletion_that_the_disk_fails_to_store_is_told_so_to_all_who_wait(other: str) -> None:
+def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) -> None:
     """Also to those who came, for this log or another, when the writing was under way already."""
     host = written(make_host(demo=1, other=1), 5)
     Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))

@@ -50,7 +50,7 @@ class Writer(Talker):
 
 
 @pytest.mark.parametrize("acks", [-1, 1])
-def test_each_of_the_last_five_batches_may_be_repeated_and_keeps_its_offset(acks: int) -> None:
+def test_each_of_the_last_five_batches_is_a_duplicate_with_its_offset(acks: int) -> None:
     writer = Writer(make_host())
     for number in range(6):
         assert writer.write(numbered(2 * number, 2), acks) == (0, 2 * number)

@@ -113,7 +113,7 @@ def driven(
     return machine, wanted
 
 
-def test_what_is_proposed_while_a_turn_is_carried_out_follows_what_was_wanted_before() -> None:
+def test_proposals_made_while_effects_run_follow_those_effects() -> None:
     """The leader's own first record, and a proposal of somebody who is told of it at once."""
     machine, wanted = driven(1)
     assert machine.driver is not None
@@ -219,7 +219,7 @@ def test_an_answer_about_nothing_is_as_good_as_none() -> None:
     assert machine.driver.core.peer(2).in_flight != ask.number
 
 
-def test_d1_a_question_that_waited_for_a_leader_is_answered_by_a_node_that_became_it() -> None:
+def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> None:
     host = VirtualHost(settled=False)
     talker = Talker(host)
     part = api.PartitionData(partition_index=0)
@@ -260,9 +260,7 @@ def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
     assert host.node.has_work
 
 
-def test_r12_a_change_of_the_voters_that_waited_for_a_leader_is_made_by_a_node_that_became_it() -> (
-    None
-):
+def test_r12_a_waiting_voter_change_is_made_by_the_new_leader() -> None:
     host = VirtualHost(settled=False)
     talker = Talker(host)
     remove = RemoveRaftVoterRequest(cluster_id=None, voter_id=7, voter_directory_id=b"x" * 16)
@@ -302,7 +300,7 @@ def only(wanted: list[Any], kind: type) -> Any:
     return found
 
 
-def test_a_state_machine_behind_the_start_of_the_log_is_told_to_load_the_snapshot() -> None:
+def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
     """C105: it begins anew from that, and only then sees what stands behind it."""
     machine, wanted = driven(1, 2, election=ElectionState(5, 2))
     driver, point = machine.driver, OffsetAndEpoch(7, 4)
@@ -536,7 +534,7 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     assert [topic.error_code for topic in told.topics] == [ErrorCode.NONE]
 
 
-def test_v5_a_broker_says_that_it_is_there_before_it_passes_on_what_others_want() -> None:
+def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
     """Who governs now may have fenced it while nobody led, and would refuse a topic."""
     host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
     host.node.handle(effects.PeerSilent(ERRANDS, 2, only_errand(letters)), host.now)

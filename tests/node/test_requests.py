@@ -169,7 +169,7 @@ def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> 
     ]
 
 
-def test_a_fetch_waits_for_data_and_requests_behind_it_are_answered_behind_it() -> None:
+def test_requests_after_a_waiting_fetch_are_answered_after_it() -> None:
     host = make_host()
     reader, writer = Talker(host), Talker(host)
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None

@@ -141,7 +141,7 @@ def test_r1_kafka_finds_the_voters_in_our_snapshots(
     ]
 
 
-def test_q4_the_election_state_tells_the_cluster_the_voters_and_what_was_applied() -> None:
+def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
     """As they were when it was written: the log decides, and a repair reads them."""
     host = snapped_host()
     applied = host.node.quorum.applied
@@ -206,7 +206,7 @@ def test_whatever_a_node_wants_done_may_change_what_is_due() -> None:
 MIB = 1 << 20
 
 
-def test_q38_a_snapshot_is_due_after_so_many_records_or_as_many_as_the_newest_holds() -> None:
+def test_q38_a_snapshot_is_due_after_enough_records() -> None:
     host = VirtualHost()
     snapping = host.node.quorum.snapping
     occasion = occasion_of(host.node.config.settings)

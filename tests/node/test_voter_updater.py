@@ -266,7 +266,7 @@ def test_r7_who_votes_no_more_tells_nothing() -> None:
     assert record_of(machine.driver, wanted).deadline() is None
 
 
-def test_r9_where_a_leader_is_others_are_believed_while_it_is_reached_there() -> None:
+def test_r9_a_leaders_address_from_others_counts_while_it_is_reachable() -> None:
     """Its record may be older than its move; theirs may be older than ours."""
     driver, wanted = led_to_leader()
     [ask] = taken(wanted, effects.Ask)
@@ -275,7 +275,7 @@ def test_r9_where_a_leader_is_others_are_believed_while_it_is_reached_there() ->
     assert driver.address_of(2) == ("127.0.0.1", 9092)
 
 
-def test_r9_what_a_leader_says_of_itself_does_not_lead_away_from_where_it_was_reached() -> None:
+def test_r9_a_leaders_own_address_does_not_replace_a_reachable_one() -> None:
     """It may know no more than its old record."""
     driver, wanted = led_to_leader()
     [ask] = taken(wanted, effects.Ask)
@@ -338,7 +338,7 @@ def test_r9_who_describes_the_voters_says_what_settings_name() -> None:
     assert [it.port for it in voter.endpoints] == [19093], "a leader keeps its own record true"
 
 
-def test_r9_who_is_asked_for_its_vote_says_where_the_leader_is_that_it_follows() -> None:
+def test_r9_a_vote_response_names_the_leaders_address() -> None:
     """A voter that has moved and does not reach the leader asks for votes, and learns it so."""
     driver, _, wanted = follower()
     hear_leader(driver, wanted)

@@ -170,7 +170,7 @@ def test_r3_nothing_is_changed_before_a_record_of_the_epoch_is_committed() -> No
     assert len(leader.log.voters.entries) == sets
 
 
-def test_r4_a_voter_that_has_not_caught_up_is_waited_for_and_nothing_else_is_changed() -> None:
+def test_r4_a_step_waits_for_a_new_voter_to_catch_up() -> None:
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     leader = net.leader()
     for other in (1, 2, 3):

@@ -334,7 +334,7 @@ def test_q29_an_id_that_is_not_committed_is_not_kept() -> None:
     assert solo.core.cluster_id is None
 
 
-def test_q31_another_cluster_on_a_vote_is_a_refusal_though_a_leader_says_it() -> None:
+def test_q31_another_cluster_on_a_vote_is_a_refusal_even_by_a_leader() -> None:
     solo = prospective()
     mismatch = ErrorCode.INCONSISTENT_CLUSTER_ID
     effects = solo.answer(2, solo.voted(False, error=mismatch, leader_id=2))

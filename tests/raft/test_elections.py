@@ -104,7 +104,7 @@ def test_q9b_the_first_successor_stands_at_once_and_without_a_pre_vote() -> None
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == {2: False, 3: False}
 
 
-def test_q9c_a_candidate_without_a_majority_in_time_asks_for_pre_votes_again() -> None:
+def test_q9c_a_candidate_without_majority_in_time_asks_for_pre_votes() -> None:
     """C38."""
     solo = candidate()
     assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
@@ -147,7 +147,7 @@ def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> N
     assert all(ELECTION <= wait < 2 * ELECTION for wait in by_seed | by_epoch)
 
 
-def test_q10_failed_attempts_back_off_by_a_random_time_that_grows_up_to_a_limit() -> None:
+def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
     waits = []
     for seed in range(10):
         solo = unattached(config=RaftConfig(seed=seed))
@@ -228,7 +228,7 @@ def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
     assert solo.state == ("prospective", 5, -1, 1)
 
 
-def test_q13_a_vote_request_without_an_answer_is_repeated_with_growing_pauses() -> None:
+def test_q13_an_unanswered_vote_request_is_repeated_with_backoff() -> None:
     """Q24 too. C41, C118."""
     solo = candidate()
     pauses = []

@@ -84,7 +84,7 @@ EPOCHS = ((1, 0), (3, 4))
         (3, 2, (4, 1)),
     ],
 )
-def test_q19_a_fetch_outside_the_range_of_its_last_epoch_is_told_where_that_ended(
+def test_q19_a_fetch_outside_its_last_epoch_gets_that_epochs_end(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
     """At once, without records and without an error code. C75, C79."""
@@ -109,7 +109,7 @@ def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
     assert answer.diverging.epoch <= last_epoch
 
 
-def test_q19_a_leader_that_had_no_log_tells_everybody_to_begin_at_the_start() -> None:
+def test_q19_a_leader_without_a_log_makes_followers_begin_at_the_start() -> None:
     solo = leader(end=0, voters=voters_of(1, 2, 3))
     answer = solo.asked(solo.fetch(2, offset=7, last_epoch=3))
     assert (answer.error, answer.diverging.offset) == (0, 0)

@@ -74,7 +74,7 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, observer])
-def test_q16_who_knows_no_leader_of_the_epoch_believes_the_one_that_begins_it(make: Any) -> None:
+def test_q16_begin_quorum_epoch_is_believed_without_a_known_leader(make: Any) -> None:
     """C20."""
     solo = make()
     vote = solo.core.election.voted
@@ -134,7 +134,7 @@ def test_q16_nobody_else_says_that_this_replica_leads(make: Any, epoch: int) -> 
 # Fetching ------------------------------------------------------------------------------------
 
 
-def test_q19_records_that_follow_the_log_are_appended_and_acknowledged_by_the_next_fetch() -> None:
+def test_q19_following_records_are_appended_and_acknowledged_by_a_fetch() -> None:
     solo = follower()
     effects = solo.answer(2, solo.fetched(batch(10, 4), batch(11, 5, last=12)))
     assert of(Append, effects) == [Append(batch(10, 4)), Append(batch(11, 5, last=12))]
@@ -172,9 +172,7 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
         ((batch(10, 5), batch(11, 6)), 1),  # nobody's epoch yet
     ],
 )
-def test_q19_of_what_does_not_follow_the_log_only_the_sound_beginning_is_taken(
-    batches: Any, kept: int
-) -> None:
+def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kept: int) -> None:
     """C81. C139."""
     solo = follower()
     effects = solo.answer(2, solo.fetched(*batches))
@@ -203,7 +201,7 @@ def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
     assert (solo.state, solo.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
 
 
-def test_q24_a_leader_that_does_not_answer_is_asked_again_after_growing_pauses() -> None:
+def test_q24_a_silent_leader_is_asked_again_with_backoff() -> None:
     """C118."""
     solo = follower()
     pauses = []
@@ -252,7 +250,7 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
         ((0, 1), 0),
     ],
 )
-def test_q19_a_diverging_log_is_cut_at_the_smaller_of_both_ends_of_the_epoch(
+def test_q19_a_diverging_log_is_cut_at_the_smaller_end_of_the_epoch(
     told: tuple[int, int], end: int
 ) -> None:
     """C76."""
@@ -302,7 +300,7 @@ def test_r5_a_leader_that_is_no_voter_may_be_followed(make: Any) -> None:
     assert solo.role == "follower"
 
 
-def test_q7_a_cut_that_removes_no_record_removes_the_epochs_that_begin_there() -> None:
+def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
     """C78: KAFKA-10706, or the next fetch would name an epoch that this log has nothing of."""
     log = follower(epochs=((1, 0), (4, 10)), end=10).core.log
     assert log.last_epoch == 4

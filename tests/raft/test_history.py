@@ -214,7 +214,7 @@ def test_q6_a_sole_voter_tells_nobody_of_what_a_crash_could_take() -> None:
 
 
 @pytest.mark.parametrize("change", ["remove", "add"])
-def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committed(
+def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
     change: str,
 ) -> None:
     """Ongaro 2015: two leaders' changes could have majorities without a common member.
@@ -243,7 +243,7 @@ def test_r3_a_new_leader_changes_no_voters_before_a_record_of_its_own_is_committ
     assert solo.core.log.end == 12
 
 
-def test_q12_a_voter_with_a_new_disk_neither_votes_nor_counts_for_the_old_one() -> None:
+def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> None:
     """Split brain by a replica that forgot its promises. C87. C133."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
     back = Solo(ElectionState(), me=wiped, end=0)
@@ -399,7 +399,7 @@ def test_q19_nothing_is_cut_off_by_the_word_of_an_older_epoch(asked_of: int) -> 
     assert (solo.core.log.end, solo.state) == (10, ("follower", 6, 3, -1))
 
 
-def test_p5_what_is_read_after_a_failover_is_not_behind_what_was_read_before() -> None:
+def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
     """C141, C143: its high watermark is, until it has committed a record of its own."""
     net = running(1, 2, 3)
     propose(net, "a")

@@ -128,7 +128,7 @@ def high_watermark_after(solo: Solo, ends: dict[int, int]) -> int:
         (voters_of(1), {}, 13),
     ],
 )
-def test_q21_it_is_what_a_majority_holds_beyond_the_first_record_of_the_epoch(
+def test_q21_it_moves_with_a_majority_beyond_the_epochs_first_record(
     voters: Any, ends: dict[int, int], expected: int
 ) -> None:
     """C43, C46, C94."""
@@ -193,7 +193,7 @@ def test_q21_it_never_goes_back() -> None:
     ],
     ids=str,
 )
-def test_q21_a_fetch_that_is_refused_diverges_or_skips_the_checks_counts_for_nothing(
+def test_q21_refused_diverging_or_unchecked_fetches_count_for_nothing(
     changes: dict[str, Any],
 ) -> None:
     solo = leader()
@@ -263,7 +263,7 @@ def test_q25_of_what_is_not_committed_nobody_knows_what_becomes(how: str) -> Non
     assert solo.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_q26_the_state_machine_is_told_of_leadership_before_what_it_commits() -> None:
+def test_q26_leadership_is_announced_before_its_commits() -> None:
     solo = candidate()
     effects = solo.answer(2, solo.voted()) + solo.ask(solo.fetch(2))
     told = [effect for effect in effects if isinstance(effect, (LeaderChanged, Committed))]
@@ -294,7 +294,7 @@ def test_q26_the_state_machine_is_told_once_that_leadership_is_lost(
 # Losing touch --------------------------------------------------------------------------------
 
 
-def test_q11_without_a_fetch_of_a_majority_for_one_and_a_half_timeouts_it_resigns() -> None:
+def test_q11_a_leader_unfetched_for_one_and_a_half_timeouts_resigns() -> None:
     """C53."""
     solo = leader()
     solo.wait(SILENCE - 1)
@@ -336,7 +336,7 @@ def test_q11_a_sole_voter_never_times_out() -> None:
     assert solo.core.deadline() is None
 
 
-def test_q11_a_voter_known_by_its_id_alone_counts_by_the_directory_that_fetches_now() -> None:
+def test_q11_a_voter_known_by_id_counts_by_the_fetching_directory() -> None:
     """Its disk was replaced: the directory that fetched before is no more."""
     from kraftlog.logstate.voters import ReplicaKey, voters_by_id
 
@@ -405,7 +405,7 @@ def test_q20_a_new_high_watermark_is_told_without_waiting_for_a_record() -> None
     parked(solo, 3)
 
 
-def test_q20_who_does_not_wait_for_commits_is_told_of_them_with_the_next_records() -> None:
+def test_q20_fetches_that_do_not_wait_learn_commits_with_the_next_records() -> None:
     """A replica that only votes says so by the high watermark that it claims to know."""
     solo = leader()
     parked(solo, 9, high_watermark=NO_NEWS)

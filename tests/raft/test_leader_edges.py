@@ -179,7 +179,7 @@ def test_q25_refusals_tell_apart_why_and_append_nothing() -> None:
     assert attempt(10, 5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_q26_whoever_decided_in_an_epoch_that_is_over_appends_nothing_in_the_next() -> None:
+def test_q26_proposals_of_an_old_epoch_are_not_appended() -> None:
     """C57: it led, lost and won again before its state machine looked."""
     solo = unattached(voters=voters_of(1))
     old = solo.core.election.epoch

@@ -70,7 +70,7 @@ def test_q10_silence_alone_is_no_refusal() -> None:
     assert solo.in_ms("election") >= ELECTION
 
 
-def test_p1_who_has_not_seen_yet_that_the_leader_is_gone_is_asked_again_within_a_moment() -> None:
+def test_p1_a_voter_that_still_sees_the_leader_is_soon_asked_again() -> None:
     solo = loyal()
     solo.gone(2)
     solo.answer(3, solo.voted(False, leader_id=2))

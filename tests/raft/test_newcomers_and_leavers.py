@@ -20,7 +20,7 @@ from tests.raft.solo import (
 from tests.raft.trio import Net
 
 
-def test_q6_what_an_observer_fetched_does_not_count_when_it_becomes_a_voter() -> None:
+def test_q6_records_fetched_as_an_observer_do_not_count_as_a_voters() -> None:
     """Q6: an observer fetches on before its disk is done, so its fetch acknowledges nothing."""
     solo = committed_leader()
     solo.propose("value")
@@ -59,7 +59,7 @@ def removed_and_alone() -> Solo:
     return solo
 
 
-def test_r5_who_is_removed_by_an_uncommitted_record_stands_and_does_not_count_itself() -> None:
+def test_r5_a_voter_with_uncommitted_removal_stands_without_its_own_vote() -> None:
     """Ongaro's thesis, 4.2.2: its log may be the only one that can win."""
     solo = removed_and_alone()
     assert solo.role == "prospective"
@@ -141,7 +141,7 @@ def test_r3_a_silent_voter_is_removed_first() -> None:
     assert sets[-1] == (leader.me.id,)
 
 
-def test_q24_an_old_log_that_names_nobody_else_is_no_reason_to_stop_looking() -> None:
+def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
     """A replaced disk reads of a quorum of one, which it was; it had been told of others."""
     solo = Solo(ElectionState(5), voters=voters_of(1), me=ReplicaKey(1, b"another directory"[:16]))
     solo.core.log.voters.base = voters_of(2, 3)
@@ -157,7 +157,7 @@ def test_r8_the_removed_asks_the_voters_of_its_log() -> None:
     assert isinstance(solo.core.peer(2).asked, Vote)
 
 
-def test_r7_a_committed_removal_counts_although_a_later_target_is_not_committed() -> None:
+def test_r7_a_committed_removal_counts_before_a_later_uncommitted_target() -> None:
     """Whoever was removed for certain stands no more, whatever else changes."""
     solo = follower()
     without_it = voters_of(2, 3)

@@ -53,7 +53,7 @@ def test_q32_an_observer_never_stands_however_long_it_looks() -> None:
     assert solo.state == ("observer", 5, -1, -1)
 
 
-def test_q24_a_voter_that_can_not_be_reached_is_left_alone_for_longer_and_longer() -> None:
+def test_q24_an_unreachable_voter_is_retried_with_backoff() -> None:
     """C91."""
     solo = observer()
     pauses = []
@@ -100,7 +100,7 @@ def test_r8_an_observer_votes_when_somebody_takes_it_for_a_voter() -> None:
     assert solo.role == "observer"
 
 
-def test_q32_an_observer_among_others_finds_the_leader_and_follows_the_next_one() -> None:
+def test_q32_an_observer_finds_the_leader_and_its_successor() -> None:
     net = Net(1, 2, 3, 9, voters=(1, 2, 3))
     net.pass_time(5000)
     old = net.leader()

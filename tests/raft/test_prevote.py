@@ -98,7 +98,7 @@ def test_p3_without_a_majority_it_is_again_what_it_was(
     assert (solo.role, solo.core.election) == (role, before)
 
 
-def test_p3_a_leader_that_resigned_and_lost_the_pre_vote_looks_for_the_new_one() -> None:
+def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
     """Q11: it follows nobody, least of all itself, until it wins or learns of a newer leader."""
     solo = resigned()
     solo.wait_for("election")
@@ -176,7 +176,7 @@ def elected(*ids: int) -> Net:
     return net
 
 
-def test_p3_a_voter_cut_off_for_long_comes_back_with_its_epoch_and_deposes_nobody() -> None:
+def test_p3_a_voter_that_was_cut_off_returns_in_its_epoch() -> None:
     """C135."""
     net = elected(1, 2, 3)
     leader = net.leader()
@@ -204,7 +204,7 @@ def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
     assert leader.election.epoch == epoch
 
 
-def test_p3_five_voters_of_whom_two_can_reach_one_leader_only_do_not_take_turns() -> None:
+def test_p3_partly_connected_voters_do_not_alternate_as_leaders() -> None:
     """The ping-pong of KIP-996: 4 and 5 see only 2, which everybody sees. C135."""
     net = Net(1, 2, 3, 4, 5)
     for lonely in (4, 5):
@@ -291,7 +291,7 @@ def test_q24_a_pre_vote_without_an_answer_is_asked_again() -> None:
     assert solo.role == "candidate"
 
 
-def test_q12_a_prospective_that_knows_the_leader_gives_no_vote_in_its_epoch() -> None:
+def test_q12_a_prospective_that_knows_the_leader_refuses_votes() -> None:
     """C24, C6."""
     solo = follower()
     solo.wait_for("fetch timeout")
@@ -299,7 +299,7 @@ def test_q12_a_prospective_that_knows_the_leader_gives_no_vote_in_its_epoch() ->
     assert solo.state == ("prospective", 5, 2, -1)
 
 
-def test_q24_a_voter_without_a_leader_goes_on_asking_for_one_between_its_attempts() -> None:
+def test_q24_a_voter_asks_for_the_leader_between_its_elections() -> None:
     """C14: KAFKA-17030, one that can't win must be able to find out who has. C136."""
     solo = unattached()
     for _ in range(4):

@@ -43,7 +43,7 @@ def followed(voters: Any = None) -> Solo:
     return solo
 
 
-def test_p5_a_read_answers_all_parked_fetches_and_waits_for_those_that_follow() -> None:
+def test_p5_a_read_answers_parked_fetches_and_waits_for_the_next_ones() -> None:
     """Q20 too."""
     solo = followed()
     effects = solo.ask(read(), channel="client")
@@ -116,7 +116,7 @@ def test_p5_a_fetch_that_is_not_of_this_epoch_does_not_count(changes: dict[str, 
         assert reads_in(fetch(solo, 2, **changes)) == []
 
 
-def test_p5_nothing_is_answered_before_a_record_of_the_own_epoch_is_committed() -> None:
+def test_p5_no_read_before_the_first_commit_of_the_epoch() -> None:
     """C142, C143."""
     solo = leader(voters=FIVE)
     solo.ask(read(), channel="client")

@@ -136,7 +136,7 @@ def test_p6_without_a_leader_it_waits_for_one() -> None:
 
 
 @pytest.mark.parametrize("how", ["refused", "unanswered"])
-def test_p6_a_question_without_a_good_answer_is_asked_again_after_growing_pauses(how: str) -> None:
+def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
     """Within the time that the read may wait."""
     reader = Reader(loyal())
     reader.read("a")

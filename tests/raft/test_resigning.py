@@ -36,7 +36,7 @@ FOUR = voters_of(1, 2, 3, 4)
 # The leader that leaves ----------------------------------------------------------------------
 
 
-def test_q17_a_leader_that_shuts_down_names_its_successors_the_furthest_first() -> None:
+def test_q17_a_leader_shutting_down_names_the_most_caught_up_first() -> None:
     """C55."""
     solo = leader(voters=FOUR)
     for replica, offset in ((2, 4), (3, 10)):
@@ -121,7 +121,7 @@ def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
 
 
 @pytest.mark.parametrize("position", [1, 2, 3, 6, 9])
-def test_q17_the_next_ones_wait_longer_each_and_then_stand_without_a_pre_vote(
+def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
     position: int,
 ) -> None:
     """C67."""

@@ -306,7 +306,7 @@ def installing(**how: Any) -> Solo:
     return solo
 
 
-def test_q38_nothing_is_fetched_while_a_snapshot_takes_the_place_of_the_log() -> None:
+def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
     """C102: what another leader sent meanwhile would stand behind records that are no more."""
     solo = installing()
     assert sends(solo.ask(solo.begin(3, 6))) == {}

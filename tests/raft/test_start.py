@@ -76,7 +76,7 @@ def test_q1_a_sole_voter_elects_itself_at_once_without_a_message(promised: Elect
     assert of(Send, solo.first) == []
 
 
-def test_q4_without_the_file_it_starts_in_the_epoch_of_the_log_and_has_no_vote_there() -> None:
+def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
     solo = Solo(ElectionState(), epochs=((1, 0), (7, 4)))
     assert (solo.core.election.epoch, solo.core.election.leader_id) == (7, -1)
     assert solo.persisted == solo.core.election
@@ -103,7 +103,7 @@ def test_q32_a_voter_that_knows_no_leader_asks_a_voter_with_what_it_has() -> Non
     assert asked == Fetch("cluster", key(1), 5, 10, 3, 0, 500, 8 << 20)
 
 
-def test_q32_without_a_leader_by_the_election_timeout_a_voter_asks_for_pre_votes() -> None:
+def test_q32_a_voter_without_leader_asks_for_pre_votes_after_the_timeout() -> None:
     """C13."""
     solo = Solo(ElectionState(5))
     assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
@@ -131,7 +131,7 @@ def test_a_node_without_an_id_observes() -> None:
     assert (asked.replica.id, asked.offset) == (-1, 0)
 
 
-def test_q24_a_stored_leader_that_nobody_can_reach_stays_known_and_the_others_are_asked() -> None:
+def test_q24_a_stored_unreachable_leader_stays_known() -> None:
     """C6: its address may be unknown; the epoch is its own all the same."""
     solo = follower(9)
     assert list(sends(solo.first)) == [9]
@@ -144,7 +144,7 @@ def test_q24_a_stored_leader_that_nobody_can_reach_stays_known_and_the_others_ar
     assert solo.state == ("follower", 6, 3, -1)
 
 
-def test_q17_who_led_before_the_restart_tells_the_others_that_nobody_does_now() -> None:
+def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
     """C8, C7: they need not wait for their timeouts; who holds most it no longer knows."""
     solo = Solo(ElectionState(5, 1, key(1)))
     assert sends(solo.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))

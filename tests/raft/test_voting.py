@@ -209,7 +209,7 @@ def test_p2_who_leads_or_hears_its_leader_refuses(make: Any) -> None:
     assert answer.leader_id == solo.core.election.leader_id  # which the asker adopts
 
 
-def test_p2_a_follower_refuses_until_its_leader_has_been_silent_for_the_fetch_timeout() -> None:
+def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
     """C31."""
     solo = loyal()
     solo.wait(FETCH - 1)
@@ -294,7 +294,7 @@ def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
     assert solo.role == "leader"
 
 
-def test_r8_voters_of_a_grown_set_are_elected_by_one_that_has_not_seen_it_grow() -> None:
+def test_r8_new_voters_are_elected_by_one_that_does_not_know_them() -> None:
     """Voters 1, 2, 3 grew to include 4 and 5; 3 saw neither change, 1 and 2 are dead."""
     third = Solo(ElectionState(5, 2, None), me=key(3), end=8)
     third.wait(FETCH)

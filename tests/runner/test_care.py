@@ -77,7 +77,7 @@ def test_a_file_that_can_not_be_unlinked_is_said_and_left() -> None:
     assert any(line.startswith("removing deleted files") for line in host.said)
 
 
-def test_where_checkpoints_can_not_be_written_the_metadata_is_not_safe_either() -> None:
+def test_unwritable_checkpoints_stop_a_node_with_the_metadata_log() -> None:
     host = make_host()
     host.files.faults.append(Fault("pwritev", path="checkpoint", times=10))
     with pytest.raises(NodeStoppedError, match="writing checkpoints"):

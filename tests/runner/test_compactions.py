@@ -159,7 +159,7 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
     assert records(host) <= 4
 
 
-def test_what_a_killed_helper_leaves_is_removed_from_the_next_log_of_that_name(
+def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It knows the folder by its path, and a topic can be created again while it works."""

@@ -95,7 +95,7 @@ def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> No
     assert any("Input/output error" in line for line in host.said)
 
 
-def test_what_is_written_behind_a_truncation_is_flushed_though_a_flush_was_overtaken() -> None:
+def test_writes_after_a_truncation_are_flushed_after_an_overtaken_flush() -> None:
     """Q6: the flush under way when the log was cut says nothing of what came after."""
     host = make_host()
     log = host.runner.logs[METADATA_LOG]

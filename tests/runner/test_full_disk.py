@@ -68,7 +68,7 @@ def test_the_reserve_takes_room_that_nothing_else_gets() -> None:
     assert host.files.used_bytes() == used - RESERVE_BYTES
 
 
-def test_on_a_full_disk_topics_and_records_are_refused_and_all_else_goes_on() -> None:
+def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     host = full_disk()
     until_short(host)
     assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR

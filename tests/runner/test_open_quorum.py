@@ -95,7 +95,7 @@ def checkpoints_of(files: MemoryFiles) -> list[str]:
     return sorted(name for name in files.list(FOLDER) if name.endswith(".checkpoint"))
 
 
-def test_q38_a_damaged_checkpoint_is_passed_over_where_the_log_reaches_back() -> None:
+def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
     files = node_with_snapshots()
     older, newest = checkpoints_of(files)
     before = VirtualHost(copy.deepcopy(files)).node.image.topics
@@ -286,7 +286,7 @@ def test_a_snapshot_becomes_visible_at_once_and_whole(
     assert seen == expected
 
 
-def test_q38_snapshots_that_the_log_does_not_begin_behind_any_more_are_removed() -> None:
+def test_q38_snapshots_older_than_the_log_start_are_removed() -> None:
     """Also one that was made while a newer one was installed; one that is newer still stays."""
     files = MemoryFiles()
     files.make_directory("data")

@@ -200,7 +200,7 @@ def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
     assert turns > 4, "a turn makes so many records of it, and others are served in between"
 
 
-def test_an_unreadable_partition_metadata_takes_its_log_offline_and_nothing_else() -> None:
+def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
     first = make_host(demo=1, other=1)
     first.files.kill()
     first.files.faults.append(Fault("open", errno.EACCES, "demo-0/partition.metadata"))
@@ -251,7 +251,7 @@ def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None
 NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on device"
 
 
-def test_a_new_topic_waits_for_the_room_to_put_away_the_folder_of_a_deleted_one() -> None:
+def test_a_new_topic_waits_until_the_old_folder_can_be_moved_away() -> None:
     host = make_host(many=1)
     host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))

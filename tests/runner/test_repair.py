@@ -99,7 +99,7 @@ def test_a_sole_voter_can_lose_nothing() -> None:
     survivor.close()
 
 
-def test_where_the_log_names_no_voters_those_of_the_election_state_are_meant() -> None:
+def test_without_voters_in_the_log_those_of_quorum_state_count() -> None:
     files = left([Batch(0, 0, 7, 100, None, "a")])
     stored = election.StoredElection(epoch=7, voter_ids=(1, 2, 3))
     election.store(files, LOG, stored)
@@ -170,7 +170,7 @@ def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
         Survivor(files, "data")
 
 
-def test_q8_damage_that_recovery_does_not_look_at_is_found_when_the_voters_are_read() -> None:
+def test_q8_damage_before_the_recovery_point_is_found_reading_the_voters() -> None:
     """After a clean stop the log is believed; a voter set must not be guessed at."""
     files = left()
     segment = f"{LOG}/{0:020d}.log"
@@ -315,7 +315,7 @@ def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FrailNet:
 
 
 @pytest.mark.parametrize("new", [(), (6, 7)], ids=["alone", "with new nodes"])
-def test_after_a_lost_majority_the_repaired_quorum_elects_and_keeps_all_it_had(
+def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
     new: tuple[int, ...],
 ) -> None:
     """1, 2 and 5 are lost; of 3 and 4 the one that has most is repaired."""

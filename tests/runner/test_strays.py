@@ -175,7 +175,7 @@ def test_a_log_waits_for_the_room_to_set_aside_what_has_its_name() -> None:
     assert records_in(host) == 1
 
 
-def test_what_is_anothers_is_not_deleted_with_a_topic_whose_log_was_never_opened() -> None:
+def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
     host = with_a_log_of_anothers(make_host(), ("left", 0))
     log, topic_id = ("left", 0), bytes(15) + b"\x01"
     assert host.runner.directory.unopened >= {log}
@@ -204,7 +204,7 @@ def test_a_node_that_is_stopped_at_once_has_set_aside_what_it_said() -> None:
     assert all(name.endswith(STRAY) for name in folders(host, "left"))
 
 
-def test_what_a_kill_has_left_of_a_topic_that_was_deleted_goes_at_the_next_start() -> None:
+def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
     """The log says that it was deleted: so it is not kept as what nobody can account for."""
     first = make_host(demo=1, many=100)
     request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)

@@ -44,7 +44,7 @@ def kept(quorum: Quorum) -> set[str | None]:
     return {load(OsFiles(), quorum.data(i)).cluster_id for i in (*CONTROLLERS, BROKER)}
 
 
-def test_r10_a_node_that_is_neither_formatted_nor_told_to_bootstrap_does_not_start(
+def test_r10_an_unformatted_node_without_bootstrap_does_not_start(
     tmp_path: Path,
 ) -> None:
     quorum = Quorum(tmp_path, formatted=False)

@@ -113,7 +113,7 @@ def test_kafkas_performance_tools_get_through(node: NodeProcess, jvm: Driver) ->
     assert len(consume(node.address, 5000)) == 5000
 
 
-def test_an_idempotent_producer_goes_on_behind_a_kill_without_losses_or_repeats(
+def test_an_idempotent_producer_survives_a_kill_exactly_once(
     tmp_path: Path,
 ) -> None:
     """What is sent again, as its answer was lost, is written once and in order."""

@@ -63,7 +63,7 @@ def test_a_listener_that_the_system_refuses_rests_for_a_while(
         assert len(server.connections) == 1
 
 
-def test_v5_clients_are_refused_until_they_are_let_in_and_controllers_are_not(
+def test_v5_clients_are_refused_before_unfencing_and_controllers_are_not(
     server: Server,
 ) -> None:
     """Who is refused asks another broker; a port that is open is one that serves."""

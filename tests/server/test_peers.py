@@ -118,7 +118,7 @@ def vote_answer(correlation: int) -> bytes:
     return b"".join(response_frame(APIS[ApiKey.VOTE], 2, correlation, response))
 
 
-def test_what_was_asked_of_a_peer_that_has_moved_is_told_to_be_silent_at_once(wire: Wire) -> None:
+def test_requests_to_a_moved_peer_fail_at_once(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
         wire.ask(elsewhere.getsockname()[1])

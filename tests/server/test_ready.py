@@ -70,7 +70,7 @@ def test_v5_the_first_who_comes_is_served_also_after_a_kill(tmp_path: Path) -> N
             expect_service(port, f"life-{life}", broker=1)
 
 
-def test_v5_the_first_who_comes_to_a_broker_of_others_controllers_is_served(
+def test_v5_the_first_client_of_a_broker_only_node_is_served(
     tmp_path: Path,
 ) -> None:
     """Also where all of them were killed, and the controllers come back first, or last."""

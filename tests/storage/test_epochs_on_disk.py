@@ -53,7 +53,7 @@ def test_q7_epochs_that_were_lost_are_read_from_the_log_again(
     again.release()
 
 
-def test_q7_after_a_power_loss_at_any_instant_the_epochs_are_those_of_the_log() -> None:
+def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
     """C128: KAFKA-16541; the checkpoint is durable before the recovery point passes it."""
     seen = set()
     for moment in range(400):

@@ -72,7 +72,7 @@ def test_v15_a_job_under_way_does_not_bring_back_what_was_cleared() -> None:
     assert found(files) == ONLY_THE_OTHER
 
 
-def test_v15_a_job_that_is_still_being_made_does_not_bring_back_what_was_cleared() -> None:
+def test_v15_a_checkpoint_under_way_does_not_restore_a_cleared_line() -> None:
     """It is made in steps, and a log can go and come again between two of them."""
     files = MemoryFiles()
     files.make_directory("d")

@@ -60,7 +60,7 @@ def test_only_what_a_later_one_replaces_may_be_gone_from_a_compacted_topic() -> 
     assert [*checks.lost_records([sent("compacted", 4, b"four", b"other")], there)]
 
 
-def test_only_what_lies_before_the_beginning_may_be_gone_from_a_topic_that_is_trimmed() -> None:
+def test_a_trimmed_topic_lost_only_records_before_its_start() -> None:
     there: dict[str, Found] = {"trimmed": {(0, 5): (b"k", b"five"), (0, 7): (b"k", b"seven")}}
     assert not [*checks.lost_records([sent("trimmed", 4, b"four")], there)]
     assert [*checks.lost_records([sent("trimmed", 6, b"six")], there)]
