@@ -143,3 +143,26 @@ def test_the_cleaners_file_is_made_with_the_first_compacted_log() -> None:
     checkpoints.cleaned.clear()
     checkpoints.write()
     assert decode_offsets(files.bytes_of(f"d/{CLEANED_OFFSETS}"), "") == {}
+
+
+def test_v15_a_job_under_way_stores_no_point_above_a_cut() -> None:
+    """Though the stored point is below the cut: recovery would take the log's end for damage."""
+    files, checkpoints = with_lines()
+    checkpoints.recovery_points[OLD] = 100
+    job = checkpoints.job()
+    job.run(files)
+    checkpoints.lower({OLD: 50})
+    assert not checkpoints.install(job)
+    assert checkpoints.recovery_points[OLD] == 50
+    assert found(files)[RECOVERY_POINTS] == {OLD: 7, OTHER: 5}
+
+
+def test_v15_a_job_made_in_steps_stores_no_point_above_a_cut() -> None:
+    """The points are taken over log by log, and a cut can come between two of them."""
+    files, checkpoints = with_lines()
+    checkpoints.recovery_points[OLD] = 100
+    checkpoints.lower({OLD: 50})
+    job = checkpoints.job()
+    job.run(files)
+    assert checkpoints.install(job)
+    assert job.offsets[RECOVERY_POINTS][OLD] == 50

@@ -144,17 +144,24 @@ class OffsetCheckpoints:
     def lower(self, offsets: dict[Name, int]) -> None:
         """Before logs are cut: store lower points of many at once, durably, by one write."""
         self._lower_cleaned(offsets)
+        self._lower_known(offsets)
         lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
         if not lowered:
             return
         self._generation += 1
         stored = {**self._stored_points, **lowered}
         for name, offset in lowered.items():
-            points = self.recovery_points
-            points[name] = min(points.get(name, offset), offset)
             if not offset:
                 del stored[name]
         self._write(RECOVERY_POINTS, stored)
+
+    def _lower_known(self, offsets: dict[Name, int]) -> None:
+        """No job stores a higher point after the cut, be it under way or yet to be made."""
+        points = self.recovery_points
+        for name, offset in offsets.items():
+            if points.get(name, 0) > offset:
+                points[name] = offset
+                self._generation += 1
 
     def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
         """What comes where something was cut off has not been compacted."""
