@@ -147,3 +147,45 @@ def test_a_session_of_many_partitions_hears_of_what_changes() -> None:
     session = host.node.fetch_sessions.of(first.session_id)
     assert session is not None
     assert session.size == MANY
+
+
+def produce_at_once(host: VirtualHost, *indexes: int) -> None:
+    """Without waiting for what else the node has to do."""
+    parts = [PartitionProduceData(index=index, records=batch(b"x")) for index in indexes]
+    topics = [TopicProduceData(name="many", partition_data=parts)]
+    Talker(host).send(ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=9, topic_data=topics))
+
+
+def test_what_it_found_at_the_second_look_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records come between the slices of its first look; then the files go under its second."""
+    monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
+    host = make_host(many=3 * MANY)
+    client = Talker(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, 3 * MANY, max_wait_ms=5000, min_bytes=2))
+    slot: Any = client.connection.slots[0]
+    first_look = slot.waiter
+    produce_at_once(host, *range(100))
+    while slot.waiter is first_look:
+        host.one_turn()
+    deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
+    assert sizes(settled(client))[0] == SIZE
+
+
+@pytest.mark.parametrize("goes", [False, True])
+def test_partitions_that_changed_meanwhile_are_looked_at_in_slices(goes: bool) -> None:
+    host = make_host(many=MANY)
+    client = Talker(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))
+    slot: Any = client.connection.slots[0]
+    produce_at_once(host, *range(1, MANY))
+    while not host.node.partitions[host.node.image.topic_ids["many"], MANY - 1].fetches:
+        host.one_turn()
+    assert host.node.sliced.has_work
+    if goes:
+        slot.abandon()
+    host.settle()
+    waiting = [bool(partition.fetches) for partition in host.node.partitions.values()]
+    assert waiting == [not goes] * len(waiting)
+    slot.abandon()
+    assert not any(partition.fetches for partition in host.node.partitions.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import StorageError
 from kraftlog.node.fetch_sessions import FIRST
-from kraftlog.node.handlers.fetch import Fetch
+from kraftlog.node.handlers.fetch import A_FIND_COSTS, Fetch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -51,20 +51,28 @@ class LargeFetch(Fetch):
             yield from self.looking(node)
             if self.is_enough or node.now.monotonic_ms >= deadline_ms:
                 yield from self._answering(node)
-            else:
-                self.park(node, deadline_ms)
-                self._catch_up(node)
+                return
         finally:
             self._let_go()
+        self.park(node, deadline_ms)
+        try:
+            yield from self._catching_up(node)
+        except GeneratorExit:
+            self.cancel()
+            raise
+        if not self.done:
+            self.slot.waiter = self
 
-    def _catch_up(self, node: Node) -> None:
+    def _catching_up(self, node: Node) -> Iterator[int]:
         """Partitions may have changed after they were looked at, when nothing told it yet."""
         for partition in self.partitions:
             known = self.sizes.get(partition)
             if known is None or known[2] < partition.high_watermark or not partition.online:
                 self.try_again(node, partition)
-                if self.done:
-                    return
+                if not self.done:
+                    yield A_FIND_COSTS
+            if self.done:
+                return
 
     def looking(self, node: Node) -> Iterator[int]:
         self.sizes.clear()
