@@ -86,11 +86,11 @@ def _commit(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -
         else:
             found = image.topic_named(topic.name)
             topic.topic_id = NULL_UUID if found is None else found.id
-        missing = [
-            part
-            for part in topic.partitions
-            if found is None or not 0 <= part.partition_index < found.partition_count
-        ]
+        kept: list[Any] = []
+        missing: list[Any] = []
+        count = 0 if found is None else found.partition_count
+        for part in topic.partitions:
+            (kept if 0 <= part.partition_index < count else missing).append(part)
         code = ErrorCode.UNKNOWN_TOPIC_ID if by_id and found is None else UNKNOWN
         if missing:
             refused.append(
@@ -105,7 +105,6 @@ def _commit(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -
                     ],
                 )
             )
-        kept = [part for part in topic.partitions if part not in missing]
         if kept:
             topic.partitions = kept
             known.append(topic)

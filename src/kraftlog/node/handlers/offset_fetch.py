@@ -8,6 +8,9 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import offset_fetch as api
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
@@ -17,17 +20,23 @@ SEVERAL_SINCE = 8
 BY_ID_SINCE = 10
 #: Before it there was no place for an error of the whole but the partitions.
 ERROR_SINCE = 2
+#: What a group costs beside its partitions, and after how much work there is a pause, in
+#: microseconds.
+A_GROUP_COSTS = 10
+A_STEP_COSTS = 200
 
 
-def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) -> None:
+def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
     assert node.coordinating is not None
     groups = list(request.groups)
     if slot.version < SEVERAL_SINCE:
         groups = [_as_one_of_several(request)]
     gathering = _Gathering(node, slot, groups)
+    work = 0
     for place, group in enumerate(groups):
         shard = node.coordinating.shard_of(group.group_id)
         unknown = _name_topics(node.image, group, slot.version)
+        work += A_GROUP_COSTS + sum(len(topic.partition_indexes) for topic in group.topics or ())
         if isinstance(shard, int):
             gathering.put(
                 place, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
@@ -35,7 +44,11 @@ def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) ->
         else:
             place_of = _Place(gathering, place, unknown)
             shard.offset_fetch(place_of, group, request.require_stable)
-    node.coordinating.settle(now)
+        if work >= A_STEP_COSTS:
+            node.coordinating.settle(node.now)
+            yield work
+            work = 0
+    node.coordinating.settle(node.now)
 
 
 def _as_one_of_several(request: api.OffsetFetchRequest) -> api.OffsetFetchRequestGroup:
@@ -91,14 +104,17 @@ class _Gathering:
         self._node = node
         self._slot = slot
         self._groups = groups
-        self._found: list[api.OffsetFetchResponseGroup | None] = [None] * len(groups)
+        self._found: list[Any] = [None] * len(groups)
+        self._missing = len(groups)
         if not groups:
             slot.answer(api.OffsetFetchResponse(groups=()))
 
     def put(self, place: int, found: api.OffsetFetchResponseGroup) -> None:
+        assert self._found[place] is None, "a group is answered once"
         self._found[place] = found
-        if None not in self._found:
-            self._answer([group for group in self._found if group is not None])
+        self._missing -= 1
+        if not self._missing:
+            self._answer(self._found)
 
     def _answer(self, groups: list[api.OffsetFetchResponseGroup]) -> None:
         version = self._slot.version
@@ -106,7 +122,8 @@ class _Gathering:
             for group in groups:
                 group.topics = [topic for topic in group.topics if self._give_id(topic)]
         if version >= SEVERAL_SINCE:
-            self._slot.answer(api.OffsetFetchResponse(groups=groups))
+            response = api.OffsetFetchResponse(groups=groups)
+            self._node.sliced.run(self._slot, self._slot.answer_in_steps(response, len(groups)))
             return
         [one] = groups
         code = one.error_code

@@ -1,0 +1,66 @@
+"""Requests about offsets of many groups or partitions: their work grows no faster than they do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.coordinating import TOPIC
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kraftlog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from tests.node.talk import ask_settled, make_host
+from tests.node.work import CALLS_OF_A_TURN, Turns, calls_of
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+
+def host_with_groups() -> VirtualHost:
+    host = make_host(None, **{TOPIC: 1, "t": 10})
+    host.settle()
+    return host
+
+
+def commit(count: int) -> OffsetCommitRequest:
+    parts = [
+        OffsetCommitRequestPartition(
+            partition_index=index, committed_offset=index, committed_metadata=""
+        )
+        for index in range(count)
+    ]
+    topics = [OffsetCommitRequestTopic(name="t", partitions=parts)]
+    return OffsetCommitRequest(group_id="g", member_id="", topics=topics)
+
+
+def fetch(*groups: str) -> OffsetFetchRequest:
+    return OffsetFetchRequest(
+        groups=[OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups]
+    )
+
+
+def test_work_of_an_offset_commit_grows_with_its_unknown_partitions() -> None:
+    host = host_with_groups()
+    answers = []
+    calls = calls_of(
+        lambda: answers.append(ask_settled(host, ApiKey.OFFSET_COMMIT, 8, commit(2_000)))
+    )
+    codes = [part.error_code for topic in answers[0].topics for part in topic.partitions]
+    assert codes.count(ErrorCode.NONE) == 10
+    assert codes.count(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) == 1_990
+    assert calls < 100 * 2_000
+
+
+def test_offsets_of_very_many_groups_leave_room_for_others() -> None:
+    host = host_with_groups()
+    ask_settled(host, ApiKey.OFFSET_COMMIT, 8, commit(3))
+    names = ["g", *[f"unknown-{number}" for number in range(10_000)], "g"]
+    turns = Turns(host, ApiKey.OFFSET_FETCH, 8, fetch(*names))
+    assert [group.group_id for group in turns.answer.groups] == names
+    assert [len(group.topics) for group in turns.answer.groups] == [1, *[0] * 10_000, 1]
+    assert turns.others_answered > 20
+    assert turns.longest < CALLS_OF_A_TURN
