@@ -9,7 +9,7 @@ from time import perf_counter
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.context import ControllerConfig
 from kraftlog.controller.controller import Controller
-from kraftlog.controller.placement import place
+from kraftlog.controller.placement import placing
 from kraftlog.metadata.image import Image
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.metadata.versions import record_version
@@ -52,13 +52,19 @@ class Cluster:
         self.append(decision.records)
 
     def ask(self, api: int, request: Message) -> Any:
-        decision = self.controller.decide(api, request, NOW, self.offset)
+        decision = self.decide(api, request)
         self.append(decision.records)
         return decision
 
+    def decide(self, api: int, request: Message) -> Any:
+        return result_of(self.controller.deciding(api, request, NOW, self.offset))
+
+    def propose(self, records: Any) -> None:
+        result_of(self.controller.proposing([records], lambda: self.offset))
+
     def append(self, records: Any) -> None:
+        self.propose(records)
         self.offset += len(records)
-        self.controller.proposed(records, self.offset - 1)
         result_of(self.controller.replaying(records, self.offset - 1))
         for record in records:
             self.committed.replay(record)
@@ -118,13 +124,13 @@ def cases() -> Iterator[tuple[str, float, str]]:
     state = cluster.controller.state
     what = f"with {PARTITIONS:,} partitions of {FACTOR} replicas on {BROKERS} brokers"
     one = create("one", 1)
-    took = best(lambda: cluster.controller.decide(ApiKey.CREATE_TOPICS, one, NOW, 0))
+    took = best(lambda: cluster.decide(ApiKey.CREATE_TOPICS, one))
     yield f"decide a topic of one partition, {what}", 1e6 * took, "µs"
     beat = cluster.heartbeat(1)
-    took = best(lambda: cluster.controller.decide(ApiKey.BROKER_HEARTBEAT, beat, NOW, 0))
+    took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, beat))
     yield f"decide a heartbeat that changes nothing, {what}", 1e6 * took, "µs"
     brokers = list(state.brokers.values())
-    took = best(lambda: place(brokers, IN_TOPIC, FACTOR, Random(0)))
+    took = best(lambda: result_of(placing(brokers, IN_TOPIC, FACTOR, Random(0))))
     yield f"place {IN_TOPIC:,} partitions", 1e3 * took, "ms"
     yield from _fencing(cluster)
     yield from _snapshots(cluster)
@@ -134,13 +140,13 @@ def _fencing(cluster: Cluster) -> Iterator[tuple[str, float, str]]:
     """10,000 replicas on a broker, of which it leads a third; then all of its leaderships."""
     state = cluster.controller.state
     request = cluster.heartbeat(1, fence=True)
-    took = best(lambda: cluster.controller.decide(ApiKey.BROKER_HEARTBEAT, request, NOW, 0))
-    decision = cluster.controller.decide(ApiKey.BROKER_HEARTBEAT, request, NOW, 0)
+    took = best(lambda: cluster.decide(ApiKey.BROKER_HEARTBEAT, request))
+    decision = cluster.decide(ApiKey.BROKER_HEARTBEAT, request)
     led = len(state.index.led_by[1])
     held = len(decision.records) - 1
     yield f"decide to fence a broker with {held:,} replicas, {led:,} leaderships", 1e3 * took, "ms"
     start = perf_counter()
-    cluster.controller.proposed([decision.records], cluster.offset)
+    cluster.propose(decision.records)
     yield "propose it (speculative image, index, log of undoings)", _ms(start), "ms"
     start = perf_counter()
     cluster.controller.resign()

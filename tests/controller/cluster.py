@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -75,11 +76,15 @@ class Cluster:
         return Now(self.now_ms, self.now_ms)
 
     def decide(self, api: int, request: Message) -> Decision:
-        return self.controller.decide(api, request, self.now, len(self.log))
+        return result_of(self.controller.deciding(api, request, self.now, len(self.log)))
+
+    def propose(self, *parts: Sequence[Message]) -> None:
+        """Batches that go to the end of the log."""
+        result_of(self.controller.proposing(parts, lambda: len(self.log)))
 
     def append(self, decision: Decision, *, commit: bool = True) -> Decision:
         if decision.records:
-            self.controller.proposed([decision.records], len(self.log))
+            self.propose(decision.records)
             self.log += decision.records
         if commit:
             self.commit()

@@ -209,7 +209,7 @@ def test_v14_next_controller_repeats_nothing_and_aborts_open_transactions() -> N
     cluster.commit()
     records = cluster.controller.activate(cluster.bootstrap, cluster.now).records
     assert records == [AbortTransactionRecord(reason="Controller failover")]
-    cluster.controller.proposed([records], len(cluster.log))
+    cluster.propose(records)
     assert cluster.state.topics == {}
     assert cluster.state.transaction == {}
 
@@ -243,13 +243,13 @@ def test_v2_half_a_transaction_is_taken_back_and_a_whole_one_stands() -> None:
     records = [TopicRecord(name=f"t{n}", topic_id=numbered_id(n)) for n in range(10_001)]
     first, second = batches(records, "name")
     before = len(cluster.log)
-    cluster.controller.proposed([first], before)
+    cluster.propose(first)
     assert cluster.state.topics == {}
     assert len(cluster.state.held_back) == RECORDS_IN_BATCH - 1
     cluster.controller.resign()
     assert cluster.state == cluster.committed
     cluster.controller.activate(cluster.bootstrap, cluster.now)
-    cluster.controller.proposed([first, second], len(cluster.log))
+    cluster.propose(first, second)
     cluster.log += [*first, *second]
     assert len(cluster.state.topics) == 10_001
     cluster.commit(before + len(first))

@@ -22,8 +22,7 @@ from kraftlog.node.handlers.cluster import AGAIN_MS
 from kraftlog.node.quorum.answers import answer_to_wire
 from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
 from kraftlog.node.quorum.driver import QuorumDriver
-from kraftlog.node.quorum.gathering import GATHERED_BYTES
-from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.node.quorum.proposal import GATHERED_BYTES, Proposal
 from kraftlog.node.quorum.requests import request_to_wire
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.node.sliced import Slices
@@ -54,7 +53,7 @@ from kraftlog.wire.messages.fetch import (
 from kraftlog.wire.messages.metadata_records import NoOpRecord, TopicRecord
 from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from kraftlog.wire.record_frames import encode_metadata
-from tests.node.talk import Talker
+from tests.node.talk import Talker, ask_settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -527,7 +526,7 @@ def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
     host = VirtualHost()
     core, end = host.node.quorum.core, host.node.quorum.end
     core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
-    told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
+    told = ask_settled(host, ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
     assert {topic.error_code for topic in told.topics} == {ErrorCode.RECORD_LIST_TOO_LARGE}
     assert (len(told.topics), host.node.quorum.end) == (1000, end)
     told = Talker(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))

@@ -152,7 +152,7 @@ def test_what_is_deleted_while_it_is_made_leaves_nothing_behind() -> None:
     host = make_host()
     talker = Talker(host)
     talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
-    host.turn()
+    talker.until_answered()
     assert 0 < open_logs(host) < MANY
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     assert (open_logs(host), folders(host)) == (0, [])
@@ -164,7 +164,7 @@ def test_a_new_topic_of_a_deleted_name_has_logs_of_its_own() -> None:
     Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
     talker = Talker(host)
     talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
-    host.turn()
+    talker.until_answered()
     assert folders(host), "some are left to be deleted"
     create_topics(host, {"many": MANY})
     new_id = host.node.image.topic_ids["many"]

@@ -36,12 +36,13 @@ class Context:
     """One for each controller; `now` and `next_offset` are those of the request being decided."""
 
     __slots__ = (
+        "_next_offset",
         "chance",
         "config",
+        "is_offset_used",
         "kraft_version",
         "layers",
         "new_id",
-        "next_offset",
         "now",
         "sessions",
         "static",
@@ -67,5 +68,17 @@ class Context:
         #: The level that the quorum's own records have set.
         self.kraft_version = kraft_version
         self.now: Now
-        #: The offset that the first record of a decision will have.
-        self.next_offset = 0
+        self._next_offset = 0
+        #: Whether the decision is right for records at that offset alone.
+        self.is_offset_used = False
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the first record of a decision will have."""
+        self.is_offset_used = True
+        return self._next_offset
+
+    def begin(self, now: Now, next_offset: int) -> None:
+        """Another decision."""
+        self.now, self._next_offset = now, next_offset
+        self.is_offset_used = False

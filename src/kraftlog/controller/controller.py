@@ -2,10 +2,12 @@
 
 The host of a leader does, for each request:
 
-    decision = controller.decide(api_key, request, now, next_offset)
-    if decision.records: encode them, then controller.proposed(batches, first_offset), append them
+    decision = yield from controller.deciding(api_key, request, now, next_offset)
+    if decision.records: encode them, then controller.proposing(batches, first_offset), append them
                          to the log, and send the response once the last one is committed
     otherwise:           send the response
+
+A decision may take many turns. It is one at a time: what it rests on does not change meanwhile.
 
 and for each batch that is committed, on every node: `replaying`. A node that leads no more calls
 `resign`; one that has become leader, and has applied all that was in its log before, `activate`.
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.controller.context import ControllerConfig
+    from kraftlog.controller.decision import Deciding
     from kraftlog.controller.placement import Chance
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
@@ -81,14 +84,18 @@ class Controller:
         #: What is done at intervals while active: when next, what, and how often.
         self._routines: dict[str, tuple[int, Callable[[State, int], list[Message]], int]] = {}
         self._context = Context(config, static, self.sessions, chance, new_id, kraft_version)
-        self._decisions: dict[int, Callable[[State, Any, Context], Decision]] = {}
+        self._decisions: dict[int, Callable[[State, Any, Context], Decision | Deciding]] = {}
 
     # The log -------------------------------------------------------------------------------------
 
-    def proposed(self, parts: Sequence[Sequence[Message]], first_offset: int) -> None:
+    def proposing(
+        self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
+    ) -> Generator[int, None, None]:
         """What was decided goes into this node's log, each part as a batch: it is not committed
-        yet. What can't be replayed raises, and has changed nothing."""
-        self._proposed_to = self.state.proposed(parts, first_offset)
+        yet. What can't be replayed raises, and has changed nothing; so does what is given up before
+        all steps are done. They have to be in the log, from the offset that is told at the end,
+        before anything else happens."""
+        self._proposed_to = yield from self.state.proposing(parts, first_offset)
 
     def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
         """These, up to this offset, are committed: known already if they were proposed here."""
@@ -131,13 +138,18 @@ class Controller:
 
     # Deciding ------------------------------------------------------------------------------------
 
-    def decide(self, api_key: int, request: Message, now: Now, next_offset: int) -> Decision:
+    def deciding(self, api_key: int, request: Message, now: Now, next_offset: int) -> Deciding:
         """`next_offset`: where the first record of the decision will be in the log."""
-        self._context.now = now
-        self._context.next_offset = next_offset
-        return self._decision(api_key)(self.state, request, self._context)
+        self._context.begin(now, next_offset)
+        made = self._decision(api_key)(self.state, request, self._context)
+        return made if isinstance(made, Decision) else (yield from made)
 
-    def _decision(self, api_key: int) -> Callable[[State, Any, Context], Decision]:
+    @property
+    def rests_on_offset(self) -> bool:
+        """Whether what was decided last holds for that offset alone."""
+        return self._context.is_offset_used
+
+    def _decision(self, api_key: int) -> Callable[[State, Any, Context], Decision | Deciding]:
         found = self._decisions.get(api_key)
         if found is None:
             module, function = DECISIONS[api_key]
@@ -149,10 +161,9 @@ class Controller:
         """Records that are due by themselves; to be asked again until there are none."""
         if not self.active:
             return None
-        self._context.now = now
-        self._context.next_offset = next_offset
+        self._context.begin(now, next_offset)
         records = decide_fence_stale(self.state, self._context) or self._routine(now)
-        return Decision(records, None) if records else None
+        return Decision(list(records), None) if records else None
 
     def refused(self, now: Now) -> None:
         """What was decided last could not be proposed, and changes nothing: who was to be fenced

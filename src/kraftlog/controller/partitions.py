@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
-from kraftlog.controller.placement import place
+from kraftlog.controller.decision import (
+    RECORDS_IN_BATCH,
+    TOO_LARGE,
+    Decision,
+    Refusal,
+    counted,
+)
+from kraftlog.controller.placement import placing
 from kraftlog.controller.topics import UNKNOWN_TOPIC, new_partitions, refuse_assignment
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
@@ -14,19 +18,21 @@ from kraftlog.wire.messages import remove_partitions as removal_api
 from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from typing import TypeVar
 
     from kraftlog.controller.context import Context
+    from kraftlog.controller.decision import Deciding
     from kraftlog.controller.state import State
     from kraftlog.controller.topics import Placement
     from kraftlog.metadata.values import TopicImage
-    from kraftlog.wire.messages.metadata_records import PartitionRecord
     from kraftlog.wire.schema import Message
 
     T = TypeVar("T", partitions_api.CreatePartitionsTopic, removal_api.RemovePartitionsTopic)
     R = TypeVar("R")
 
+#: What these cost in microseconds, without the partitions of a topic.
+A_TOPIC_COSTS, AN_ASSIGNMENT_COSTS, A_REMOVAL_COSTS = 10, 2, 2
 DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
@@ -35,9 +41,9 @@ DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 def decide_create_partitions(
     state: State, request: partitions_api.CreatePartitionsRequest, context: Context
-) -> Decision:
+) -> Deciding:
     """More partitions, never fewer (V11)."""
-    records, results = _topic_by_topic(
+    records, results = yield from _topic_by_topic(
         request.topics,
         lambda topic: _more_partitions(state, topic, context),
         partitions_api.CreatePartitionsTopicResult,
@@ -48,7 +54,7 @@ def decide_create_partitions(
 
 def _more_partitions(
     state: State, asked: partitions_api.CreatePartitionsTopic, context: Context
-) -> list[PartitionRecord] | Refusal:
+) -> Generator[int, None, Sequence[Message] | Refusal]:
     topic = state.topic_named(asked.name)
     if topic is None:
         return UNKNOWN_TOPIC
@@ -64,11 +70,11 @@ def _more_partitions(
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
     if more > RECORDS_IN_BATCH:
         return TOO_LARGE
-    placement = _more_placed(state, topic, asked, context)
+    placement = yield from _more_placed(state, topic, asked, context)
     if isinstance(placement, Refusal):
         return placement
     manual = asked.assignments is not None
-    return new_partitions(state, topic.id, has, placement, manual=manual)
+    return (yield from new_partitions(state, topic.id, has, placement, manual=manual))
 
 
 def _more_placed(
@@ -76,11 +82,11 @@ def _more_placed(
     topic: TopicImage,
     asked: partitions_api.CreatePartitionsTopic,
     context: Context,
-) -> Placement | Refusal:
+) -> Generator[int, None, Placement | Refusal]:
     more = asked.count - topic.partition_count
     replicas = len(state.partitions[topic.id, 0].replicas)
     if asked.assignments is None:
-        return place(state.brokers.values(), more, replicas, context.chance)
+        return (yield from placing(state.brokers.values(), more, replicas, context.chance))
     if len(asked.assignments) != more:
         why = (
             f"Attempted to add {more} additional partition(s), but only "
@@ -92,6 +98,7 @@ def _more_placed(
         refusal = refuse_assignment(state, assigned, replicas)
         if refusal is not None:
             return refusal
+        yield AN_ASSIGNMENT_COSTS
     return placement
 
 
@@ -102,9 +109,9 @@ def decide_remove_partitions(
     state: State,
     request: removal_api.RemovePartitionsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
-) -> Decision:
+) -> Deciding:
     """The last partitions of a topic, never all of them: a gap would break its clients (V11)."""
-    records, results = _topic_by_topic(
+    records, results = yield from _topic_by_topic(
         request.topics,
         lambda topic: _fewer_partitions(state, topic),
         removal_api.RemovePartitionsTopicResult,
@@ -115,7 +122,7 @@ def decide_remove_partitions(
 
 def _fewer_partitions(
     state: State, asked: removal_api.RemovePartitionsTopic
-) -> list[Message] | Refusal:
+) -> Generator[int, None, Sequence[Message] | Refusal]:
     topic = state.topic_named(asked.name)
     if topic is None:
         return UNKNOWN_TOPIC
@@ -128,9 +135,12 @@ def _fewer_partitions(
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
     # The first record says how many are left: while the others are replayed nobody sees more.
-    return [
-        PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True) for index in gone
-    ]
+    records = []
+    for index in gone:
+        change = PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
+        records.append(change)
+        yield A_REMOVAL_COSTS
+    return records
 
 
 # Both --------------------------------------------------------------------------------------------
@@ -138,18 +148,21 @@ def _fewer_partitions(
 
 def _topic_by_topic(
     topics: Sequence[T],
-    decide: Callable[[T], Sequence[Message] | Refusal],
+    decide: Callable[[T], Generator[int, None, Sequence[Message] | Refusal]],
     result: Callable[..., R],
-) -> tuple[list[Message], list[R]]:
+) -> Generator[int, None, tuple[list[Message], list[R]]]:
     """All records, and what is told of each topic: one may be refused and the next not."""
-    named = Counter(topic.name for topic in topics)
+    named = yield from counted(topic.name for topic in topics)
     records: list[Message] = []
     results = []
-    for topic in {topic.name: topic for topic in topics}.values():
-        if named[topic.name] > 1:
-            made: Sequence[Message] | Refusal = DUPLICATE
-        else:
-            made = decide(topic)
+    for topic in topics:
+        count = named.pop(topic.name, 0)
+        if not count:
+            continue  # it was told of where it was named first
+        made: Sequence[Message] | Refusal = DUPLICATE
+        if count == 1:
+            made = yield from decide(topic)
+        yield A_TOPIC_COSTS
         if not isinstance(made, Refusal) and len(records) + len(made) > RECORDS_IN_BATCH:
             made = TOO_LARGE
         if isinstance(made, Refusal):

@@ -13,7 +13,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Generator, Iterable
     from typing import Any, Protocol
 
     from kraftlog.metadata.values import BrokerImage
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
         """A seeded generator, handed in by the host."""
 
         def getrandbits(self, k: int, /) -> int: ...
+
+
+#: What it costs to place a partition, in microseconds.
+A_PARTITION_COSTS = 3
 
 
 class _Turns:
@@ -123,10 +127,10 @@ class _Racks:
             shuffle(self._racks[name].unfenced.brokers, self._chance)
 
 
-def place(
+def placing(
     brokers: Iterable[BrokerImage], partitions: int, replicas: int, chance: Chance
-) -> list[tuple[int, ...]] | Refusal:
-    """Replicas for so many new partitions, on the brokers that take any."""
+) -> Generator[int, None, list[tuple[int, ...]] | Refusal]:
+    """Replicas for so many new partitions, on the brokers that take any; step by step."""
     usable = [broker for broker in brokers if broker.takes_replicas]
     racks = _Racks(usable, chance)
     if replicas <= 0:
@@ -139,7 +143,11 @@ def place(
             f"{racks.total} broker(s) are registered."
         )
     else:
-        return [racks.place(replicas) for _ in range(partitions)]
+        placed = []
+        for _ in range(partitions):
+            placed.append(racks.place(replicas))
+            yield A_PARTITION_COSTS
+        return placed
     return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
 
 

@@ -7,9 +7,13 @@ come and which go is in its record, so a reassignment outlives every controller 
 
 from __future__ import annotations
 
-from collections import Counter
-
-from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
+from kraftlog.controller.decision import (
+    RECORDS_IN_BATCH,
+    TOO_LARGE,
+    Decision,
+    Refusal,
+    counted,
+)
 from kraftlog.controller.partition_change import Wanted, partition_change, without
 from kraftlog.controller.topics import refuse_assignment
 from kraftlog.errors import ErrorCode
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from kraftlog.controller.context import Context
+    from kraftlog.controller.decision import Deciding
     from kraftlog.controller.state import State
     from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.wire.messages.alter_partition_reassignments import (
@@ -41,14 +46,17 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
     from kraftlog.wire.schema import Message
 
+#: What it costs to decide on a partition, in microseconds.
+A_PARTITION_COSTS = 20
+
 
 def decide_alter_reassignments(
     state: State,
     request: AlterPartitionReassignmentsRequest,
     context: Context,
-) -> Decision:
+) -> Deciding:
     may_change_factor = request.allow_replication_factor_change
-    named = Counter(
+    named = yield from counted(
         (topic.name, p.partition_index) for topic in request.topics for p in topic.partitions
     )
     records: list[Message] = []
@@ -71,6 +79,7 @@ def decide_alter_reassignments(
                     error_message=refused.message if refused else None,
                 )
             )
+            yield A_PARTITION_COSTS
         topics.append(ReassignableTopicResponse(name=topic.name, partitions=results))
     if len(records) > RECORDS_IN_BATCH:
         return Decision([], _response(TOO_LARGE.code, TOO_LARGE.message, (), may_change_factor))

@@ -16,7 +16,7 @@ from kraftlog.metadata.replay import BROKER, TOPIC
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
     from typing import Any
 
     from kraftlog.metadata.values import PartitionImage
@@ -36,7 +36,7 @@ UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class State(Image):
-    """The speculative image. `proposed`, `committed` and `unwind` are the controller's to call."""
+    """The speculative image. `proposing`, `committed` and `unwind` are the controller's to call."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         super().__init__()
@@ -50,31 +50,35 @@ class State(Image):
 
     # Proposing -----------------------------------------------------------------------------------
 
-    def proposed(self, parts: Iterable[Sequence[Message]], first_offset: int) -> int:
-        """These go into the log from this offset on, and count in decisions; gives the last one.
+    def proposing(
+        self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
+    ) -> Generator[int, None, int]:
+        """These go into the log, each part as a batch, and count in decisions; the last offset.
 
-        If one of them can't be replayed, none of them was.
+        Until all steps are done nothing else may be decided. `first_offset` tells then where the
+        first record will be. If one of them can't be replayed, if that raises, or if this is
+        closed before, none of them was.
         """
-        done = 0
-        end = first_offset
+        journals: list[list[tuple[dict[Any, Any], Any, Any]]] = []
         try:
             for records in parts:
                 self._journal = []
-                end += len(records)
-                self._undoings.append((end - 1, self._journal))
-                done += 1
-                for record in records:
-                    self.replay(record)
+                journals.append(self._journal)
+                yield from self.replaying(records)
+            end = first_offset()
         except BaseException:
-            self._journal = None
-            for _ in range(done):
-                self._take_back()
+            self.unpublished = self._journal = None
+            for journal in reversed(journals):
+                self._take_back(journal)
             raise
         self._journal = None
+        for records, journal in zip(parts, journals, strict=True):
+            end += len(records)
+            self._undoings.append((end - 1, journal))
         return end - 1
 
-    def replaying(self, records: Iterable[Message]) -> Iterator[int]:
-        """Replay records of others, which were committed, step by step."""
+    def replaying(self, records: Iterable[Message]) -> Generator[int, None, None]:
+        """Replay the records of a batch, step by step."""
         for record in records:
             for _ in self.changes_of(record):
                 yield A_CHANGE_COSTS
@@ -89,11 +93,9 @@ class State(Image):
     def unwind(self) -> None:
         """Take back all that is not committed, the latest first."""
         while self._undoings:
-            self._take_back()
+            self._take_back(self._undoings.pop()[1])
 
-    def _take_back(self) -> None:
-        self.unpublished = None
-        _, journal = self._undoings.pop()
+    def _take_back(self, journal: list[tuple[dict[Any, Any], Any, Any]]) -> None:
         for held, key, before in reversed(journal):
             if before is ABSENT:
                 self.drop(held, key)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kraftlog.controller.configs import check_configs, described_configs
-from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
+from kraftlog.controller.decision import (
+    RECORDS_IN_BATCH,
+    TOO_LARGE,
+    Decision,
+    Refusal,
+    counted,
+)
 from kraftlog.controller.partition_change import default_directory
-from kraftlog.controller.placement import place
+from kraftlog.controller.placement import placing
 from kraftlog.controller.state import collision_name
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.replay import TOPIC
@@ -25,9 +29,10 @@ from kraftlog.wire.messages.metadata_records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from kraftlog.controller.context import Context
+    from kraftlog.controller.decision import Deciding
     from kraftlog.controller.state import State
     from kraftlog.metadata.values import TopicImage
     from kraftlog.types import Uuid
@@ -40,6 +45,9 @@ LONGEST_NAME = 249
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 #: Stands in a request for "as configured".
 DEFAULT = -1
+#: What these cost in microseconds, without the partitions of a topic; so many are refused at once.
+A_TOPIC_COSTS, AN_ASSIGNMENT_COSTS, A_PARTITION_COSTS, A_DELETION_COSTS = 30, 2, 5, 3
+REFUSED_AT_ONCE = 50
 
 
 # Creating topics ---------------------------------------------------------------------------------
@@ -47,12 +55,12 @@ DEFAULT = -1
 
 def decide_create_topics(
     state: State, request: topics_api.CreateTopicsRequest, context: Context
-) -> Decision:
+) -> Deciding:
     """Each topic by itself: what is wrong with one does not keep the others (V4)."""
-    if _asked_for(request) > RECORDS_IN_BATCH:
+    if _is_too_large(request):
         why = "Excessively large number of partitions per request."
-        return _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why))
-    named = Counter(topic.name for topic in request.topics)
+        return (yield from _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why)))
+    named = yield from counted(topic.name for topic in request.topics)
     records: list[Message] = []
     results = []
     so_far = _SoFar()
@@ -61,7 +69,8 @@ def decide_create_topics(
         if named[topic.name] > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:
-            made = _new_topic(state, topic, so_far, context)
+            made = yield from _new_topic(state, topic, so_far, context)
+        yield A_TOPIC_COSTS
         if isinstance(made, Refusal):
             results.append(_refused(topic.name, made))
             continue
@@ -69,17 +78,26 @@ def decide_create_topics(
         records += made.records
         results.append(made.result)
     if len(records) > RECORDS_IN_BATCH:
-        return _refuse_all(request, TOO_LARGE)
+        return (yield from _refuse_all(request, TOO_LARGE))
     response = topics_api.CreateTopicsResponse(topics=results)
     return Decision([] if request.validate_only else records, response)
 
 
-def _asked_for(request: topics_api.CreateTopicsRequest) -> int:
-    return sum(len(topic.assignments) or max(topic.num_partitions, 1) for topic in request.topics)
+def _is_too_large(request: topics_api.CreateTopicsRequest) -> bool:
+    left = RECORDS_IN_BATCH
+    for topic in request.topics:
+        left -= len(topic.assignments) or max(topic.num_partitions, 1)
+        if left < 0:
+            return True
+    return False
 
 
-def _refuse_all(request: topics_api.CreateTopicsRequest, why: Refusal) -> Decision:
-    refused = [_refused(topic.name, why) for topic in request.topics]
+def _refuse_all(request: topics_api.CreateTopicsRequest, why: Refusal) -> Deciding:
+    refused = []
+    for topic in request.topics:
+        refused.append(_refused(topic.name, why))
+        if not len(refused) % REFUSED_AT_ONCE:
+            yield REFUSED_AT_ONCE
     return Decision([], topics_api.CreateTopicsResponse(topics=refused))
 
 
@@ -119,13 +137,13 @@ class _NewTopic:
 
 def _new_topic(
     state: State, topic: topics_api.CreatableTopic, so_far: _SoFar, context: Context
-) -> _NewTopic | Refusal:
+) -> Generator[int, None, _NewTopic | Refusal]:
     refusal = _refuse_name(state, topic.name, so_far.names) or _refuse_configs(
         state, topic, context
     )
     if refusal is not None:
         return refusal
-    placement = _placement(state, topic, context)
+    placement = yield from _placement(state, topic, context)
     if isinstance(placement, Refusal):
         return placement
     topic_id = context.new_id()
@@ -136,7 +154,7 @@ def _new_topic(
         )
         for config in topic.configs
     ]
-    new = new_partitions(state, topic_id, 0, placement, manual=bool(topic.assignments))
+    new = yield from new_partitions(state, topic_id, 0, placement, manual=bool(topic.assignments))
     if isinstance(new, Refusal):
         return new
     result = topics_api.CreatableTopicResult(
@@ -199,9 +217,10 @@ def _refuse_configs(
 
 def _placement(
     state: State, topic: topics_api.CreatableTopic, context: Context
-) -> Placement | Refusal:
+) -> Generator[int, None, Placement | Refusal]:
     """Where the replicas go: no more of them than brokers can keep."""
-    found = _assigned(state, topic) if topic.assignments else _placed(state, topic, context)
+    place = _assigned if topic.assignments else _placed
+    found = yield from place(state, topic, context)
     most = context.config.most_replicas
     if not isinstance(found, Refusal) and any(len(replicas) > most for replicas in found):
         why = f"Brokers of this version keep {most} replica of a partition, not more."
@@ -211,7 +230,7 @@ def _placement(
 
 def _placed(
     state: State, topic: topics_api.CreatableTopic, context: Context
-) -> Placement | Refusal:
+) -> Generator[int, None, Placement | Refusal]:
     replicas, partitions = topic.replication_factor, topic.num_partitions
     if replicas < DEFAULT or replicas == 0:
         why = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -223,14 +242,18 @@ def _placed(
         partitions = context.config.default_partitions
     if replicas == DEFAULT:
         replicas = context.config.default_replication_factor
-    placed = place(state.brokers.values(), partitions, replicas, context.chance)
+    placed = yield from placing(state.brokers.values(), partitions, replicas, context.chance)
     if isinstance(placed, Refusal):
         why = f"Unable to replicate the partition {replicas} time(s): {placed.message}"
         return Refusal(placed.code, why)
     return placed
 
 
-def _assigned(state: State, topic: topics_api.CreatableTopic) -> Placement | Refusal:
+def _assigned(
+    state: State,
+    topic: topics_api.CreatableTopic,
+    context: Context,  # noqa: ARG001 - called as `_placed` is
+) -> Generator[int, None, Placement | Refusal]:
     """Replicas as the user has placed them: partitions 0 to n, each with as many."""
     for given, what in (
         (topic.replication_factor, "replication factor"),
@@ -250,6 +273,7 @@ def _assigned(state: State, topic: topics_api.CreatableTopic) -> Placement | Ref
         if refusal is not None:
             return refusal
         by_index[index] = replicas
+        yield AN_ASSIGNMENT_COSTS
     if sorted(by_index) != list(range(len(by_index))):
         why = "partitions should be a consecutive 0-based integer sequence"
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
@@ -283,7 +307,7 @@ def refuse_assignment(
 
 def new_partitions(
     state: State, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
-) -> list[PartitionRecord] | Refusal:
+) -> Generator[int, None, list[PartitionRecord] | Refusal]:
     """Each led by its first replica that is alive, in sync with all that are."""
     records = []
     for index, replicas in enumerate(placement, first):
@@ -306,6 +330,7 @@ def new_partitions(
             directories=tuple(default_directory(state, broker) for broker in replicas),
         )
         records.append(partition_record(partition))
+        yield A_PARTITION_COSTS
     return records
 
 
@@ -328,12 +353,15 @@ def _refuse_without_isr(index: int, replicas: int, *, manual: bool) -> Refusal:
 
 def decide_delete_topics(
     state: State, request: deletion_api.DeleteTopicsRequest, context: Context
-) -> Decision:
+) -> Deciding:
     """By name or by id; what is asked for twice is refused twice (V4)."""
     asked = [(topic.name, topic.topic_id) for topic in request.topics]
     asked += [(name, NULL_UUID) for name in request.topic_names]
-    found = [_find(state, name, topic_id) for name, topic_id in asked]
-    named = Counter(topic.id for topic in found if not isinstance(topic, Refusal))
+    found = []
+    for name, topic_id in asked:
+        found.append(_find(state, name, topic_id))
+        yield A_DELETION_COSTS
+    named = yield from counted(topic.id for topic in found if not isinstance(topic, Refusal))
     records: list[Message] = []
     results = []
     for (name, topic_id), topic in zip(asked, found, strict=True):
@@ -355,6 +383,7 @@ def decide_delete_topics(
                 name=outcome.name, topic_id=outcome.id, error_code=ErrorCode.NONE
             )
         results.append(result)
+        yield A_DELETION_COSTS
     return Decision(records, deletion_api.DeleteTopicsResponse(responses=results))
 
 

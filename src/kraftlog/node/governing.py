@@ -6,6 +6,8 @@ way of a decision into the log.
 
 from __future__ import annotations
 
+from collections import deque
+
 from kraftlog.controller.activation import bootstrap_records
 from kraftlog.controller.decision import batches
 from kraftlog.effects import Say
@@ -14,17 +16,19 @@ from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
 from kraftlog.metadata.releases import chosen_levels
 from kraftlog.node.handlers.refusals import refusal
 from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.steps import letting_go, result_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
     from typing import Any
 
     from kraftlog.controller.controller import Controller
     from kraftlog.controller.decision import Decision
     from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.node.sliced import Slices, Work
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 #: What takes room on every disk, and is refused while this node's has none but the reserve.
 GROWING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
 #: What is refused with these may be decided by whoever leads next.
+DUE = "deciding on what is due"
 ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
 
@@ -53,7 +58,16 @@ class Governing:
         bootstrap: Sequence[Message],
         emit: Callable[[Any], None],
         logs: LogReader,
+        slices: Slices,
     ) -> None:
+        self._slices = slices
+        #: What is decided one by one, the first of them now: while a large request is worked on,
+        #: a slice a turn, all others wait.
+        self._waiting: deque[_Asked] = deque()
+        self._is_deciding = False
+        self._work: Work | None = None
+        #: Whether what was due could not be done.
+        self._is_refused = False
         self._logs = logs
         self.controller = controller
         self._emit = emit
@@ -86,64 +100,137 @@ class Governing:
         decision = self.controller.activate(self._bootstrap, now)
         if is_gone:
             self.controller.broker_is_gone(self._quorum.core.me.id)
-        self._append(decision, self._prepare(decision), _nobody, now)
+        self._append(decision, result_of(self._preparing(decision, now, None)), _nobody, now)
 
-    def end(self) -> None:
-        """Another leads, or may."""
-        if self.epoch >= 0:
-            self.epoch = -1
-            self.controller.resign()
+    def end(self, now: Now) -> None:
+        """Another leads, or may: what was not decided yet is for that one to decide."""
+        if self.epoch < 0:
+            return
+        self.epoch = -1
+        if self._work is not None:
+            self._work.cancel()
+            self._work = None
+        self._is_deciding = False
+        self.controller.resign()
+        waiting, self._waiting = self._waiting, deque()
+        for asked in waiting:
+            asked.told(None, now)
+
+    # Deciding ------------------------------------------------------------------------------------
 
     def decide(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
-        """Decide now; `told` gets the answer once it is true, or why nothing has changed."""
+        """Decide, at once or when what came before is decided; `told` gets the answer once it is
+        true, or why nothing has changed."""
         if api_key in GROWING and self._logs.is_short:
             told(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
             return
-        what = f"deciding on {APIS[api_key].name}"
-        try:
-            decision = self.controller.decide(api_key, request, now, self._quorum.end)
-            parts = self._prepare(decision)
-        except Exception as error:
-            code = self._failed(what, error, now)
-            told(
-                None if code in ANOTHER_MAY else refusal(api_key, version, request, code),
-                now,
-            )
-        else:
-            self._append(decision, parts, told, now)
+        self._waiting.append(_Asked(api_key, version, request, told, now))
+        if not self._is_deciding:
+            self._begin(self._deciding())
 
     def poll(self, now: Now) -> None:
         """Do what is due by itself, until nothing is."""
-        while self.is_active:
+        self._is_refused = False
+        while self.is_active and not (self._is_deciding or self._is_refused):
             try:
                 decision = self.controller.poll(now, self._quorum.end)
-                if decision is None:
-                    return
-                parts = self._prepare(decision)
             except Exception as error:
-                self._failed("deciding on what is due", error, now)
+                self._failed(DUE, error, now)
                 return
-            self._append(decision, parts, _nobody, now)
+            if decision is None:
+                return
+            self._begin(self._carrying_out(decision, now))
 
     def deadline(self) -> int | None:
         return self.controller.deadline() if self.is_active else None
 
-    def _prepare(self, decision: Decision) -> Sequence[Proposal]:
+    def _begin(self, steps: Iterator[int]) -> None:
+        """One decision at a time: what it rests on must not change while it is worked on."""
+        self._is_deciding = True
+        work = self._slices.begin(steps)
+        if not work.done:
+            self._work = work
+
+    def _deciding(self) -> Iterator[int]:
+        """All that wait, one after the other."""
+        while self._waiting:
+            yield from self._deciding_on(self._waiting[0])
+        self._is_deciding = False
+
+    def _deciding_on(self, asked: _Asked) -> Iterator[int]:
+        try:
+            while True:
+                offset: int | None = self._quorum.end
+                decision = yield from self.controller.deciding(
+                    asked.api_key, asked.request, self._now(asked.since), self._quorum.end
+                )
+                if not self.controller.rests_on_offset:
+                    offset = None
+                try:
+                    parts = yield from self._preparing(decision, self._now(asked.since), offset)
+                    break
+                except _MovedError:
+                    continue  # a decision of the quorum's own has come in between
+        except Exception as error:
+            self._waiting.popleft()
+            now = self._now(asked.since)
+            code = self._failed(f"deciding on {APIS[asked.api_key].name}", error, now)
+            self._tell(asked.told, None if code in ANOTHER_MAY else asked.refusal(code), now)
+        else:
+            self._waiting.popleft()
+            self._append(decision, parts, asked.told, asked.since)
+            yield from letting_go(decision.records)
+
+    def _carrying_out(self, decision: Decision, since: Now) -> Iterator[int]:
+        """What was due, and then what was asked for meanwhile."""
+        try:
+            parts = yield from self._preparing(decision, since, None)
+        except Exception as error:
+            self._is_refused = True
+            self._failed(DUE, error, self._now(since))
+        else:
+            self._append(decision, parts, _nobody, since)
+            yield from letting_go(decision.records)
+        yield from self._deciding()
+
+    def _preparing(
+        self, decision: Decision, now: Now, offset: int | None
+    ) -> Generator[int, None, Sequence[Proposal]]:
         """The batches of a decision, which counts in further ones from here on.
 
-        All of it is encoded and read back first; whatever this raises, nothing has changed.
+        All of it is encoded and read back first; whatever this raises, nothing has changed. They
+        have to be appended at once. `offset`: where they have to be, if that matters.
         """
         if not decision.records:
             return ()
-        parts = [Proposal(part) for part in batches(decision.records, "a large request")]
+        parts = []
+        for part in batches(decision.records, "a large request"):
+            made = yield from Proposal.making(part, now.wall_ms)
+            parts.append(made)
+        self._check(parts)
+
+        def place() -> int:
+            self._check(parts)
+            end = self._quorum.end
+            if offset is not None and end != offset:
+                raise _MovedError
+            return end
+
+        yield from self.controller.proposing([part.records for part in parts], place)
+        return parts
+
+    def _check(self, parts: Sequence[Proposal]) -> None:
         code = self._quorum.refusal_of(parts)
         if code:
             raise _RefusedError(code)
-        self.controller.proposed([part.records for part in parts], self._quorum.end)
-        return parts
+
+    def _now(self, since: Now) -> Now:
+        """What time it is, in the turn that began then or in a later one."""
+        heard = self._quorum.core.now
+        return heard if heard.monotonic_ms > since.monotonic_ms else since
 
     def _failed(self, what: str, error: Exception, now: Now) -> int:
-        """The code that stands for what `_prepare` or a decision has raised."""
+        """The code that stands for what `_preparing` or a decision has raised."""
         self.controller.refused(now)
         if isinstance(error, _RefusedError):
             return error.code
@@ -153,18 +240,28 @@ class Governing:
         self._emit(Say(str(MistakeError(what, error))))
         return ErrorCode.UNKNOWN_SERVER_ERROR
 
-    def _append(self, decision: Decision, parts: Sequence[Proposal], told: Told, now: Now) -> None:
+    def _append(
+        self, decision: Decision, parts: Sequence[Proposal], told: Told, since: Now
+    ) -> None:
         """Have a prepared decision written: only its last batch is answered."""
+        now = self._now(since)
         if not parts:
-            told(decision.response, now)
+            self._tell(told, decision.response, now)
             return
         self.is_whole = False
         for part in parts:
             is_last = part is parts[-1]
-            then = self._teller(told, decision.response, now) if is_last else _nobody
+            then = self._teller(told, decision.response, since) if is_last else _nobody
             error = self._quorum.propose(part, then, now)
             assert not error, "whether it may be proposed was asked before"
         self.is_whole = True
+
+    def _tell(self, told: Told, response: Any, now: Now) -> None:
+        """What goes wrong in hearing of a decision changes nothing about it."""
+        try:
+            told(response, now)
+        except Exception as error:
+            self._emit(Say(str(MistakeError("telling of a decision", error))))
 
     def _teller(self, told: Told, response: Any, since: Now) -> Callable[[int, Now], None]:
         def became(error: int, now: Now) -> None:
@@ -174,6 +271,26 @@ class Governing:
             told(None if error else response, now)
 
         return became
+
+
+class _Asked:
+    """A request that is to be decided."""
+
+    __slots__ = ("api_key", "request", "since", "told", "version")
+
+    def __init__(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.request = request
+        self.told = told
+        self.since = now
+
+    def refusal(self, code: int) -> Any:
+        return refusal(self.api_key, self.version, self.request, code)
+
+
+class _MovedError(Exception):
+    """The log has grown while a decision was prepared that holds for one offset alone."""
 
 
 class _RefusedError(Exception):

@@ -176,7 +176,9 @@ class Node:
             static=settings.texts,
             kraft_version=lambda: self.quorum.core.log.voter_set.kraft_version,
         )
-        return Governing(controller, self.quorum, self._bootstrap, self.emit, self.logs)
+        return Governing(
+            controller, self.quorum, self._bootstrap, self.emit, self.logs, self.sliced
+        )
 
     def _make_voter_updater(self) -> VoterUpdater | None:
         """Where settings name the voters, they say where those are."""
@@ -277,7 +279,7 @@ class Node:
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
         if self.governing is not None:
-            self.governing.end()
+            self.governing.end(self.now)
         if leader_id >= 0:
             self._ask_who_leads_now(self.now)
         else:

@@ -20,7 +20,6 @@ from kraftlog.node.quorum.applying import Applying
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
     control_batch,
-    records_batch,
     records_in,
     snapshot_voters,
     summaries,
@@ -275,11 +274,9 @@ class QuorumDriver:
         """What was proposed goes into the log, as one batch."""
         if self.gathered:
             taken, self.gathered = self.gathered, Gathered()
-            batch = records_batch(taken.values, now.wall_ms)
+            batch = taken.batch(now.wall_ms)
             own = OwnBatch(batch, taken.records)
-            error = self._step(
-                self.core.propose, taken.askers, len(taken.values), len(batch), own, now
-            )
+            error = self._step(self.core.propose, taken.askers, len(taken), len(batch), own, now)
             assert not error, "nothing has happened since it was found that it may be proposed"
             self._settle(now)
 

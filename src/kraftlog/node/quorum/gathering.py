@@ -3,6 +3,8 @@ follower for all of them."""
 
 from __future__ import annotations
 
+from kraftlog.node.quorum.batches import records_batch
+from kraftlog.node.quorum.proposal import GATHERED_BYTES
 from kraftlog.records.header import HEADER_SIZE
 from kraftlog.value import TYPE_CHECKING
 
@@ -10,14 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.node.quorum.proposal import Proposal
+    from kraftlog.records.builder import BatchBuilder
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
     #: Gets the code of what became of a proposal.
     Told = Callable[[int, Now], None]
 
-#: They become one batch as long as it is no larger than this.
-GATHERED_BYTES = 64 << 10
 #: The most that a record adds to its value: lengths, attributes, deltas and counts.
 RECORD_OVERHEAD = 24
 
@@ -40,22 +41,31 @@ class OwnBatch:
 class Gathered:
     """Encoded records that are proposed and not in the log yet, and whom to tell of them."""
 
-    __slots__ = ("askers", "records", "size_bytes", "values")
+    __slots__ = ("_batch", "_values", "askers", "records", "size_bytes")
 
     def __init__(self) -> None:
-        self.values: list[bytes] = []
+        self._values: list[bytes] = []
+        #: One that is too large to be joined by others comes with its own.
+        self._batch: BatchBuilder | None = None
         self.records: list[Message] = []
         self.size_bytes = 0
         self.askers: list[Told] = []
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self._values)
 
     def has_room(self, size_bytes: int) -> bool:
         return self.size_bytes + size_bytes <= GATHERED_BYTES
 
     def add(self, proposal: Proposal, told: Told) -> None:
-        self.values += proposal.values
+        self._values += proposal.values
+        self._batch = proposal.batch
         self.records += proposal.records
         self.size_bytes += proposal.size_bytes
         self.askers.append(told)
+
+    def batch(self, timestamp_ms: int) -> bytearray:
+        """All of them; a core gives it its place."""
+        if self._batch is not None:
+            return bytearray(self._batch.build())
+        return records_batch(self._values, timestamp_ms)

@@ -7,29 +7,58 @@ holds is what every node will replay: the records as they were read back, not as
 from __future__ import annotations
 
 from kraftlog.metadata.versions import record_version
+from kraftlog.records.builder import BatchBuilder
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.record_frames import metadata_read_back
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Iterable
 
     from kraftlog.wire.schema import Message
+
+#: Proposals of a turn become one batch as long as it is no larger than this.
+GATHERED_BYTES = 64 << 10
+#: What it costs to encode a record and read it back, and to put it into a batch, in microseconds.
+A_RECORD_COSTS, BUILDING_COSTS = 8, 2
 
 
 class Proposal:
     """Records that belong into one batch: `values` are the bytes of `records`."""
 
-    __slots__ = ("records", "size_bytes", "values")
+    __slots__ = ("batch", "records", "size_bytes", "values")
 
-    def __init__(self, records: Sequence[Message]) -> None:
+    def __init__(self, records: Iterable[Message]) -> None:
         """Raises UnwritableError when one of them does not fit."""
         self.values: list[bytes] = []
         self.records: list[Message] = []
+        self.size_bytes = 0
+        #: All that it takes to make a batch of it, where that would take long at once.
+        self.batch: BatchBuilder | None = None
         for record in records:
-            value, read = metadata_read_back(record, record_version(record))
-            self.values.append(value)
-            self.records.append(read)
-        self.size_bytes = sum(map(len, self.values))
+            self._add(record)
+
+    def _add(self, record: Message) -> None:
+        value, read = metadata_read_back(record, record_version(record))
+        self.values.append(value)
+        self.records.append(read)
+        self.size_bytes += len(value)
+
+    @classmethod
+    def making(
+        cls, records: Iterable[Message], timestamp_ms: int
+    ) -> Generator[int, None, Proposal]:
+        """The same, step by step."""
+        proposal = cls(())
+        for record in records:
+            proposal._add(record)
+            yield A_RECORD_COSTS
+        if proposal.size_bytes > GATHERED_BYTES:
+            builder = BatchBuilder()
+            for value in proposal.values:
+                builder.append(timestamp_ms, None, value)
+                yield BUILDING_COSTS
+            proposal.batch = builder
+        return proposal
 
     def __len__(self) -> int:
         return len(self.values)

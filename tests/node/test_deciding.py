@@ -1,0 +1,285 @@
+"""V1, V14: one decision at a time, a slice a turn where it is large, taken back while it is not in
+the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.features import OFFERED
+from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kraftlog.wire.messages.metadata_records import NoOpRecord
+from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
+from tests.node.talk import Talker, create_topics, make_host
+from tests.node.work import CALLS_OF_A_TURN, Turns
+
+if TYPE_CHECKING:
+    from kraftlog.node.governing import Governing
+    from kraftlog.simulator.host import VirtualHost
+    from kraftlog.wire.schema import Message
+
+MANY = 3_000
+
+
+def creation(**topics: int) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+            )
+            for name, count in topics.items()
+        ]
+    )
+
+
+# What takes long ---------------------------------------------------------------------------------
+
+
+def check_turns(host: VirtualHost, api_key: int, version: int, request: Message) -> Any:
+    turns = Turns(host, api_key, version, request)
+    assert turns.others_answered >= 3
+    assert turns.longest < CALLS_OF_A_TURN
+    return turns.answer
+
+
+def test_a_topic_of_many_partitions_comes_and_goes_a_few_a_turn() -> None:
+    host = make_host()
+    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(many=MANY))
+    assert (made.topics[0].error_code, made.topics[0].num_partitions) == (0, MANY)
+    topic = CreatePartitionsTopic(name="many", count=2 * MANY, assignments=None)
+    more = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
+    assert check_turns(host, ApiKey.CREATE_PARTITIONS, 3, more).results[0].error_code == 0
+    gone = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    assert check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses[0].error_code == 0
+
+
+def test_many_resources_are_configured_a_few_a_turn() -> None:
+    host = make_host()
+    create_topics(host, {f"t{number}": 1 for number in range(500)})
+    change = AlterableConfig(name="retention.ms", config_operation=0, value="77")
+    resources = [
+        AlterConfigsResource(resource_type=2, resource_name=f"t{number}", configs=[change])
+        for number in range(500)
+    ]
+    request = IncrementalAlterConfigsRequest(resources=resources, validate_only=False)
+    answer = check_turns(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert {it.error_code for it in answer.responses} == {0}
+    settings = host.node.topic_configs.of("t499")
+    assert settings.config["retention.ms"] == 77
+
+
+def test_settings_of_a_topic_of_many_partitions_reach_them_a_few_a_turn() -> None:
+    host = make_host(many=5 * MANY // 2)
+    change = AlterableConfig(name="retention.ms", config_operation=0, value="77")
+    resource = AlterConfigsResource(resource_type=2, resource_name="many", configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    check_turns(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+
+
+def test_many_leaders_are_elected_a_few_a_turn() -> None:
+    host = make_host(many=MANY)
+    topics = [TopicPartitions(topic="many", partitions=range(MANY))]
+    request = ElectLeadersRequest(election_type=0, topic_partitions=topics, timeout_ms=1000)
+    answer = check_turns(host, ApiKey.ELECT_LEADERS, 2, request)
+    results = answer.replica_election_results[0].partition_result
+    assert {it.error_code for it in results} == {ErrorCode.ELECTION_NOT_NEEDED}
+
+
+# One at a time -----------------------------------------------------------------------------------
+
+
+def slow_host() -> tuple[VirtualHost, Governing]:
+    """A node whose turns have room for a record or two."""
+    host = make_host(demo=1)
+    host.node.sliced.a_turn = host.node.sliced.a_share = 10
+    host.one_turn()
+    assert host.node.governing is not None
+    return host, host.node.governing
+
+
+class Asked:
+    """Requests to the controller, and what was told of them, in the order of the answers."""
+
+    def __init__(self, host: VirtualHost, governing: Governing) -> None:
+        self._host = host
+        self._governing = governing
+        self.told: list[tuple[str, Any]] = []
+
+    def ask(self, name: str, api_key: int, request: Message) -> None:
+        self._governing.decide(
+            api_key, 0, request, lambda it, _: self.told.append((name, it)), self._host.now
+        )
+
+    def create(self, **topics: int) -> None:
+        """Begin with a decision that takes its turns."""
+        self.ask("create", ApiKey.CREATE_TOPICS, creation(**topics))
+        self._host.one_turn()
+        assert not self.told
+
+    def finish(self, count: int) -> list[str]:
+        while len(self.told) < count:
+            self._host.one_turn()
+            self._host.deliver()
+        return [name for name, _ in self.told]
+
+
+def stranger(broker_id: int) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id="AAAAAAAAQACAAAAAAAAAAQ",
+        incarnation_id=bytes([broker_id]) * 16,
+        listeners=[Listener(name="PLAINTEXT", host="h", port=9000, security_protocol=0)],
+        features=[
+            Feature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in OFFERED.items()
+        ],
+        rack=None,
+        log_dirs=[bytes([2, broker_id]) + bytes(14)],
+    )
+
+
+def test_what_is_asked_for_during_a_decision_is_decided_behind_it() -> None:
+    host, governing = slow_host()
+    asked = Asked(host, governing)
+    asked.create(many=20)
+    gone = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    asked.ask("delete", ApiKey.DELETE_TOPICS, gone)
+    asked.ask("nobody", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    assert asked.finish(3) == ["nobody", "create", "delete"], "what writes nothing is told first"
+    codes = dict(asked.told)
+    assert codes["create"].topics[0].error_code == 0
+    assert codes["delete"].responses[0].error_code == 0, "it has seen the topic"
+    assert set(host.node.image.topic_ids) == {"demo"}
+
+
+def test_v14_a_leader_that_resigns_takes_back_what_is_half_decided() -> None:
+    host, governing = slow_host()
+    asked = Asked(host, governing)
+    asked.create(many=20)
+    state, end = governing.controller.state, host.node.quorum.end
+    while not any(topic != "demo" for topic in state.partitions.values()) or (
+        len(state.partitions) < 5
+    ):
+        host.one_turn()
+    asked.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    governing.end(host.now)
+    assert asked.told == [("create", None), ("later", None)]
+    assert state.maps() == host.node.image.maps()
+    assert (state.unpublished, host.node.quorum.end) == (None, end)
+    host.settle()
+    assert host.node.quorum.end == end
+    governing.begin(host.node.quorum.epoch, host.now, is_gone=False)
+    asked.told.clear()
+    asked.ask("again", ApiKey.CREATE_TOPICS, creation(many=20))
+    assert asked.finish(1) == ["again"]
+    assert asked.told[0][1].topics[0].error_code == 0
+
+
+def test_v1_a_kill_in_the_midst_of_a_decision_leaves_nothing_of_it() -> None:
+    host, governing = slow_host()
+    Asked(host, governing).create(many=20)
+    for _ in range(10):
+        host.one_turn()
+        host.deliver()
+    host.files.kill()
+    assert set(type(host)(host.files).node.image.topic_ids) == {"demo"}
+
+
+def test_a_mistake_in_a_later_slice_costs_that_request_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host, governing = slow_host()
+    asked = Asked(host, governing)
+    count = 0
+
+    def broken(*_: object) -> bytes:
+        nonlocal count
+        count += 1
+        if count == 10:
+            raise ZeroDivisionError("of ours")
+        return bytes(16)
+
+    monkeypatch.setattr("kraftlog.controller.topics.default_directory", broken)
+    asked.create(many=20)
+    asked.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    before = governing.controller.state.maps()
+    assert asked.finish(2) == ["create", "later"]
+    assert asked.told[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert governing.controller.state.maps() == before == host.node.image.maps()
+    assert any("of ours" in line for line in host.said)
+
+
+def test_what_goes_wrong_in_hearing_of_a_decision_holds_up_nobody() -> None:
+    host, governing = slow_host()
+
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("of ours")
+
+    governing.decide(
+        ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), broken, host.now
+    )
+    asked = Asked(host, governing)
+    asked.ask("next", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
+    assert asked.finish(1) == ["next"]
+
+
+def test_v5_nobody_is_fenced_whose_heartbeat_waits_for_a_decision() -> None:
+    host, governing = slow_host()
+    asked = Asked(host, governing)
+    asked.create(many=200)
+    for _ in range(20):
+        host.pass_time(1_000)
+    assert not asked.told, "sessions are over while it is worked on"
+    asked.finish(1)
+    host.settle()
+    assert not host.node.image.brokers[1].fenced
+
+
+def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
+    host, governing = slow_host()
+    host.node.sliced.a_turn = host.node.sliced.a_share = 1
+    host.one_turn()
+    asked = Asked(host, governing)
+    asked.ask("register", ApiKey.BROKER_REGISTRATION, stranger(7))
+    assert not asked.told
+    assert not host.node.quorum.propose(Proposal([NoOpRecord()]), lambda *_: None, host.now)
+    asked.finish(1)
+    end = host.node.quorum.end
+    broker = host.node.image.brokers[7]
+    assert asked.told[0][1].broker_epoch == broker.epoch
+    assert end - 1 == broker.epoch, "it is the last record"
+
+
+def test_what_is_only_validated_takes_its_turns_and_leaves_no_record() -> None:
+    host, governing = slow_host()
+    asked, end = Asked(host, governing), host.node.quorum.end
+    asked.ask("check", ApiKey.CREATE_TOPICS, creation(many=50).replace(validate_only=True))
+    assert not asked.told
+    asked.finish(1)
+    assert asked.told[0][1].topics[0].num_partitions == 50
+    assert host.node.quorum.end == end
+
+
+def test_clients_in_between_are_answered() -> None:
+    host = make_host()
+    client = Talker(host)
+    client.send(ApiKey.CREATE_TOPICS, 7, creation(many=MANY))
+    create_topics(host, {"small": 1})
+    assert set(host.node.image.topic_ids) == {"demo", "many", "small"}
