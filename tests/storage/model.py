@@ -41,6 +41,9 @@ class Modelled:
         self.written: list[bytes] = []
         self.end = 0
         self.start = 0
+        #: the furthest start of those states: a power loss may bring back what a start that went
+        #: back had left behind
+        self.furthest_start = 0
         #: states since the log was last durable, any of which may be found after a crash
         self.possible: list[list[bytes]] = [[]]
         self.durable: list[bytes] = []
@@ -50,7 +53,7 @@ class Modelled:
         self.sync_failed = False
         self.log: Log = self._open(clean=False)
 
-    def _open(self, *, clean: bool) -> Log:
+    def _open(self, *, clean: bool, start_offset: int = 0) -> Log:
         self.disk = Disk(self.files, HandleCache(self.files, 4))
         log, self.report = run(
             open_log(
@@ -59,6 +62,7 @@ class Modelled:
                 self.config,
                 clean=clean,
                 recovery_point=self.stored_point,
+                start_offset=start_offset,
                 distrust_cache=self.sync_failed,
             )
         )
@@ -116,12 +120,14 @@ class Modelled:
     def _is_durable(self) -> None:
         self.durable = list(self.written)
         self.possible = [list(self.written)]
+        self.furthest_start = self.start
 
     def truncate(self, offset: int) -> None:
         kept = [data for data in self.written if read_header(data).last_offset < offset]
         if offset < self.end:
             self.possible.append(kept)
             self.durable = [data for data in self.durable if data in kept]
+        self.furthest_start = max(self.furthest_start, self.start)
         end = self.log.truncate_to(offset)
         self.written, self.end = kept, end
         self.epoch += 1
@@ -133,6 +139,7 @@ class Modelled:
         self.log.truncate_fully_and_start_at(offset)
         self.written, self.start, self.end = [], offset, offset
         self.possible = [[]]
+        self.furthest_start = offset
         self.dropped = False
         self.epoch += 1
 
@@ -161,11 +168,9 @@ class Modelled:
         self.log.close()
         self._is_durable()
         self.stored_point = self.log.recovery_point
-        start = self.log.start_offset
-        self.log = self._open(clean=True)
+        self.log = self._open(clean=True, start_offset=self.log.start_offset)
         assert not self.report.is_noteworthy, self.report.line()
         assert self.report.scanned_bytes == 0
-        self.log.move_start(start)  # which a checkpoint would tell
         self.check()
 
     # -- crashing ------------------------------------------------------------------------------
@@ -195,16 +200,18 @@ class Modelled:
     def _adopt(self, log: Log) -> None:
         found = read_all(log, 300)
         first = log.start_offset
-        assert first <= self.start or not found or first == log.end_offset, (
-            f"the front is gone: {first}, {self.start}"
+        self.furthest_start = furthest = max(self.furthest_start, self.start)
+        assert first <= furthest or not found or first == log.end_offset, (
+            f"the front is gone: {first}, {furthest}"
         )
-        durable = since(self.durable, self.start)
-        wanted = since(found, self.start)
+        durable = since(self.durable, furthest)
+        wanted = since(found, furthest)
         assert wanted[: len(durable)] == durable, "what was durable is gone"
         match = [state for state in self.possible if since(state, first)[: len(found)] == found]
         assert match, "never written like this"
         front = [data for data in match[0] if read_header(data).last_offset < first]
         self.written, self.start, self.end = front + found, first, log.end_offset
+        self.durable = [data for data in self.durable if data in self.written]
         self.possible.append(list(self.written))
         self.epoch += 1
         self.next_sequence = {
@@ -227,10 +234,7 @@ class Modelled:
             if not epochs or epochs[-1][0] != header.leader_epoch:
                 epochs.append((header.leader_epoch, max(header.base_offset, log.start_offset)))
         if found:
-            expected = EpochCache(epochs)
-            if self.dropped:  # a start that went back again may have cost the epochs before it
-                expected.truncate_from_start(log.epochs.starts[0])
-            assert log.epochs == expected
+            assert log.epochs == EpochCache(epochs)
         for data in self.batches[:: max(1, len(self.batches) // 5)]:
             header = read_header(data)
             assert log.locate(header.last_offset, 1, log.end_offset) is not None

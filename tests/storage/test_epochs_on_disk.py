@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def epochs_of(log: Log) -> list[tuple[int, int]]:
     """What a scan of all batches gives."""
     found: list[tuple[int, int]] = []
-    for offset, raw in enumerate(read_all(log)):
+    for offset, raw in enumerate(read_all(log), log.start_offset):
         epoch = read_header(raw).leader_epoch
         if not found or found[-1][0] != epoch:
             found.append((epoch, offset))
@@ -80,3 +81,93 @@ def test_q7_after_a_power_loss_the_epochs_match_the_log() -> None:
     else:
         raise AssertionError("writing never came to its end")
     assert len(seen) > 2
+
+
+def closed_at(log: Log) -> int:
+    """All of it is durable; up to where."""
+    log.finish()
+    log.flush()
+    log.release()
+    return log.recovery_point
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("start", [5, 14, 25])
+def test_q7_epochs_reach_back_to_a_start_that_has_gone_back(clean: bool, start: int) -> None:
+    """The start was not checkpointed; what it had cut off the epochs is read from the batches."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    for offset in range(30):
+        put(log, batch(offset, epoch=1 + offset // 10))
+    log.move_start(start)
+    assert log.epochs.entries() == epochs_of(log)
+    point = closed_at(log)
+    again, report = opened(new_disk(files), clean=clean, recovery_point=point)
+    assert again.start_offset < start
+    assert again.epochs.entries() == epochs_of(again)
+    again.flush()
+    again.release()
+    again, report = opened(new_disk(files), clean=clean, recovery_point=point)
+    assert "leader-epoch-checkpoint" not in report.line(), "it says so now"
+    again.release()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("more", [0, 4])
+def test_q7_epochs_of_a_log_that_was_cut_below_its_start_are_read_again(
+    clean: bool, more: int
+) -> None:
+    """None are left then; batches are, should the log start where it did before."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    for offset in range(6):
+        put(log, batch(offset, epoch=offset // 2))
+    log.move_start(5)
+    assert log.truncate_to(4) == 4
+    assert log.epochs.entries() == []
+    for offset in range(4, 4 + more):
+        put(log, batch(offset, epoch=7))
+    log.roll(0)
+    point = closed_at(log)
+    again, _ = opened(new_disk(files), clean=clean, recovery_point=point)
+    assert (again.start_offset, again.end_offset) == (0, 4 + more)
+    expected = [(0, 0), (1, 2), (7, 4)] if more else [(0, 0), (1, 2)]
+    assert again.epochs.entries() == epochs_of(again) == expected
+    again.release()
+
+
+def test_q7_epochs_that_begin_with_the_first_batch_are_believed() -> None:
+    """Compaction leaves a gap behind the start: that is no reason to read the log."""
+    files = memory()
+    log, _ = opened(new_disk(files))
+    put(log, batch(20, epoch=3))
+    log.roll(0)
+    point = closed_at(log)
+    again, report = opened(new_disk(files), recovery_point=point)
+    assert (again.start_offset, again.epochs.entries()) == (0, [(3, 20)])
+    assert not report.is_noteworthy
+    again.release()
+
+
+def test_q7_what_was_cut_off_never_stands_before_what_took_its_place() -> None:
+    """A power loss after a cut may keep any part of what was written since, but no mixture: the
+    epochs would not show it."""
+    found = set()
+    for seed in range(200):
+        files = memory()
+        log, _ = opened(new_disk(files))
+        old = [batch(offset, epoch=1) for offset in range(4)]
+        new = [old[0], *[batch(offset, epoch=2) for offset in range(1, 4)]]
+        put(log, *old)
+        log.flush()
+        log.truncate_to(1)
+        for data in new[1:]:
+            put(log, data)
+        files.power_loss(Random(seed))
+        again, _ = opened(new_disk(files))
+        kept = read_all(again)
+        assert kept in (old[: len(kept)], new[: len(kept)])
+        assert again.epochs.entries() == epochs_of(again)
+        found.add(len(kept))
+        again.release()
+    assert len(found) > 2

@@ -311,7 +311,9 @@ class Log:
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
-                self._unsynced.append(active.log.path)
+                # at once: of what comes in its place a part could be lost, and a batch that was
+                # cut off could stand there again, before the rest
+                self.disk.files.sync(active.log.use())
             self.end_offset = end_offset
             self.start_offset = min(self.start_offset, end_offset)
             self.tracker.remove_above(end_offset)

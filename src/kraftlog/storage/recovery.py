@@ -41,7 +41,7 @@ from kraftlog.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.disk import Disk
@@ -153,6 +153,8 @@ class _Opener:
         yield from self._believe(trusted, segments[first_scanned:])
         if not has_epochs or self._epochs_are_old(trusted):
             yield from self._rebuild_epochs(trusted)
+        elif self._epochs_lack_the_front(trusted):
+            yield from self._rebuild_epochs(trusted, log.epochs.entries())
         log.segments = trusted
         log.end_offset = trusted[-1].end_offset if trusted else self._first_base(segments)
         if self.clean:
@@ -286,11 +288,31 @@ class _Opener:
         head = self.disk.files.pread(segment.log.use(), HEADER_SIZE, position)
         return read_header(head).leader_epoch > self.log.epochs.latest
 
-    def _rebuild_epochs(self, trusted: list[Segment]) -> Generator[int, None, None]:
-        """The checkpoint was lost, or left behind: a log without epochs would agree with any."""
+    def _epochs_lack_the_front(self, trusted: list[Segment]) -> bool:
+        """Whether the first batch that is believed is older than the epochs of the checkpoint: they
+        were cut off at a start of the log that has gone back since."""
+        log = self.log
+        start = max(log.start_offset, self._first_base(trusted))
+        if log.epochs.starts and log.epochs.starts[0] <= start:
+            return False
+        for segment in trusted:
+            position = segment.position_of(start)
+            if position < segment.size:
+                head = self.disk.files.pread(segment.log.use(), HEADER_SIZE, position)
+                header = read_header(head)
+                return header.leader_epoch > log.epochs.epoch_at(max(header.base_offset, start))
+        return False
+
+    def _rebuild_epochs(
+        self, trusted: list[Segment], known: Sequence[tuple[int, int]] = ()
+    ) -> Generator[int, None, None]:
+        """The checkpoint was lost or left behind, or lacks what was before `known`: a log without
+        epochs would agree with any."""
         log = self.log
         log.epochs = EpochCache()
         for segment in trusted:
+            if known and segment.base_offset >= known[0][1]:
+                break
             scan = Scan(
                 segment.base_offset,
                 log.config.index_interval_bytes,
@@ -299,6 +321,10 @@ class _Opener:
                 last_epoch=log.epochs.latest,
             )
             yield from scan_file(self.disk, segment.log, segment.size, scan)
+        if known:
+            log.epochs.truncate_from_end(known[0][1])
+        for epoch, start in known:
+            log.epochs.assign(epoch, start)
         if log.epochs.epochs:
             log.epochs_are_new()
             self.report.rebuilt += (EPOCHS,)
