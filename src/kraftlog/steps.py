@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, MutableSequence
+    from collections.abc import Generator, Iterable, Iterator, MutableSequence
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -25,6 +25,26 @@ def result_of(steps: Generator[int, None, T]) -> T:
             next(steps)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]  # what the generator returns
+
+
+def drained(items: Iterable[T]) -> Iterator[T]:
+    """The items one by one, each let go of as it is taken: no step frees them all at once.
+
+    A list is emptied by that: to copy a giant one takes long, too.
+    """
+    waiting = items if isinstance(items, list) else list(items)
+    waiting.reverse()
+    del items
+    while waiting:
+        yield waiting.pop()
+
+
+def letting_go_of(message: Any) -> Iterator[int]:
+    """Empty the lists of a message that nobody else may hold."""
+    for name in message._fields:
+        items = getattr(message, name)
+        if isinstance(items, list):
+            yield from letting_go(items)
 
 
 def letting_go(items: MutableSequence[Any]) -> Iterator[int]:

@@ -70,6 +70,25 @@ def test_a_topic_of_many_partitions_comes_and_goes_a_few_a_turn() -> None:
     assert check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses[0].error_code == 0
 
 
+def test_many_topics_come_and_go_a_few_a_turn() -> None:
+    """Of each topic that is made thirty settings are told."""
+    host = make_host()
+    names = [f"t{number}" for number in range(500)]
+    made = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(**dict.fromkeys(names, 1)))
+    assert [topic.name for topic in made.topics] == names
+    assert {topic.error_code for topic in made.topics} == {0}
+    gone = DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
+    assert len(check_turns(host, ApiKey.DELETE_TOPICS, 5, gone).responses) == 500
+
+
+def test_more_topics_than_may_be_made_at_once_are_refused_a_few_a_turn() -> None:
+    host = make_host()
+    names = [f"t{number}" for number in range(12_000)]
+    answer = check_turns(host, ApiKey.CREATE_TOPICS, 7, creation(**dict.fromkeys(names, 1)))
+    assert [topic.name for topic in answer.topics] == names
+    assert {topic.error_code for topic in answer.topics} == {ErrorCode.POLICY_VIOLATION}
+
+
 def test_many_resources_are_configured_a_few_a_turn() -> None:
     host = make_host()
     create_topics(host, {f"t{number}": 1 for number in range(500)})

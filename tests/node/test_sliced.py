@@ -10,11 +10,19 @@ import pytest
 
 from kraftlog.config.keys import TOPIC
 from kraftlog.errors import ErrorCode, MistakeError
-from kraftlog.node.sliced import A_SHARE, A_TURN, SlicedRequests, drained
-from kraftlog.node.slots import Slot
+from kraftlog.node.sliced import (
+    A_SHARE,
+    A_TURN,
+    GIANT_FRAME,
+    SlicedRequests,
+    kept_body,
+)
+from kraftlog.node.slots import FEW_ITEMS, Slot, items_of
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection
+from kraftlog.steps import drained
 from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import encode
 from kraftlog.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -26,12 +34,22 @@ from kraftlog.wire.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kraftlog.wire.messages.elect_leaders import (
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
 from kraftlog.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.talk import Talker, ask_settled, create_topics, make_host
 from tests.node.work import CALLS_OF_A_TURN, Turns
@@ -198,6 +216,54 @@ def test_items_are_let_go_of_as_they_are_taken() -> None:
     next(taken)
     next(taken)
     assert Item.alive == 8
+
+
+def test_a_list_is_emptied_as_its_items_are_taken() -> None:
+    items = [1, 2, 3]
+    assert (next(drained(items)), items) == (1, [3, 2])
+
+
+def test_a_giant_frame_stays_where_it_is() -> None:
+    small, giant = bytearray(100), bytearray(GIANT_FRAME + 9)
+    body, pos = kept_body(small, 8, 100)
+    assert (type(body), len(body), pos) == (bytes, 92, 0)
+    kept, pos = kept_body(giant, 8, len(giant))
+    assert (kept is giant, pos) == (True, 8)
+    shared, _ = kept_body(giant, 4, len(giant) - 1)
+    assert shared is not giant, "what follows is another's"
+
+
+def test_an_answer_of_many_items_is_written_in_pieces_and_let_go_of() -> None:
+    slot = new_slot()
+    slot.version = 12
+    topics = [
+        MetadataResponseTopic(error_code=3, name=f"unknown-{number}", partitions=())
+        for number in range(2_500)
+    ]
+    response = MetadataResponse(brokers=(), topics=topics)
+    told = encode(response, 12)
+    for _ in slot.answer_in_steps(response, len(topics)):
+        pass
+    assert topics == []
+    assert slot.pieces is not None
+    assert len(slot.pieces) >= 3
+    assert b"".join(slot.pieces)[9:] == told
+
+
+def test_items_of_a_response_are_counted_as_far_as_that_matters() -> None:
+    def results(*counts: int) -> ElectLeadersResponse:
+        topics = [
+            ReplicaElectionResult(
+                topic="t", partition_result=[PartitionResult(partition_id=0, error_code=0)] * count
+            )
+            for count in counts
+        ]
+        return ElectLeadersResponse(error_code=0, replica_election_results=topics)
+
+    assert items_of(results()) == 0
+    assert items_of(results(1, 2)) == 5
+    assert items_of(results(FEW_ITEMS)) == FEW_ITEMS + 1
+    assert items_of(results(10 * FEW_ITEMS, 1)) == FEW_ITEMS + 1
 
 
 def test_requests_of_one_client_keep_their_order() -> None:

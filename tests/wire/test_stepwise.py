@@ -11,6 +11,7 @@ from kraftlog.errors import ProtocolError
 from kraftlog.wire.codec import decode, decoding_request, encode, encoding
 from kraftlog.wire.form import has_batches
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kraftlog.wire.reading import GIANT_ARRAY
 from kraftlog.wire.source import ITEMS_IN_A_STEP
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
@@ -40,8 +41,25 @@ def test_stepwise_forms_agree_with_the_plain_ones(cls: type[Message]) -> None:
             pass
         assert b"".join(pieces) == raw
         if not has_batches(cls):
-            read, _ = drive(decoding_request(cls, version, raw + b"\xfe"))
-            assert plain(read) == plain(decode(cls, version, raw))
+            for buffer, pos in ((raw + b"\xfe", 0), (bytearray(b"head" + raw), 4)):
+                read, _ = drive(decoding_request(cls, version, buffer, pos))
+                assert plain(read) == plain(decode(cls, version, raw))
+
+
+def test_what_is_read_from_a_buffer_is_no_part_of_it() -> None:
+    """Ids are keys of maps."""
+    topic = MetadataRequestTopic(topic_id=b"i" * 16, name=None)
+    buffer = bytearray(encode(MetadataRequest(topics=[topic]), 12))
+    read, _ = drive(decoding_request(MetadataRequest, 12, buffer))
+    assert hash(read.topics[0].topic_id) == hash(b"i" * 16)
+
+
+def test_a_giant_array_is_not_copied() -> None:
+    for count, kind in ((GIANT_ARRAY, tuple), (GIANT_ARRAY + 1, list)):
+        topics = [MetadataRequestTopic(name="t")] * count
+        raw = encode(MetadataRequest(topics=topics), 12)
+        read, _ = drive(decoding_request(MetadataRequest, 12, raw))
+        assert (type(read.topics), len(read.topics)) == (kind, count)
 
 
 def test_a_step_is_a_bounded_number_of_items() -> None:

@@ -99,9 +99,10 @@ def _alter(
     for resource in resources:
         key = resource.resource_type, resource.resource_name
         made: list[Message] | Refusal
-        if named[key] > 1:
+        if named.get(key, 1) > 1:
             made = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
         else:
+            named.pop(key, None)
             refusal = _refuse_resource(state, *key)
             values = refusal or changed(resource)
             made = values if isinstance(values, Refusal) else _records(state, key, values, context)

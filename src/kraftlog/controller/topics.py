@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from kraftlog.controller.configs import check_configs, described_configs
 from kraftlog.controller.decision import (
     RECORDS_IN_BATCH,
@@ -17,6 +19,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.metadata.replay import TOPIC
 from kraftlog.metadata.snapshot import partition_record
 from kraftlog.metadata.values import PartitionImage
+from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import create_topics as topics_api
@@ -355,16 +358,17 @@ def decide_delete_topics(
     state: State, request: deletion_api.DeleteTopicsRequest, context: Context
 ) -> Deciding:
     """By name or by id; what is asked for twice is refused twice (V4)."""
-    asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    asked += [(name, NULL_UUID) for name in request.topic_names]
     found = []
-    for name, topic_id in asked:
-        found.append(_find(state, name, topic_id))
+    for name, topic_id in chain(
+        ((topic.name, topic.topic_id) for topic in request.topics),
+        ((name, NULL_UUID) for name in request.topic_names),
+    ):
+        found.append((name, topic_id, _find(state, name, topic_id)))
         yield A_DELETION_COSTS
-    named = yield from counted(topic.id for topic in found if not isinstance(topic, Refusal))
+    named = yield from counted(it.id for _, _, it in found if not isinstance(it, Refusal))
     records: list[Message] = []
     results = []
-    for (name, topic_id), topic in zip(asked, found, strict=True):
+    for name, topic_id, topic in drained(found):
         outcome: TopicImage | Refusal = topic
         if not context.config.delete_topics:
             outcome = Refusal(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")

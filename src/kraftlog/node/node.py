@@ -46,7 +46,7 @@ from kraftlog.node.quorum.addresses import named_voters, reached_at
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapping import occasion_of
-from kraftlog.node.sliced import SlicedRequests, read_and_serve
+from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
 from kraftlog.node.topic_configs import TopicConfigs
 from kraftlog.node.topic_pieces import TopicPieces
 from kraftlog.node.upkeep import Upkeep
@@ -459,7 +459,10 @@ class Node:
     # The data door -------------------------------------------------------------------------------
 
     def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
-        """A request as bytes. Raises ProtocolError when it is none that we serve."""
+        """A request as bytes. Raises ProtocolError when it is none that we serve.
+
+        A giant frame has a buffer to itself: whoever hands it over does not touch that again.
+        """
         head = read_request_head(buffer, pos, end)
         slot.correlation_id = head.correlation_id
         slot.client_id = head.client_id
@@ -485,8 +488,8 @@ class Node:
             request = codec.decode_request(api.request(), head.version, buffer, head.body, end)
         try:
             if is_large:
-                body = bytes(memoryview(buffer)[head.body : end])
-                steps: Iterator[int] | None = read_and_serve(self, slot, body)
+                kept = kept_body(buffer, head.body, end)
+                steps: Iterator[int] | None = read_and_serve(self, slot, *kept)
             else:
                 steps = handler(api.key)(self, slot, request, now)
             if steps is not None:

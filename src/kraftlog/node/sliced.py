@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
+    from kraftlog.types import Buffer
 
 #: What all the sliced work of one turn may cost together.
 A_TURN = 2_000
 #: What one piece of it may cost before the next has its share.
 A_SHARE = 500
+#: A frame of more bytes has a buffer to itself, which nobody uses again.
+GIANT_FRAME = 2 << 20
 
 
 class Work:
@@ -196,22 +199,20 @@ class SlicedRequests(Slices):
         slot.connection.let_go()
 
 
-def read_and_serve(node: Node, slot: Slot, body: bytes) -> Iterator[int]:
-    """A large request: to read it takes more than one step as well."""
+def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
+    """The body of a request for later turns, and where it begins: a giant one is not copied."""
+    if end - pos > GIANT_FRAME and end == len(buffer):
+        return buffer, pos
+    return bytes(memoryview(buffer)[pos:end]), 0
+
+
+def read_and_serve(node: Node, slot: Slot, body: Buffer, pos: int) -> Iterator[int]:
+    """A large request, from `pos` on: to read it takes more than one step as well."""
     api = slot.api
     assert api is not None, "it is known what is served"
-    request = yield from decoding_request(api.request(), slot.version, body)
+    request = yield from decoding_request(api.request(), slot.version, body, pos)
     del body
     steps = handler(api.key)(node, slot, request, node.now)
     del request  # a handler lets go of what it has done
     if steps is not None:
         yield from steps
-
-
-def drained(items: Any) -> Iterator[Any]:
-    """The items one by one, each let go of as it is taken: no step frees them all at once."""
-    waiting = list(items)
-    waiting.reverse()
-    del items
-    while waiting:
-        yield waiting.pop()

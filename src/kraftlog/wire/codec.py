@@ -72,22 +72,25 @@ def decode_request(
     return _decode(cls, version, buffer, pos, end, reader(cls, version), False, whole=False)
 
 
-def decoding_request(cls: type[M], version: int, raw: bytes) -> Generator[int, None, M]:
-    """As `decode_request`, step by step, of a large message without batches.
+def decoding_request(
+    cls: type[M], version: int, raw: Buffer, pos: int = 0
+) -> Generator[int, None, M]:
+    """As `decode_request`, step by step, of a large message without batches, from any buffer.
 
     Yields how many items of arrays were read since.
     """
+    end = len(raw)
     try:
         try:
-            message, after = yield from stepwise_reader(cls, version)(raw, 0, len(raw))
+            message, after = yield from stepwise_reader(cls, version)(raw, pos, end)
         except UnicodeDecodeError:
             read = stepwise_reader(cls, version, lenient=True)
-            message, after = yield from read(raw, 0, len(raw))
-        if after <= len(raw):
+            message, after = yield from read(raw, pos, end)
+        if after <= end:
             return message  # type: ignore[no-any-return]  # the reader was compiled for this class
     except _WHAT_READERS_RAISE:
         pass
-    raise explain(cls, version, raw, 0, len(raw))
+    raise explain(cls, version, bytes(raw), pos, end)
 
 
 def stepwise_reader(cls: type[Message], version: int, *, lenient: bool = False) -> StepwiseReader:

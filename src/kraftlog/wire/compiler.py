@@ -11,7 +11,8 @@ codec's business. A writer is `write(message, put)`, where `put` takes one piece
 the other; the pieces of a `batches` field are handed on as they are, uncopied.
 
 Of both there is a stepwise form for giant messages: a generator with the same arguments, which
-pauses after some items of arrays and yields how many these were.
+pauses after some items of arrays and yields how many these were. It reads from any buffer, which
+need not be copied before, and leaves a giant array the list that it was read into.
 """
 
 from __future__ import annotations
@@ -65,7 +66,9 @@ def compile_writer(
 def compile_stepwise_reader(
     cls: type[Message], version: int, lenient: bool = False
 ) -> StepwiseReader:
-    source = ReaderWriter(Form(cls, version, lenient=lenient), stepwise=True).write()
+    form = Form(cls, version, lenient=lenient)
+    form.zero_copy = True
+    source = ReaderWriter(form, stepwise=True).write()
     reader: StepwiseReader = source.build("read", f"read {cls.__name__} v{version} stepwise")
     return reader
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.form import Form
     from kraftlog.wire.schema import Field, Message
 
+#: To copy an array of more items takes long. (Shorter ones are tuples, as others are.)
+GIANT_ARRAY = 1_000
+
 
 class ReaderWriter:
     """Writes the text of a reader, or of a generator that reads the same step by step."""
@@ -206,7 +209,10 @@ class ReaderWriter:
                 self.sized(item_of(field), item)
             self.flush()
             out.line(f"{items}.append({item})")
-        out.line(f"{target} = tuple({items})")
+        if self.stepwise:
+            out.line(f"{target} = {items} if len({items}) > {GIANT_ARRAY} else tuple({items})")
+        else:
+            out.line(f"{target} = tuple({items})")
 
     def tags(self, cls: type[Message], name: str) -> None:
         """The tagged section: known fields are read where they stand, others stepped over."""

@@ -11,10 +11,13 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.node.api_table import handler
 from kraftlog.node.handlers.refusals import refusal
+from kraftlog.node.slots import FEW_ITEMS, items_of
+from kraftlog.steps import letting_go_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from kraftlog.node.node import Node
@@ -83,7 +86,15 @@ class PassedOn:
 
     def _answer(self, response: Any) -> None:
         self._finish()
-        self.slot.answer(response)
+        items = items_of(response)
+        if items > FEW_ITEMS:
+            self.node.sliced.run(self.slot, self._answering(response, items))
+        else:
+            self.slot.answer(response)
+
+    def _answering(self, response: Any, items: int) -> Iterator[int]:
+        yield from self.slot.answer_in_steps(response, items)
+        yield from letting_go_of(self.request)
 
     def _refuse(self, code: int) -> None:
         self._finish()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kraftlog.effects import MoveLogStart
 from kraftlog.errors import ErrorCode
-from kraftlog.node.sliced import drained
+from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.delete_records import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.config import describe
 from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
 from kraftlog.errors import ErrorCode
-from kraftlog.node.sliced import drained
+from kraftlog.steps import drained
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import describe_configs as api
 

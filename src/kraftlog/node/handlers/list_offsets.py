@@ -8,7 +8,7 @@ nothing. Each may be asked for since a version; others are UNSUPPORTED_VERSION.
 from __future__ import annotations
 
 from kraftlog.errors import CorruptBatchError, ErrorCode, StorageError
-from kraftlog.node.sliced import drained
+from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.list_offsets import (

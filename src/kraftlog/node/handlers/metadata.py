@@ -10,7 +10,7 @@ from kraftlog.controller.decision import RECORDS_IN_BATCH
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.metadata.values import TopicImage
-from kraftlog.node.sliced import drained
+from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encode_piece, encoding_piece
