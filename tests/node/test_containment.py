@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kraftlog.effects import Ask, PeerAnswered
 from kraftlog.errors import ErrorCode, MistakeError
 from kraftlog.groups import rebalance
 from kraftlog.groups.group import Group
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.node import api_table
 from kraftlog.node.api_table import SERVED
+from kraftlog.node.errands import LINE
 from kraftlog.node.handlers.fetch import Fetch
 from kraftlog.raft.core import RaftCore
 from kraftlog.records.builder import BatchBuilder
@@ -31,6 +34,8 @@ from tests.wire.samples import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from kraftlog.types import Now
 
 GROUPS = "__consumer_offsets"
 
@@ -309,4 +314,120 @@ def test_a_decision_that_is_due_and_raises_is_tried_later(monkeypatch: pytest.Mo
     monkeypatch.undo()
     host.pass_time(60_000)
     host.settle()
+    still_serves(host, 0)
+
+
+# What the node does by itself ---------------------------------------------------------------------
+
+
+class Counted:
+    """A mistake of ours, each time; how often it was met."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        self.times += 1
+        raise RudeError("of ours")
+
+
+def complaints(host: VirtualHost, what: str) -> list[str]:
+    return [line for line in host.said if f"mistake of ours, {what}" in line]
+
+
+def busy_for(host: VirtualHost, ms: int) -> None:
+    """Time passes, and the node does what is due whenever it is."""
+    for _ in range(ms // 10):
+        host.pass_time(10)
+        host.settle()
+
+
+@pytest.mark.parametrize("where", ["_heartbeat", "_heard"])
+def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logged once a minute, tried a few times a second, and all is well when it goes well."""
+    host = make_host(demo=1)
+    membership = host.node.membership
+    assert membership is not None
+    mistake = Counted()
+    monkeypatch.setattr(membership, where, mistake)
+    host.pass_time(5000)
+    busy_for(host, 3000)
+    what = "registering the broker" if where == "_heartbeat" else "hearing a response"
+    [line] = complaints(host, what)
+    assert "Traceback" in line
+    assert 3 < mistake.times < 80
+    busy_for(host, 61_000 - 3000)
+    assert "more since it was logged last)" in complaints(host, what)[1]
+    monkeypatch.undo()
+    busy_for(host, 2000)
+    assert membership.deadline() is not None
+    assert (membership.is_fenced, host.node.is_ready) == (False, True)
+    still_serves(host, 0)
+
+
+def test_forgetting_producers_that_stops_half_way_waits_for_its_next_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = make_host(demo=1)
+    upkeep = host.node.upkeep
+    assert upkeep is not None
+    mistake = Counted()
+    monkeypatch.setattr(upkeep, "_node", SimpleNamespace(config_layers=mistake))
+    host.pass_time(upkeep.deadline())
+    busy_for(host, 100)
+    assert (mistake.times, len(complaints(host, "forgetting producers"))) == (1, 1)
+    monkeypatch.undo()
+    still_serves(host, 0)
+
+
+def test_a_look_at_the_voters_that_stops_half_way_is_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = make_host(demo=1)
+    updater = host.node.voter_updater
+    assert updater is not None
+    mistake = Counted()
+    monkeypatch.setattr(updater, "_change", mistake)
+    updater._seen = None
+    busy_for(host, 5000)
+    assert len(complaints(host, "looking after this node's record as a voter")) == 1
+    assert 3 <= mistake.times <= 6
+    monkeypatch.undo()
+    busy_for(host, 2000)
+    assert updater.deadline() is None, "the record is true"
+    still_serves(host, 0)
+
+
+def test_a_routine_that_stops_a_step_of_the_quorum_ends_the_node(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own mistake is contained; a vote or an acknowledgement might rest on this one."""
+    host = make_host(demo=1)
+    assert host.node.membership is not None
+    driver = host.node.quorum
+    monkeypatch.setattr(host.node.membership, "poll", lambda now: driver._step(rude, now))
+    with pytest.raises(RudeError):
+        host.pass_time(5000)
+
+
+def test_what_a_peer_answers_is_heard_half_way_and_asked_again() -> None:
+    """A broker alone asks the controllers; its asker hears of a mistake as of no response."""
+    heard: list[Any] = []
+
+    def told(response: Any, _: Now) -> None:
+        heard.append(response)
+        if response is not None:
+            raise RudeError("of ours")
+
+    host = make_host(demo=1)
+    errands = host.node.errands
+    ask = Ask(LINE, 2, "there", 9093, 7, ApiKey.BROKER_HEARTBEAT, 0, None, 1000)
+    errands._waiting[7] = ask, told
+    response = object()
+    host.node.handle(PeerAnswered(LINE, 2, 7, response), host.now)
+    assert heard == [response, None]
+    host.turn()
+    assert len(complaints(host, "hearing a response of the controller")) == 1
     still_serves(host, 0)

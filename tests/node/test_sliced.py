@@ -79,7 +79,7 @@ def steps(count: int, cost: int, done: list[int], name: int = 0) -> Iterator[int
 
 
 def new_sliced() -> SlicedRequests:
-    whole = SimpleNamespace(is_whole=True)
+    whole = SimpleNamespace(steps=0)
     node: Any = SimpleNamespace(is_stirred=False, quorum=whole, governing=whole, coordinating=None)
     return SlicedRequests(node)
 

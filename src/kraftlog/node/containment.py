@@ -3,22 +3,36 @@
 Wherever a handler stops, what it has half done is taken back, a part of the node at a time: a
 partition goes back to what is written, the groups of a partition are loaded from their log once
 more, what waits for the client's sake is cancelled. Only an exception within a step of the quorum
-ends the node, as a vote or an acknowledgement might rest on half of it: `is_whole` says so.
+ends the node, as a vote or an acknowledgement might rest on half of it: `steps` says so.
+
+What a node does by itself, now and then, costs less: it is tried again later.
 """
 
 from __future__ import annotations
 
+from kraftlog.effects import Say
 from kraftlog.errors import MistakeError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any
+    from collections.abc import Callable, Iterable
+    from typing import Any, Protocol
 
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+
+    class Routine(Protocol):
+        """What is due now and then; `postpone` has it tried again, not at once."""
+
+        def poll(self, now: Now) -> None: ...
+        def postpone(self, now: Now) -> None: ...
+
+
+#: How soon a mistake of the same kind is logged again.
+LOG_AGAIN_MS = 60_000
 
 
 def contain(node: Node, slot: Slot, error: Exception, request: Any = None) -> MistakeError:
@@ -42,8 +56,49 @@ def contain_repeated(node: Node, partition: Partition, error: Exception) -> Mist
     return MistakeError("serving a request that repeats", error)
 
 
+class Attempts:
+    """Steps of the node itself, which nobody has asked for: a mistake in one is logged, and the
+    next is another try. One that stops the quorum half way ends the node here, too."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        #: When each kind of mistake was logged last, and how often it was met since.
+        self._logged: dict[tuple[str, type], tuple[int, int]] = {}
+
+    def attempt(self, what: str, step: Callable[..., Any], *arguments: Any) -> bool:
+        """Take a step; whether it came to its end."""
+        before = _steps_under_way(self._node)
+        try:
+            step(*arguments)
+        except Exception as error:
+            if _steps_under_way(self._node) != before:
+                raise
+            self._log(what, error)
+            return False
+        return True
+
+    def poll(self, what: str, routine: Routine, now: Now) -> None:
+        if not self.attempt(what, routine.poll, now):
+            routine.postpone(now)
+
+    def _log(self, what: str, error: Exception) -> None:
+        kind, now_ms = (what, type(error)), self._node.now.monotonic_ms
+        logged_ms, times = self._logged.get(kind, (now_ms - LOG_AGAIN_MS, 0))
+        if now_ms - logged_ms < LOG_AGAIN_MS:
+            self._logged[kind] = logged_ms, times + 1
+            return
+        self._logged[kind] = now_ms, 0
+        more = f" ({times} more since it was logged last)" if times else ""
+        self._node.emit(Say(f"{MistakeError(what, error)}{more}"))
+
+
+def _steps_under_way(node: Node) -> tuple[int, int]:
+    """Of what must not stop half way: of the quorum's core, and of proposing a decision."""
+    return node.quorum.steps, 0 if node.governing is None else node.governing.steps
+
+
 def _check_whole(node: Node, error: Exception) -> None:
-    if not node.quorum.is_whole or (node.governing is not None and not node.governing.is_whole):
+    if any(_steps_under_way(node)):
         raise error
 
 

@@ -3,6 +3,8 @@ active, else to the leader of the quorum over the network."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from kraftlog.effects import Ask, PeerAnswered, PeerUnaware
 from kraftlog.errors import ErrorCode
 from kraftlog.node.handlers.refusals import refusal
@@ -21,17 +23,24 @@ if TYPE_CHECKING:
 #: The line on which they travel.
 LINE = "controller"
 TIMEOUT_MS = 30_000
+HEARING = "hearing a response of the controller"
 
 
 class Errands:
     """`ask` calls back with the response, or with None: unknown, ask again.
 
-    What whoever governs does not know is refused: no other answer would come of asking again.
+    What whoever governs does not know is refused: no other answer would come of asking again. An
+    asker that fails at a response hears None instead: it asks again when it would without one.
     """
 
     def __init__(
-        self, quorum: QuorumDriver, governing: Governing | None, emit: Callable[[Any], None]
+        self,
+        quorum: QuorumDriver,
+        governing: Governing | None,
+        emit: Callable[[Any], None],
+        attempt: Callable[..., bool],
     ) -> None:
+        self._attempt = attempt
         self._quorum = quorum
         self._governing = governing
         self._emit = emit
@@ -43,7 +52,7 @@ class Errands:
     def ask(self, api_key: int, version: int, request: Message, told: Told, now: Now) -> None:
         governing = self._governing
         if governing is not None and governing.is_active:
-            governing.decide(api_key, version, request, told, now)
+            governing.decide(api_key, version, request, partial(self._tell, told), now)
             return
         leader = self._quorum.leader_id
         where = self._quorum.address_of(leader) if leader >= 0 else None
@@ -77,13 +86,13 @@ class Errands:
         """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
         waiting, self._waiting = self._waiting, {}
         for _, told in waiting.values():
-            told(None, now)
+            self._tell(told, None, now)
 
     def try_again(self, now: Now) -> None:
         """There is somebody new to ask."""
         patient, self._patient = self._patient, {}
         for again in patient:
-            again(now)
+            self._attempt("asking again", again, now)
 
     def heard(self, report: PeerAnswered | PeerSilent | PeerUnaware, now: Now) -> None:
         """What came of asking over the network."""
@@ -92,9 +101,13 @@ class Errands:
             return
         ask, told = waiting
         if isinstance(report, PeerAnswered):
-            told(report.response, now)
+            self._tell(told, report.response, now)
         elif isinstance(report, PeerUnaware):
             code = ErrorCode.UNSUPPORTED_VERSION
-            told(refusal(ask.api_key, ask.version, ask.request, code), now)
+            self._tell(told, refusal(ask.api_key, ask.version, ask.request, code), now)
         else:
-            told(None, now)
+            self._tell(told, None, now)
+
+    def _tell(self, told: Told, response: Any, now: Now) -> None:
+        if not self._attempt(HEARING, told, response, now) and response is not None:
+            self._attempt(HEARING, told, None, now)

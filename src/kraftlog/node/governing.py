@@ -80,8 +80,8 @@ class Governing:
         self._quorum = quorum
         #: The epoch in which this node decides; -1: it does not.
         self.epoch = -1
-        #: Whether all that counts in decisions has been proposed.
-        self.is_whole = True
+        #: How many decisions count already, but are not proposed in full.
+        self.steps = 0
 
     @property
     def is_active(self) -> bool:
@@ -248,13 +248,13 @@ class Governing:
         if not parts:
             self._tell(told, decision.response, now)
             return
-        self.is_whole = False
+        self.steps += 1
         for part in parts:
             is_last = part is parts[-1]
             then = self._teller(told, decision.response, since) if is_last else _nobody
             error = self._quorum.propose(part, then, now)
             assert not error, "whether it may be proposed was asked before"
-        self.is_whole = True
+        self.steps -= 1
 
     def _tell(self, told: Told, response: Any, now: Now) -> None:
         """What goes wrong in hearing of a decision changes nothing about it."""

@@ -83,6 +83,11 @@ class Membership:
         self._failures += 1
         self._due_ms = now.monotonic_ms + wait_ms
 
+    def postpone(self, now: Now) -> None:
+        """A mistake of ours has stopped `poll`: as if nobody had answered."""
+        self._is_asking = False
+        self._failed(now)
+
     def leave(self) -> None:
         self.wants_to_leave = True
         self._due_ms = 0
@@ -102,7 +107,12 @@ class Membership:
             self._ask(ApiKey.BROKER_HEARTBEAT, self._heartbeat(), self._heard, now)
 
     def _ask(self, api_key: int, request: Message, told: Told, now: Now) -> None:
-        self._errands.ask(api_key, APIS[api_key].last, request, told, now)
+        def heard(response: Any, now: Now) -> None:
+            self._is_asking = False
+            self._failed(now)  # so it was, unless the response is good and heard to its end
+            told(response, now)
+
+        self._errands.ask(api_key, APIS[api_key].last, request, heard, now)
 
     def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
         return registrations.BrokerRegistrationRequest(
@@ -125,16 +135,14 @@ class Membership:
             log_dirs=[self._directory_id],
         )
 
-    def _registered(self, response: Any, now: Now) -> None:
-        self._is_asking = False
+    def _registered(self, response: Any, _: Now) -> None:
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            self._failed(now)
-        elif response.error_code:
+            return
+        if response.error_code:
             self.refusal = response.error_code
-            self._failed(now)
-        else:
-            self.epoch = response.broker_epoch
-            self._due_ms = self._failures = 0
+            return
+        self.epoch = response.broker_epoch
+        self.soon()
 
     def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
         return heartbeats.BrokerHeartbeatRequest(
@@ -146,9 +154,7 @@ class Membership:
         )
 
     def _heard(self, response: Any, now: Now) -> None:
-        self._is_asking = False
         if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-            self._failed(now)
             return
         self._failures = 0
         self._due_ms = now.monotonic_ms + RETRY_MS

@@ -34,7 +34,7 @@ from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
 from kraftlog.node.config import MOST_REPLICAS
-from kraftlog.node.containment import contain
+from kraftlog.node.containment import Attempts, contain
 from kraftlog.node.counts import Counts
 from kraftlog.node.errands import LINE as ERRANDS
 from kraftlog.node.errands import Errands
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 WAITING_UNTIDIED = 1024
 #: A request of more bytes is read step by step: it may have thousands of items.
 LARGE_REQUEST = 8 << 10
+JOINING = "registering the broker, or a heartbeat"
 #: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
@@ -139,7 +140,8 @@ class Node:
             listener=settings.controller_listener_names[0],
         )
         self.governing = self._make_governing() if settings.is_controller else None
-        self.errands = Errands(self.quorum, self.governing, self.emit)
+        self.attempts = Attempts(self)
+        self.errands = Errands(self.quorum, self.governing, self.emit, self.attempts.attempt)
         self.voter_updater = self._make_voter_updater()
         self.membership = self._make_membership() if settings.is_broker else None
         self.coordinating = self._make_coordinating() if settings.is_broker else None
@@ -304,7 +306,7 @@ class Node:
         self.errands.give_up(now)
         self._look_soon()
         if self.membership is not None:
-            self.membership.poll(now)
+            self.attempts.poll(JOINING, self.membership, now)
         self.errands.try_again(now)
 
     def handle(self, message: Any, now: Now) -> None:
@@ -409,14 +411,15 @@ class Node:
         self.snap_if_due(now, self._snaps)
         if self.governing is not None:
             self.governing.poll(now)
+        poll = self.attempts.poll
         if self.voter_updater is not None:
-            self.voter_updater.poll(now)
+            poll("looking after this node's record as a voter", self.voter_updater, now)
         if self.membership is not None:
-            self.membership.poll(now)
+            poll(JOINING, self.membership, now)
         if self.coordinating is not None:
             self.coordinating.poll(now)
         if self.upkeep is not None:
-            self.upkeep.poll(now)
+            poll("forgetting producers", self.upkeep, now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             waiter = heappop(self._waiting)[2]
             try:

@@ -15,12 +15,16 @@ class Upkeep:
     def __init__(self, node: Node, now: Now) -> None:
         self._node = node
         self._interval_ms: int = node.config.settings["producer.id.expiration.check.interval.ms"]
-        self._due_ms: int = now.monotonic_ms + self._interval_ms
+        self._due_ms = 0
+        self.postpone(now)
+
+    def postpone(self, now: Now) -> None:
+        self._due_ms = now.monotonic_ms + self._interval_ms
 
     def poll(self, now: Now) -> None:
         if now.monotonic_ms < self._due_ms:
             return
-        self._due_ms = now.monotonic_ms + self._interval_ms
+        self.postpone(now)
         expiration_ms = self._node.config_layers().value("producer.id.expiration.ms")
         for partition in self._node.partitions.values():
             if partition.producers is not None:

@@ -102,8 +102,8 @@ class QuorumDriver:
         self._committed: deque[tuple[int, Sequence[Told]]] = deque()
         self._numbers = 0
         self._is_settling = False
-        #: Whether nothing has stopped a step of the core half way.
-        self.is_whole = True
+        #: How many steps of the core, one in the other, are under way or were stopped half way.
+        self.steps = 0
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
         self.snapping = Snapping(core, emit)
@@ -224,9 +224,9 @@ class QuorumDriver:
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """One step of the core. Should it raise, nobody can say what it has half decided."""
-        was_whole, self.is_whole = self.is_whole, False
+        self.steps += 1
         came_of_it = step(*arguments)
-        self.is_whole = was_whole
+        self.steps -= 1
         return came_of_it
 
     def poll(self, now: Now) -> None:
@@ -302,13 +302,13 @@ class QuorumDriver:
         """
         if self._is_settling:
             return
-        was_whole, self.is_whole = self.is_whole, False  # as in `_step`, which costs a call a turn
+        self.steps += 1  # as in `_step`, which costs a call a turn
         self._is_settling = True
         while wanted := self.core.take_effects() or self._lead_if_caught_up(now):
             for effect in wanted:
                 self._carry_out[type(effect)](effect, now)
         self._is_settling = False
-        self.is_whole = was_whole
+        self.steps -= 1
 
     def _persist(self, effect: raft.PersistElection, _: Now) -> None:
         self._emit(election_to_write(self.core, effect, self.applied))
@@ -499,10 +499,13 @@ class QuorumDriver:
 
     def _tell(self, askers: Sequence[Told], code: int, now: Now) -> None:
         """What goes wrong in hearing of an outcome changes nothing about it."""
+        steps = self.steps
         for told in askers:
             try:
                 told(code, now)
             except Exception as error:
+                if self.steps != steps:
+                    raise
                 self._emit(effects.Say(str(MistakeError("telling of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:

@@ -98,15 +98,29 @@ class VoterUpdater:
         self._is_asking = False
         self._due_ms = 0
         self._failures = 0
+        #: The voters are not looked at before.
+        self._postponed_to_ms = 0
 
     def deadline(self) -> int | None:
-        return self._due_ms if self._look() is not None and not self._is_asking else None
+        if self._is_asking:
+            return None
+        if self._quorum.core.log.voter_set is not self._seen:
+            return self._postponed_to_ms
+        return None if self._wanted is None else max(self._due_ms, self._postponed_to_ms)
+
+    def postpone(self, now: Now) -> None:
+        """A mistake of ours has stopped `poll`: it looks at the voters once more, later."""
+        self._seen = None
+        self._is_asking = False
+        self._postponed_to_ms = now.monotonic_ms + LONGEST_RETRY_MS
 
     def soon(self) -> None:
         """Another leads: look at once."""
         self._due_ms = self._failures = 0
 
     def poll(self, now: Now) -> None:
+        if now.monotonic_ms < self._postponed_to_ms:
+            return
         wanted = self._look()
         if wanted is None or self._is_asking or self._due_ms > now.monotonic_ms:
             return
@@ -192,11 +206,10 @@ class VoterUpdater:
     def _told(self, error: int, now: Now) -> None:
         """Ask again later even if all is well: the record may not be in this log yet."""
         self._is_asking = False
+        self._failed(now)  # so it was, unless this is heard to its end
         if self._look() != self._asked:
             self.soon()
-        elif error:
-            self._failed(now)
-        else:
+        elif not error:
             self._failures = 0
             self._due_ms = now.monotonic_ms + ACCEPTED_RETRY_MS
 
