@@ -10,7 +10,8 @@ import pytest
 from kraftlog.records.header import read_header
 from kraftlog.simulator.files import PowerLost
 from kraftlog.storage.disk import write_whole
-from tests.storage.making import FOLDER, batch, memory, new_disk, opened, put, read_all
+from kraftlog.storage.recovery import open_log, run
+from tests.storage.making import FOLDER, SMALL, batch, memory, new_disk, opened, put, read_all
 
 if TYPE_CHECKING:
     from kraftlog.storage.log import Log
@@ -171,3 +172,19 @@ def test_q7_what_was_cut_off_never_stands_before_what_took_its_place() -> None:
         found.add(len(kept))
         again.release()
     assert len(found) > 2
+
+
+def test_q7_a_log_that_ends_where_it_starts_has_no_epochs_to_read() -> None:
+    files = memory()
+    log, _ = opened(new_disk(files))
+    for offset in range(3):
+        put(log, batch(offset, epoch=1))
+    log.move_start(2)
+    log.truncate_to(2)
+    point = closed_at(log)
+    again, report = run(
+        open_log(new_disk(files), FOLDER, SMALL, clean=True, recovery_point=point, start_offset=2)
+    )
+    assert (again.start_offset, again.end_offset, again.epochs.entries()) == (2, 2, [])
+    assert not report.is_noteworthy
+    again.release()

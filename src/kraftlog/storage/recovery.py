@@ -281,6 +281,8 @@ class _Opener:
         """Whether the last batch that is believed is of an epoch that the checkpoint lacks."""
         if not self.clean or not trusted or not trusted[-1].size:
             return False
+        if trusted[-1].end_offset <= self.log.start_offset:
+            return False  # what is believed is no longer part of the log
         segment, position = trusted[-1], 0
         last = segment.offsets.last()
         for place, _, _, _ in segment.walk(last[1] if last else 0):
