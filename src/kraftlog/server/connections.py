@@ -246,6 +246,7 @@ class Connection:
         end = len(rest)
         view = memoryview(rest)
         self.rest_at = pos = self._frames(rest, view, self.rest_at, end, node, now)
+        self.memory.served(self)
         if not self.holds_frames:
             self.rest, self.rest_at = bytearray(), 0
             self._keep(arena, view, pos, end)
@@ -358,6 +359,7 @@ class Connection:
         if self.large_filled >= size:
             behind, self.large = self.large_filled - size, None
             arena.give_back(buffer)
+            self.memory.served(self)
             repeats = self.repeats
             if repeats is None or not repeats.take(buffer, memoryview(buffer), 0, size, now):
                 slot = Slot(self)
@@ -478,14 +480,29 @@ class Connection:
         if held != self.charged:
             self.memory.change(held - self.charged)
             self.charged = held
-            if held <= FREE and self.memory.exempt is self:
-                self.memory.end_exemption()
+        memory = self.memory
+        if memory.exempt is self and (
+            held <= FREE or (memory.is_exempt_served and not (self.slots or self.out))
+        ):
+            memory.end_exemption()
 
     def _charge_received(self) -> None:
         """Account for it, and stop reading if that is too much."""
         self.charge()
         if self.overdue():
             self.stir()
+
+    @property
+    def is_kept_waiting(self) -> bool:
+        """Whether it would go on if it were read: nothing is to be sent, and more has come."""
+        if self.out:
+            return False
+        if self.holds_frames:
+            return True
+        try:
+            return bool(self.sock.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
 
     def close(self) -> None:
         """Let go of everything, also of what the node still works on for this connection."""

@@ -518,10 +518,13 @@ class Server:
         wanted = EPOLLIN
         if not connection.owes_nothing:
             connection.charge()
+            memory = self.memory
             if connection.overdue():
                 wanted = 0
-                if connection.charged > FREE and self.memory.lacks(connection.needs):
-                    self.memory.wait(connection)
+                if connection.charged > FREE and memory.lacks(connection.needs):
+                    memory.wait(connection)
+            elif memory.waiting:
+                memory.waiting.pop(connection, None)
             if connection.out:
                 wanted |= EPOLLOUT
         if connection.holds_frames and wanted & EPOLLIN:
@@ -547,7 +550,9 @@ class Server:
         still = [
             connection
             for connection in self.connections.values()
-            if connection.charged > FREE and connection.active_ns <= since_ns
+            if connection.charged > FREE
+            and connection.active_ns <= since_ns
+            and not (connection in memory.waiting and connection.is_kept_waiting)
         ]
         still.sort(key=lambda connection: connection.active_ns)
         for connection in still[:CLOSED_AT_ONCE]:

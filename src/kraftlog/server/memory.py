@@ -4,7 +4,7 @@ A connection holds what it has received and not handed over, the requests that t
 and the responses that its client has not taken; slices of files are not memory. Where the bound is
 reached, connections that hold more than a small request are not read until others have let go.
 A small request of a connection that holds less is always served. Of those that wait, one at a time
-is exempt from the bound until it has let go: or connections whose large requests have come in part
+is exempt from the bound for one request: or connections whose large requests have come in part
 would wait for each other. The bound is exceeded by no more than its request and response.
 """
 
@@ -36,10 +36,12 @@ class ClientMemory:
         self.used = 0
         #: The most that was held since memory was last given back.
         self.peak = 0
-        #: Connections that are not read until there is room again.
+        #: Connections that are not read until there is room again, the first to wait first.
         self.waiting: dict[Connection, None] = {}
-        #: The connection that is read although there is no room.
+        #: The connection that is read although there is no room, and whether a request of it has
+        #: been handed over since.
         self.exempt: Connection | None = None
+        self.is_exempt_served = False
 
     def change(self, by: int) -> None:
         self.used += by
@@ -49,16 +51,28 @@ class ClientMemory:
 
     def wait(self, connection: Connection) -> None:
         """There is no room for it; the first that has requests to go on with is exempt."""
-        if self.exempt is None and (connection.large is not None or connection.holds_frames):
-            self.exempt = connection
-            connection.stir()
-        elif self.exempt is not connection:
+        if self.exempt is not connection:
             self.waiting[connection] = None
+            if self.exempt is None:
+                self._exempt_next()
+
+    def served(self, connection: Connection) -> None:
+        """A large request is handed over, or one of many that had come."""
+        if connection is self.exempt:
+            self.is_exempt_served = True
 
     def end_exemption(self) -> None:
         """The exempt connection has let go, or is closed: another one is next."""
         self.exempt = None
-        self._wake()
+        self._exempt_next()
+
+    def _exempt_next(self) -> None:
+        for connection in self.waiting:
+            if connection.large is not None or connection.holds_frames:
+                del self.waiting[connection]
+                self.exempt, self.is_exempt_served = connection, False
+                connection.stir()
+                return
 
     def _wake(self) -> None:
         waiting, self.waiting = self.waiting, {}
