@@ -182,8 +182,7 @@ def test_a_record_that_can_not_be_replayed_is_named_in_a_later_slice() -> None:
 def slow_host(**topics: int) -> VirtualHost:
     """A node whose turns have room for a record or two."""
     host = make_host(None, **topics)
-    host.node.sliced.a_turn = host.node.sliced.a_share = 20
-    host.one_turn()
+    host.node.sliced.limit(20)
     return host
 
 

@@ -127,8 +127,7 @@ def test_many_leaders_are_elected_a_few_a_turn() -> None:
 def slow_host() -> tuple[VirtualHost, Governing]:
     """A node whose turns have room for a record or two."""
     host = make_host(demo=1)
-    host.node.sliced.a_turn = host.node.sliced.a_share = 10
-    host.one_turn()
+    host.node.sliced.limit(10)
     assert host.node.governing is not None
     return host, host.node.governing
 
@@ -273,8 +272,7 @@ def test_v5_nobody_is_fenced_whose_heartbeat_waits_for_a_decision() -> None:
 
 def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
     host, governing = slow_host()
-    host.node.sliced.a_turn = host.node.sliced.a_share = 1
-    host.one_turn()
+    host.node.sliced.limit(1)
     asked = Asked(host, governing)
     asked.ask("register", ApiKey.BROKER_REGISTRATION, stranger(7))
     assert not asked.told

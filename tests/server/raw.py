@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tests.server.node_process import NodeProcess
 
 VERSIONS = {ApiKey.PRODUCE: 9, ApiKey.FETCH: 12, ApiKey.METADATA: 9, ApiKey.API_VERSIONS: 0}
-VERSIONS[ApiKey.CREATE_TOPICS] = 7
+VERSIONS |= {ApiKey.CREATE_TOPICS: 7, ApiKey.DELETE_TOPICS: 5}
 #: More than any wait of a test lasts, and the most that can be asked for.
 FOR_EVER_MS = 2**31 - 1
 _HEAD = struct.Struct(">ii")

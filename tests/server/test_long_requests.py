@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kraftlog.wire.apis import ApiKey
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.server.raw import RawClient, api_versions, frame
+from tests.patience import LIMIT_S
+from tests.server.raw import VERSIONS, RawClient, api_versions, frame
 
 if TYPE_CHECKING:
     from tests.server.node_process import NodeProcess
@@ -18,6 +23,27 @@ def long_request(number: int) -> bytes:
     names = [MetadataRequestTopic(name=f"unknown-{index}") for index in range(MANY)]
     request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
     return frame(number, ApiKey.METADATA, request)
+
+
+def creation(topic: str, count: int) -> CreateTopicsRequest:
+    wanted = CreatableTopic(
+        name=topic, num_partitions=count, replication_factor=1, assignments=(), configs=()
+    )
+    return CreateTopicsRequest(topics=[wanted], timeout_ms=1000 * LIMIT_S)
+
+
+def deletion(topic: str) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000 * LIMIT_S)
+
+
+def code_of(client: RawClient, api_key: int) -> int:
+    """What the next answer says of the one topic that was asked for."""
+    answer = client.answer()
+    assert answer is not None
+    api = APIS[api_key]
+    told: Any = decode(api.response(), VERSIONS[api_key], answer[1][1:])  # no tags in its header
+    [topic] = told.topics if api_key == ApiKey.CREATE_TOPICS else told.responses
+    return int(topic.error_code)
 
 
 def test_a_client_gets_its_responses_in_order_and_others_in_between(node: NodeProcess) -> None:
@@ -38,4 +64,25 @@ def test_a_client_may_leave_while_its_request_is_worked_on(node: NodeProcess) ->
                 client.send(long_request(1))
                 other.round_trip()
             other.round_trip()
+    assert node.stop() == 0
+
+
+def test_topics_of_thousands_of_partitions_come_and_go_beside_others(node: NodeProcess) -> None:
+    """Two clients make such topics and take them away again, and others have theirs in between."""
+    with RawClient(node.port) as one, RawClient(node.port) as two, RawClient(node.port) as other:
+        for client, name in ((one, "one"), (two, "two")):
+            client.send(
+                frame(1, ApiKey.CREATE_TOPICS, creation(name, 2_000))
+                + frame(2, ApiKey.DELETE_TOPICS, deletion(name))
+                + frame(3, ApiKey.DELETE_TOPICS, deletion(name))
+            )
+        for _ in range(5):
+            other.round_trip()
+        other.send(frame(7, ApiKey.CREATE_TOPICS, creation("small", 1)))
+        assert code_of(other, ApiKey.CREATE_TOPICS) == 0
+        for client in (one, two):
+            assert code_of(client, ApiKey.CREATE_TOPICS) == 0
+            assert code_of(client, ApiKey.DELETE_TOPICS) == 0
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert code_of(client, ApiKey.DELETE_TOPICS) == unknown
     assert node.stop() == 0

@@ -88,14 +88,18 @@ class Slices:
     """
 
     def __init__(self) -> None:
-        self.a_turn, self.a_share = A_TURN, A_SHARE
-        self._left = A_TURN
+        self.limit(A_TURN)
         self._own: deque[Work] = deque()
         self._waiting: deque[SlicedRequest] = deque()
 
     @property
     def has_work(self) -> bool:
         return bool(self._own or self._waiting)
+
+    def limit(self, a_turn: int) -> None:
+        """What the work of a turn may cost together."""
+        self.a_turn = self._left = a_turn
+        self.a_share = min(a_turn, A_SHARE)
 
     def begin(self, steps: Iterator[int]) -> Work:
         """Begin what the node itself has to do. What is done within a share is done at once,

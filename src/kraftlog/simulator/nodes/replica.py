@@ -166,6 +166,7 @@ class NodeReplica(Replica):
             self.read_clock(),
         )
         node.watcher = self
+        node.sliced.limit(world.sliced_us)
         self.runner.carry(node)
         self._node, self.core = node, node.quorum.core
 
@@ -290,7 +291,8 @@ class NodeReplica(Replica):
     def _go_on_soon(self) -> None:
         if (self.runner.has_work or self.node.has_work) and not self._goes_on:
             self._goes_on = True
-            self.world.at(self.world.time, self._go_on, self.incarnation)
+            delay_ms = self.world.slice_ms if self.node.sliced.has_work else 0
+            self.world.at(self.world.time + delay_ms, self._go_on, self.incarnation)
 
     def _go_on(self, incarnation: int) -> None:
         if incarnation != self.incarnation:
@@ -359,6 +361,8 @@ class NodeReplica(Replica):
 
     def do_what_is_due(self) -> None:
         self.turn("looks around", _nothing)
+        while self._node is not None and self._node.sliced.has_work:
+            self.turn("goes on", _nothing)
 
     def shut_down(self) -> None:
         self.turn("shuts down", self.node.shut_down)
@@ -370,6 +374,8 @@ class NodeReplica(Replica):
 
     def _snap(self, now: Now) -> None:
         self.node.snap_if_due(now, AT_ONCE)
+        if self.node.quorum.is_applying:  # it is for when all of that is applied
+            self.world.at(self.world.time + 1, self._snap_again, self.incarnation)
 
     def _snap_again(self, incarnation: int) -> None:
         if incarnation == self.incarnation and not self.paused:

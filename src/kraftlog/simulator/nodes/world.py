@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kraftlog.config.reading import read_config
 from kraftlog.logstate.voters import VoterSet
+from kraftlog.node.sliced import A_TURN
 from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
@@ -70,6 +71,9 @@ class NodeWorld(World):
         self.reserve_bytes = Chance(seed, "reserve").pick([0, 3000])
         #: The metadata log has segments of one snapshot each, or of a few.
         self.segment_bytes = Chance(seed, "segments").pick([500, 4000])
+        #: What a turn has for work that takes long, and how long a turn takes that goes on with it:
+        #: in some runs a step, so that everything else comes between two steps of a change.
+        self.sliced_us, self.slice_ms = Chance(seed, "slices").pick([(A_TURN, 0), (1, 0), (1, 1)])
         #: Those that all settings name; none where they stand in the log.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
         self._count = setting.voters + setting.observers
