@@ -2,7 +2,8 @@
 
     python -m tests.fuzz_requests --minutes 60 --seed 1000
 
-Each seed is a life. Of each way to fail the first seed is shown, with what was done last; a
+Each seed is a life: of one node whose settings name the voters, of one whose log does, or of three
+nodes. Of each way to fail the first seed is shown, with what was done last; a
 single one is run again by `--seed N --lives 1`.
 """
 
@@ -14,8 +15,10 @@ from random import Random
 from time import monotonic  # noqa: TID251 - a run lasts as long as it is told to
 from traceback import extract_tb, format_exception
 
-from tests.node.lives import Life
+from tests.node.lives import DynamicLife, Life
+from tests.node.lives_of_three import LifeOfThree
 
+LIVES: tuple[type[Life], ...] = (Life, DynamicLife, LifeOfThree, LifeOfThree)
 STEPS = 150
 #: How much is shown of what was done before a failure.
 LAST, WIDTH = 5, 1500
@@ -25,7 +28,7 @@ def one_life(seed: int, steps: int) -> tuple[BaseException, list[str]] | None:
     """What went wrong in it, and what was done until then."""
     life = None
     try:
-        life = Life(Random(seed))
+        life = LIVES[seed % len(LIVES)](Random(seed))
         life.go_on(steps)
     except Exception as error:
         return error, life.done if life is not None else []

@@ -11,23 +11,28 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+from kraftlog.config.endpoints import Voter as FirstVoter
 from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware
 from kraftlog.errors import ProtocolError
 from kraftlog.groups.shard import GroupShard
+from kraftlog.logstate.voters import VoterSet
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED
+from kraftlog.node.governing import first_levels
 from kraftlog.node.group_log import replay
 from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in
 from kraftlog.node.quorum.snapshots import check_snapshot, snapshot_pieces
 from kraftlog.runner.recovered import newest_snapshot, read_batches
 from kraftlog.simulator.files import MemoryFiles
-from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost, directory_of
+from kraftlog.storage.format import Formatting, format_directory
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
 from tests.node.talk import Talker, create_topics
 from tests.node.test_hostile_requests import Hostile
 from tests.node.valid import VALID, nearly_valid
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from random import Random
 
     from kraftlog.types import Buffer
@@ -78,8 +83,10 @@ class Informed(Hostile):
             return self.random.choice(LONG_STRINGS if self.flexible else LONG_STRINGS[:-1])
         return super().primitive(kind, name)
 
-    def known(self, kind: str, name: str) -> list[Any]:
+    def known(self, kind: str, name: str) -> Sequence[Any]:
         """What a field of this name may be about."""
+        if name in {"voter_directory_id", "directory_id", "replica_directory_id"}:
+            return self.life.directory_ids
         node, life = self.life.host.node, self.life
         image, quorum = node.image, node.quorum
         if kind in {"int32", "int64", "int16", "int8"}:
@@ -171,6 +178,8 @@ class Peers:
 class Life:
     """One node on one disk, through several starts."""
 
+    directory_ids: tuple[bytes, ...] = (directory_of(1), bytes(16))
+
     def __init__(self, random: Random) -> None:
         self.random = random
         self.files = MemoryFiles()
@@ -178,9 +187,17 @@ class Life:
         self.peers = Peers()
         #: What has been done, to be shown when something fails.
         self.done: list[str] = []
-        self.host = VirtualHost(self.files, peers=self.peers)
+        self.begin()
         create_topics(self.host, TOPICS)
         self.host.settle()
+
+    def begin(self) -> None:
+        self.host = self.start(self.files, self.peers)
+        self.host.settle()
+
+    def start(self, files: MemoryFiles, peers: Peers) -> VirtualHost:
+        """The node on this disk."""
+        return VirtualHost(files, peers=peers, settled=False)
 
     @property
     def is_over(self) -> bool:
@@ -224,21 +241,33 @@ class Life:
             request = nearly_valid(self, sampler, key, version)
         else:
             request = sampler.message(APIS[key].request(), version)
+        request = self.altered(key, request)
+        if request is None:
+            return
         self.done.append(f"{APIS[key].name} v{version} on {listener}: {request!r:.3000}")
         frame = talker.overlong_frame(key, version, request)
+        end = self.host.node.quorum.end
         try:
             self.host.send(talker.connection, frame)
         except ProtocolError:
+            assert self.host.node.quorum.end == end, "a request that is none has changed something"
             return
         self.host.turn()
+        answers = talker.take()
+        if len(answers) == 1 and _is_refused(answers[0][1]):
+            assert self.host.node.quorum.end == end, "what is refused has changed something"
         self.host.pass_time(self.random.choice((0, 1, 10)))
-        for _, answer in talker.take():
+        for _, answer in [*answers, *talker.take()]:
             member_id = getattr(answer, "member_id", "")
             if member_id:
                 self.member_ids = [*self.member_ids[-5:], member_id]
         if self.random.random() < 0.3:
             for slot in talker.connection.slots:
                 slot.abandon()
+
+    def altered(self, key: int, request: Any) -> Any:  # noqa: ARG002 - lives are lived alike
+        """What of it is sent; None: nothing."""
+        return request
 
     def hear_peers(self) -> None:
         """Each of the node's own requests gets its one report."""
@@ -268,7 +297,7 @@ class Life:
         self.files.kill()
         self.peers.asked.clear()
         self.check_said()
-        self.host = VirtualHost(self.files, peers=self.peers, settled=False)
+        self.host = self.start(self.files, self.peers)
         self.settle(3000)
 
     def check_said(self) -> None:
@@ -291,7 +320,7 @@ class Life:
         self._check_groups()
         files = deepcopy(self.files)
         files.kill()
-        copy = VirtualHost(files, peers=Peers(), settled=False)
+        copy = self.start(files, Peers())
         for _ in range(30):
             copy.pass_time(100)
             copy.settle()
@@ -341,3 +370,41 @@ class Life:
                 continue
             assert other.durable.groups == hosted.shard.durable.groups
             assert other.durable.offsets.by_group == hosted.shard.durable.offsets.by_group
+
+
+def _is_refused(answer: Any) -> bool:
+    codes = [*_codes_in(answer)]
+    return bool(codes) and all(codes)
+
+
+def _codes_in(message: Any) -> Iterator[int]:
+    """All error codes of a response."""
+    for field in type(message)._schema:
+        value = getattr(message, field.name)
+        if field.name == "error_code":
+            yield value
+        elif field.struct is not None and value is not None:
+            for each in value if field.is_array else (value,):
+                yield from _codes_in(each)
+
+
+DYNAMIC = SETTINGS.replace("controller.quorum.voters=1@", "controller.quorum.bootstrap.servers=")
+
+
+class DynamicLife(Life):
+    """The same node, the one voter of a quorum that stands in its log alone."""
+
+    def begin(self) -> None:
+        formatting = Formatting(
+            cluster_id=CLUSTER_ID,
+            node_id=1,
+            features=first_levels(),
+            metadata_directory="data",
+            voters=[FirstVoter(1, "127.0.0.1", 9093, directory_id=directory_of(1))],
+            listener="CONTROLLER",
+        )
+        format_directory(self.files, "data", directory_of(1), formatting, 0)
+        super().begin()
+
+    def start(self, files: MemoryFiles, peers: Peers) -> VirtualHost:
+        return VirtualHost(files, DYNAMIC, peers=peers, settled=False, voters=VoterSet())

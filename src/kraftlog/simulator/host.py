@@ -131,6 +131,22 @@ CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 MAX_TURNS = 10_000
 
 
+def host_of(node_id: int) -> str:
+    return f"127.0.0.{node_id}"
+
+
+def directory_of(node_id: int) -> bytes:
+    """The id of a node's directory."""
+    return bytes([node_id]) * 16
+
+
+def voters_named(*node_ids: int) -> VoterSet:
+    """The voters of settings, which say nothing of directories."""
+    return VoterSet(
+        tuple([Voter(ReplicaKey(i), (Endpoint("CONTROLLER", host_of(i), 9093),)) for i in node_ids])
+    )
+
+
 class NoPeers:
     """A network with nobody in it: no node of a cluster of one asks another."""
 
@@ -150,7 +166,9 @@ class VirtualHost:
         peers: Peers | None = None,
         cluster_id: str | None = CLUSTER_ID,
         fresh_cluster_id: str | None = None,
+        voters: VoterSet | None = None,
     ) -> None:
+        """`voters`: those that the settings name; it alone unless others are given."""
         self.files = files or MemoryFiles()
         self.files.starts += 1
         if not self.files.exists("data"):
@@ -161,9 +179,10 @@ class VirtualHost:
         self.stopwatch_ns = 0
         self._lane = InlineLane()
         self._held: list[VirtualConnection] = []
-        self._ids = self.files.starts << 32  # those of another life are others
         directory = LogDirectory(self.files, "data")
         node_settings = read_config(settings, {})[0]
+        node_id: int = node_settings["node.id"]
+        self._ids = (node_id << 56) + (self.files.starts << 32)  # those of another life are others
         directory.keep_reserve(node_settings["kraftlog.reserve.bytes"])
         self.runner = Runner(
             self.files,
@@ -173,16 +192,21 @@ class VirtualHost:
             peers or NoPeers(),
             self.said.append,
         )
-        me = Voter(ReplicaKey(1), (Endpoint("CONTROLLER", "127.0.0.1", 9093),))
-        metadata = open_quorum(directory, VoterSet((me,)), self.said.append)
+        if voters is None:
+            voters = voters_named(node_id)
+        metadata = open_quorum(directory, voters, self.said.append)
         config = NodeConfig(
             cluster_id=cluster_id,
-            directory_id=b"\x01" * 16,
+            directory_id=directory_of(node_id),
             settings=node_settings,
-            raft=RaftConfig(fresh_cluster_id=fresh_cluster_id),
-            addresses=(BrokerAddress("PLAINTEXT", "127.0.0.1", 9092),),
+            raft=RaftConfig(
+                fresh_cluster_id=fresh_cluster_id,
+                bootstrap_ids=tuple(range(-2, -2 - len(node_settings.bootstrap_servers), -1)),
+                seed=node_id - 1,
+            ),
+            addresses=(BrokerAddress("PLAINTEXT", host_of(node_id), 9092),),
             new_id=self._new_id,
-            chance=Random(1),
+            chance=Random(node_id),
             stopwatch_ns=lambda: self.stopwatch_ns,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)

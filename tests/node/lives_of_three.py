@@ -1,0 +1,312 @@
+"""The life of three nodes, each broker and controller, under plausible requests (see `lives`).
+
+Requests come to any of them, on either listener; between them a node is killed, loses its power, or
+leaves in order, so that others lead. What they ask of each other crosses as bytes, or is lost. At
+the end all of them have replayed the same.
+
+Nobody lies in a voter's name here: a quorum rests on what its voters say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.effects import PeerAnswered, PeerSilent
+from kraftlog.node.api_table import SERVED
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.simulator.host import VirtualHost, directory_of, host_of, voters_named
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.node.lives import TOPICS, Life
+from tests.node.talk import Talker
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from kraftlog.effects import Ask
+
+NODES = (1, 2, 3)
+#: What only voters say to each other.
+OF_VOTERS = frozenset((ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH))
+#: So long two of three need at most to agree on another leader, and brokers to come back.
+AGREED_MS = 30_000
+#: So long a leader is waited for that is gone for good with the majority of the voters.
+NO_LEADER_MS = 120_000
+SETTINGS = """\
+process.roles=broker,controller
+node.id={id}
+listeners=PLAINTEXT://{host}:9092,CONTROLLER://{host}:9093
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+kraftlog.reserve.bytes=0
+metadata.log.max.record.bytes.between.snapshots={bytes}
+"""
+#: How many bytes of records make a snapshot due.
+SNAPSHOT_BYTES = (1500, 5000, 1 << 20)
+
+
+def settings_of(node_id: int, snapshot_bytes: int) -> str:
+    voters = ",".join([f"{i}@{host_of(i)}:9093" for i in NODES])
+    return SETTINGS.format(id=node_id, host=host_of(node_id), voters=voters, bytes=snapshot_bytes)
+
+
+class Network:
+    """Carries what nodes ask each other, each on a connection of its own."""
+
+    def __init__(self, life: LifeOfThree) -> None:
+        self.life = life
+        #: Asked and not sent yet; sent and not answered yet, until when.
+        self.asked: list[tuple[int, Ask]] = []
+        self.sent: list[tuple[int, int, Ask, Talker, int]] = []
+
+    def carry(self) -> bool:
+        """Whether there was anything."""
+        asked, self.asked = self.asked, []
+        for source, ask in asked:
+            self._send(source, ask)
+        sent, self.sent = self.sent, []
+        came = bool(asked)
+        for entry in sent:
+            source, target, ask, talker, until_ms = entry
+            host = self.life.hosts.get(source)
+            answers = talker.take()
+            if answers:
+                came = True
+                self._report(source, PeerAnswered(ask.line, ask.peer, ask.number, answers[0][1]))
+            elif host is not None and host.now.monotonic_ms >= until_ms:
+                came = True
+                self._abandon(talker)
+                self._report(source, PeerSilent(ask.line, ask.peer, ask.number))
+            elif host is not None and self.life.hosts.get(target) is talker.host:
+                self.sent.append(entry)
+        return came
+
+    def _send(self, source: int, ask: Ask) -> None:
+        life = self.life
+        target = int(ask.host.rpartition(".")[2]) if ask.host.startswith("127.0.0.") else 0
+        host = life.hosts.get(target)
+        if source not in life.hosts:
+            return
+        if host is None or life.random.random() < life.loss:
+            self._report(source, PeerSilent(ask.line, ask.peer, ask.number))
+            return
+        talker = Talker(host, CONTROLLER, "CONTROLLER")
+        version = min(ask.version, SERVED[ask.api_key].last)
+        host.send(talker.connection, talker.frame(ask.api_key, version, ask.request))
+        until_ms = life.hosts[source].now.monotonic_ms + ask.timeout_ms
+        self.sent.append((source, target, ask, talker, until_ms))
+
+    def _report(self, source: int, report: Any) -> None:
+        host = self.life.hosts.get(source)
+        if host is not None:
+            host.node.handle(report, host.now)
+
+    def gone(self, node_id: int) -> None:
+        """A node has ended: who had asked it hears so."""
+        sent, self.sent = self.sent, []
+        for entry in sent:
+            source, target, ask, talker, _ = entry
+            if source == node_id:
+                self._abandon(talker)
+            elif target == node_id:
+                self._report(source, PeerSilent(ask.line, ask.peer, ask.number))
+            else:
+                self.sent.append(entry)
+
+    @staticmethod
+    def _abandon(talker: Talker) -> None:
+        for slot in talker.connection.slots:
+            slot.abandon()
+
+
+class Asker:
+    """The network as one node sees it."""
+
+    def __init__(self, network: Network, node_id: int) -> None:
+        self.network = network
+        self.node_id = node_id
+
+    def ask(self, ask: Any) -> None:
+        self.network.asked.append((self.node_id, ask))
+
+
+class LifeOfThree(Life):
+    """`host` is the node that the next request goes to."""
+
+    directory_ids = tuple([directory_of(i) for i in NODES])
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.member_ids: list[str] = []
+        self.done: list[str] = []
+        self.snapshot_bytes = random.choice(SNAPSHOT_BYTES)
+        self.disks = {i: MemoryFiles() for i in NODES}
+        self.network = Network(self)
+        self.hosts: dict[int, VirtualHost] = {}
+        #: The chance that a message of a node to another is lost.
+        self.loss = 0.0
+        self.time_ms = 0
+        for node_id in NODES:
+            self._start(node_id)
+        self.settle(AGREED_MS)
+        self.host = self._leader()
+        self._create_topics()
+        self.loss = random.choice((0, 0, 0.02, 0.1))
+
+    def _create_topics(self) -> None:
+        topics = [
+            CreatableTopic(
+                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+            )
+            for name, count in TOPICS.items()
+        ]
+        talker = Talker(self.host)
+        talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
+        self.settle(1000)
+        [(_, answer)] = talker.take()
+        assert [topic.error_code for topic in answer.topics] == [0] * len(topics)
+
+    # Nodes ---------------------------------------------------------------------------------------
+
+    def _start(self, node_id: int) -> None:
+        files = self.disks[node_id]
+        host = VirtualHost(
+            files,
+            settings_of(node_id, self.snapshot_bytes),
+            settled=False,
+            peers=Asker(self.network, node_id),
+            voters=voters_named(*NODES),
+        )
+        self.hosts[node_id] = host
+        if self.time_ms:
+            host.pass_time(self.time_ms)
+
+    def _stop(self, node_id: int, *, power: bool) -> None:
+        host = self.hosts.pop(node_id)
+        self._check_said_by(host)
+        files = self.disks[node_id]
+        if power:
+            files.power_loss(self.random)
+        else:
+            files.kill()
+        self.network.gone(node_id)
+
+    def _leader(self) -> VirtualHost:
+        leaders = [it for it in self.hosts.values() if _governs(it)]
+        assert leaders, "two of three agree on a leader"
+        return leaders[-1]
+
+    @property
+    def is_over(self) -> bool:
+        self.settle(10_000)
+        return not any(_governs(host) for host in self.hosts.values())
+
+    # What happens --------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        chance = self.random.random()
+        if len(self.hosts) == len(NODES) and chance < 0.05:
+            self.take_down(self.random.choice(NODES))
+        elif len(self.hosts) < len(NODES) and chance < 0.15:
+            self.bring_back()
+        self.host = self.random.choice(list(self.hosts.values()))
+        super().step()
+
+    def take_down(self, node_id: int) -> None:
+        way = self.random.choice(("killed", "without power", "left in order"))
+        self.done.append(f"node {node_id}: {way}")
+        if way == "left in order":
+            host = self.hosts[node_id]
+            host.node.shut_down(host.now)
+            self.settle(2000)
+        self._stop(node_id, power=way == "without power")
+        self.settle(self.random.choice((0, 100, 3000, 12_000)))
+
+    def bring_back(self) -> None:
+        for node_id in NODES:
+            if node_id not in self.hosts:
+                self.done.append(f"node {node_id} is started again")
+                self._start(node_id)
+        self.settle(self.random.choice((0, 100, 3000)))
+
+    def restart(self) -> None:
+        [node_id] = [i for i, host in self.hosts.items() if host is self.host]
+        self.done.append(f"node {node_id}: killed, and started again")
+        self._stop(node_id, power=False)
+        self._start(node_id)
+        self.host = self.hosts[node_id]
+        self.settle(3000)
+
+    def altered(self, key: int, request: Any) -> Any:
+        """Nobody speaks in a voter's name."""
+        if key in OF_VOTERS:
+            return None
+        if key == ApiKey.FETCH:
+            state = request.replica_state.replace(replica_id=-1)
+            return request.replace(replica_id=-1, replica_state=state)
+        return request
+
+    def hear_peers(self) -> None:
+        self._carry()
+
+    def settle(self, ms: int = 0) -> None:
+        """Time passes for all, in steps."""
+        step_ms = max(ms // 100, 10)
+        self._carry()
+        for _ in range(ms // step_ms):
+            self.time_ms += step_ms
+            for host in self.hosts.values():
+                host.pass_time(self.time_ms - host.now.monotonic_ms)
+            self._carry()
+
+    def _carry(self) -> None:
+        for _ in range(1000):
+            for host in self.hosts.values():
+                host.settle()
+                self.time_ms = max(self.time_ms, host.now.monotonic_ms)
+            if not self.network.carry():
+                return
+        raise AssertionError("the nodes do not come to rest")
+
+    # What they make of it ------------------------------------------------------------------------
+
+    def check_said(self) -> None:
+        for host in self.hosts.values():
+            self._check_said_by(host)
+
+    @staticmethod
+    def _check_said_by(host: VirtualHost) -> None:
+        wrong = [line for line in host.said if "mistake of ours" in line]
+        assert not wrong, wrong[0]
+
+    def check(self) -> None:
+        """All nodes have the same image, and so has whoever reads their logs."""
+        self.done.append("checked")
+        loss, self.loss = self.loss, 0.0
+        self.bring_back()
+        for _ in range(NO_LEADER_MS // 1000):
+            self.settle(1000)
+            if any(_governs(host) for host in self.hosts.values()):
+                break
+        else:
+            return  # the majority of the voters is gone, by requests that said so
+        self.settle(AGREED_MS)
+        self.check_said()
+        leader = self._leader()
+        image = leader.node.image
+        assert leader.node.governing is not None
+        assert leader.node.governing.controller.state.maps() == image.maps()
+        for node_id, host in self.hosts.items():
+            self.host = host
+            assert host.node.quorum.applied == leader.node.quorum.applied, f"{node_id} is behind"
+            assert host.node.image.maps() == image.maps(), f"{node_id} has another image"
+            if host.node.quorum.applied == host.node.quorum.core.log.end:
+                assert self._replayed().maps() == image.maps()
+            self._check_snapshot()
+            self._check_groups()
+        self.loss = loss
+
+
+def _governs(host: VirtualHost) -> bool:
+    governing = host.node.governing
+    return governing is not None and governing.is_active
