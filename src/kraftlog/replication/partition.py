@@ -97,6 +97,7 @@ class Partition:
         "topic",
         "topic_id",
         "unwritten",
+        "written_bytes",
         "written_end",
     )
 
@@ -115,6 +116,8 @@ class Partition:
         #: The next offset to assign, and the one up to which the host has written.
         self.end = 0
         self.written_end = 0
+        #: How much has been written since the log was opened.
+        self.written_bytes = 0
         self.high_watermark = 0
         #: What this turn has taken on and the host has not been given yet.
         self.pending: Append | None = None
@@ -253,6 +256,7 @@ class Partition:
         unwritten = self.unwritten
         while unwritten and unwritten[0].end <= end:
             counts.bytes_in += unwritten[0].size
+            self.written_bytes += unwritten[0].size
             del unwritten[0]
         return self._released(end)
 

@@ -104,6 +104,7 @@ class Fetch:
         "partitions",
         "request",
         "response",
+        "seen_bytes",
         "session",
         "size",
         "slot",
@@ -119,6 +120,8 @@ class Fetch:
         self.failed = False
         self.size = 0
         self.partitions: list[Partition] = []
+        #: How much had been written to them when they were looked at; None: not all of that counts.
+        self.seen_bytes: int | None = None
         #: For whom how many bytes are to be counted, should they be sent.
         self.found: list[tuple[TopicCounts, int]] = []
         self.response: FetchResponse | None = None
@@ -295,9 +298,31 @@ class Fetch:
         self.slot.waiter = self
         for partition in self.partitions:
             partition.fetches[self] = None
+        self._note_seen()
 
-    def try_again(self, node: Node, partition: Partition) -> None:  # noqa: ARG002 - a large one asks
+    def _note_seen(self) -> None:
+        """Whatever is found at the next look and was not at this one is written in between."""
+        watched = self.partitions
+        is_all = all(one.high_watermark == one.written_end for one in watched)
+        self.seen_bytes = sum([one.written_bytes for one in watched]) if is_all else None
+
+    def _lacks_bytes(self) -> bool:
+        """Whether too little has been written since the last look. Many may wait for one partition,
+        and are asked each time that something is written to it."""
+        if self.seen_bytes is None:
+            return False
+        watched = self.partitions
+        written = (
+            watched[0].written_bytes
+            if len(watched) == 1
+            else sum([one.written_bytes for one in watched])
+        )
+        return self.size + written - self.seen_bytes < self.request.min_bytes
+
+    def try_again(self, node: Node, partition: Partition) -> None:
         """The high watermark of a partition has moved, or the partition is gone."""
+        if partition.online and self._lacks_bytes():
+            return
         watched = self.partitions
         self.look(node)
         if self.size >= self.request.min_bytes or self.failed:
@@ -305,6 +330,7 @@ class Fetch:
             self.answer(node, node.now)
         else:
             self.partitions = watched
+            self._note_seen()
 
     def expire(self, node: Node, now: Now) -> None:
         if not self.done:

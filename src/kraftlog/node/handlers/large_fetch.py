@@ -117,6 +117,9 @@ class LargeFetch(Fetch):
 
     # While it waits ------------------------------------------------------------------------------
 
+    def _note_seen(self) -> None:
+        """`sizes` says it, for each partition."""
+
     def try_again(self, node: Node, partition: Partition) -> None:
         part, before, _ = self.sizes.get(partition, (None, 0, 0))
         if part is not None and partition.online:

@@ -1,0 +1,72 @@
+"""Fetches that wait for many bytes cost little each time that a few are written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.node.talk import Talker, ask_settled, make_host
+from tests.node.test_requests import batch
+from tests.node.work import calls_of
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+SIZE = len(batch(b"x"))
+
+
+def produce(host: VirtualHost, index: int) -> None:
+    data = PartitionProduceData(index=index, records=batch(b"x"))
+    topics = [TopicProduceData(name="demo", partition_data=[data])]
+    request = ProduceRequest(acks=1, timeout_ms=9, topic_data=topics)
+    assert ask_settled(host, ApiKey.PRODUCE, 9, request) is not None
+
+
+def waiting_for(min_bytes: int, *indexes: int) -> FetchRequest:
+    parts = [
+        FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+        for index in indexes
+    ]
+    topics = [FetchTopic(topic="demo", partitions=parts)]
+    return FetchRequest(max_wait_ms=9_000, min_bytes=min_bytes, session_epoch=-1, topics=topics)
+
+
+def test_a_write_costs_little_for_each_fetch_that_waits_for_more() -> None:
+    host = make_host(demo=1)
+    client = Talker(host)
+    for _ in range(1_000):
+        client.send(ApiKey.FETCH, 12, waiting_for(1 << 20, 0))
+    assert calls_of(lambda: produce(host, 0)) < 10 * 1_000
+    assert client.take() == []
+
+
+@pytest.mark.parametrize("indexes", [(0,), (0, 1), (1, 0)])
+def test_it_is_answered_by_the_write_that_makes_it_enough(indexes: tuple[int, ...]) -> None:
+    host = make_host(demo=2)
+    produce(host, 0)
+    client = Talker(host)
+    client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, *indexes))
+    for _ in range(2):
+        produce(host, indexes[-1])
+        assert client.take() == []
+    produce(host, indexes[0])
+    [(_, answer)] = client.take()
+    [topic] = answer.responses
+    assert sum([len(part.records) for part in topic.partitions]) == 4 * SIZE
+
+
+def test_it_is_answered_when_its_partition_goes() -> None:
+    host = make_host(demo=1)
+    client = Talker(host)
+    client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, 0))
+    request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, request)
+    [(_, answer)] = client.take()
+    [part] = answer.responses[0].partitions
+    assert part.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
