@@ -25,7 +25,18 @@ AN_ENTRY_COSTS = 8
 def handle(node: Node, slot: Slot, request: api.DescribeConfigsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
     results = []
     entries = 0
+    described: set[tuple[int, str, tuple[str, ...] | None]] = set()
     for resource in drained(request.resources):
+        keys = resource.configuration_keys
+        wanted = (
+            resource.resource_type,
+            resource.resource_name,
+            None if keys is None else tuple(keys),
+        )
+        if wanted in described:
+            yield 1  # the answer would be much larger than the request
+            continue
+        described.add(wanted)
         result = _resource(node, resource, request)
         results.append(result)
         entries += 1 + len(result.configs)

@@ -13,42 +13,50 @@ from kraftlog.wire.messages.describe_producers import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_producers import DescribeProducersRequest
 
-
-def handle(node: Node, slot: Slot, request: DescribeProducersRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
-    slot.answer(
-        DescribeProducersResponse(
-            topics=[
-                TopicResponse(
-                    name=topic.name,
-                    partitions=[
-                        _described(node, topic.name, index) for index in topic.partition_indexes
-                    ],
-                )
-                for topic in request.topics
-            ]
-        )
-    )
+#: What a partition costs in microseconds; after so many producers there is a pause.
+A_PARTITION_COSTS = 3
+PRODUCERS_IN_A_STEP = 200
 
 
-def _described(node: Node, topic: str, index: int) -> PartitionResponse:
+def handle(node: Node, slot: Slot, request: DescribeProducersRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+    described: set[tuple[str, int]] = set()
+    topics = []
+    count = 0
+    for topic in request.topics:
+        found = []
+        for index in topic.partition_indexes:
+            if (topic.name, index) in described:
+                continue  # the answer would be much larger than the request
+            described.add((topic.name, index))
+            result = yield from _described(node, topic.name, index)
+            found.append(result)
+            count += 1 + len(result.active_producers)
+        topics.append(TopicResponse(name=topic.name, partitions=found))
+        yield A_PARTITION_COSTS
+    yield from slot.answer_in_steps(DescribeProducersResponse(topics=topics), count)
+
+
+def _described(node: Node, topic: str, index: int) -> Generator[int, None, PartitionResponse]:
     partition = node.partition(topic, NULL_UUID, index, by_id=False)
     code = partition if isinstance(partition, int) else partition.refusal(-1)
+    yield A_PARTITION_COSTS
     if code or isinstance(partition, int):
         is_known = topic in node.image.topic_ids
         why = None if is_known else "This server does not host this topic-partition."
         return PartitionResponse(
             partition_index=index, error_code=code, error_message=why, active_producers=()
         )
-    known = {} if partition.producers is None else partition.producers.entries
-    return PartitionResponse(
-        partition_index=index,
-        error_code=ErrorCode.NONE,
-        active_producers=[
+    known = [] if partition.producers is None else list(partition.producers.entries.values())
+    states: list[ProducerState] = []
+    for entry in known:
+        states.append(
             ProducerState(
                 producer_id=entry.producer_id,
                 producer_epoch=entry.epoch,
@@ -57,6 +65,9 @@ def _described(node: Node, topic: str, index: int) -> PartitionResponse:
                 coordinator_epoch=entry.coordinator_epoch,
                 current_txn_start_offset=entry.transaction_start,
             )
-            for entry in known.values()
-        ],
+        )
+        if not len(states) % PRODUCERS_IN_A_STEP:
+            yield PRODUCERS_IN_A_STEP
+    return PartitionResponse(
+        partition_index=index, error_code=ErrorCode.NONE, active_producers=states
     )

@@ -47,9 +47,9 @@ def _listed(coordinating: Coordinating, request: Any) -> ListGroupsResponse:
 
 
 def _described(coordinating: Coordinating, slot: Slot, request: Any) -> DescribeGroupsResponse:
-    """One result for each that was asked for, always: some clients die of a missing one."""
+    """One result for each group that was asked for: some clients die of a missing one."""
     found = []
-    for group_id in request.groups:
+    for group_id in dict.fromkeys(request.groups):
         shard = coordinating.shard_of(group_id)
         if isinstance(shard, int):
             found.append(

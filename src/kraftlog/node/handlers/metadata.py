@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.node.node import Node
     from kraftlog.node.slots import Slot
-    from kraftlog.types import Now
+    from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
     #: How a topic is reported: version, authorized operations, brokers that the client can't reach.
@@ -121,6 +121,7 @@ def _answer(
     del asked
     request.topics = ()
     topics: list[MetadataResponseTopic] = []
+    reported: set[Uuid] = set()
     work = 0
     for one in each:
         topic = one if isinstance(one, TopicImage) else _find(node.image, one, slot.version)
@@ -128,7 +129,10 @@ def _answer(
             assert not isinstance(one, TopicImage), "a topic that is there is found"
             topics.append(_refused(one, slot.version, codes))
             work += UNKNOWN_COSTS
+        elif topic.id in reported:
+            work += 1  # as with Kafka, a topic that is named again is reported once
         elif topic.id in node.image.topics:  # else it has been deleted meanwhile
+            reported.add(topic.id)
             piece = node.topic_pieces.get(topic.id, form)
             topics.append(piece or (yield from _written_down(node, topic, form)))
             work += 1

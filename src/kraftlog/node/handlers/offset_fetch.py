@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages import offset_fetch as api
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from kraftlog.metadata.image import Image
@@ -28,7 +28,7 @@ A_STEP_COSTS = 200
 
 def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
     assert node.coordinating is not None
-    groups = list(request.groups)
+    groups = _each_once(request.groups)
     if slot.version < SEVERAL_SINCE:
         groups = [_as_one_of_several(request)]
     gathering = _Gathering(node, slot, groups)
@@ -49,6 +49,21 @@ def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) ->
             yield work
             work = 0
     node.coordinating.settle(node.now)
+
+
+def _each_once(
+    groups: Iterable[api.OffsetFetchRequestGroup],
+) -> list[api.OffsetFetchRequestGroup]:
+    """Without those that ask for all of a group again: the answer would be much larger than the
+    request."""
+    kept, whole = [], set()
+    for group in groups:
+        if group.topics is None:
+            if group.group_id in whole:
+                continue
+            whole.add(group.group_id)
+        kept.append(group)
+    return kept
 
 
 def _as_one_of_several(request: api.OffsetFetchRequest) -> api.OffsetFetchRequestGroup:
