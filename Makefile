@@ -89,7 +89,7 @@ torture: $(READY)
 	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1)
 	$(BIN)/python -m tests.torture --runs $(or $(RUNS),5) --seconds $(or $(SECONDS),60) --seed $(or $(SEED),1) --alone
 
-## bench     measure, print, and write docs/performance.md (ARGS="beside --quick": beside Kafka)
+## bench     measure, print, and write docs/generated/performance.md (ARGS="beside --quick": beside Kafka)
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
 

@@ -1,4 +1,4 @@
-"""`python -m bench [NAME …]`: measure, print, and write docs/performance.md.
+"""`python -m bench [NAME …]`: measure, print, and write docs/generated/performance.md.
 
 Each module here offers `cases()`, which yields (what, figure, unit), and has its part of the page,
 which is rewritten when it has run: those that are named, or all. `python -m bench beside [CASE …]`

@@ -44,7 +44,7 @@ class Cluster:
         self.ids = iter(range(1, 1 << 30))
         self.controller = Controller(
             ControllerConfig(node_id=1, cluster_id="c"),
-            chance=Random(0),
+            rng=Random(0),
             new_id=lambda: (1 << 120 | next(self.ids)).to_bytes(16, "big"),
             static={},
         )

@@ -7,7 +7,7 @@ import tracemalloc
 from time import perf_counter
 
 from kraftlog.groups.config import GroupConfig
-from kraftlog.groups.messages import Answer, Asker, WriteRecords, Written
+from kraftlog.groups.messages import GroupResponse, RequestContext, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard
 from kraftlog.types import Now
 from kraftlog.wire.messages.heartbeat import HeartbeatRequest
@@ -31,11 +31,11 @@ GROUPS = 1_000
 REPEATS = 5_000
 RUNS = 5
 NOW = Now(0, 1_700_000_000_000)
-ASKER = Asker(9, "consumer", "/127.0.0.1")
+ASKER = RequestContext(9, "consumer", "/127.0.0.1")
 SUBSCRIPTION = bytes.fromhex("0000 00000001 0001 74 ffffffff")
 
 
-class Desk:
+class ShardHarness:
     """A shard whose batches are committed as soon as it wants them written."""
 
     def __init__(self, log: list[tuple[int, bytes, bytes | None]] | None = None) -> None:
@@ -50,7 +50,7 @@ class Desk:
         shard = self.shard
         while effects := shard.take_effects():
             for effect in effects:
-                if isinstance(effect, Answer):
+                if isinstance(effect, GroupResponse):
                     self.answers.append(effect.response)
                 else:
                     assert isinstance(effect, WriteRecords)
@@ -99,7 +99,7 @@ def best(run: Callable[[], object], runs: int = RUNS) -> float:
 
 
 def cases() -> Iterator[tuple[str, float, str]]:
-    desk = Desk()
+    desk = ShardHarness()
     for _ in range(MEMBERS):
         desk.join("")
     desk.settle()
@@ -120,7 +120,9 @@ def cases() -> Iterator[tuple[str, float, str]]:
     yield from loading_cases()
 
 
-def offset_cases(desk: Desk, member_id: str, generation: int) -> Iterator[tuple[str, float, str]]:
+def offset_cases(
+    desk: ShardHarness, member_id: str, generation: int
+) -> Iterator[tuple[str, float, str]]:
     commit = a_commit("g", range(1), member_id, generation)
     asked = OffsetFetchRequestGroup(
         group_id="g", topics=(OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
@@ -142,7 +144,7 @@ def offset_cases(desk: Desk, member_id: str, generation: int) -> Iterator[tuple[
 
 def loading_cases() -> Iterator[tuple[str, float, str]]:
     """A partition of many groups that use us for offsets."""
-    source = Desk()
+    source = ShardHarness()
     for number in range(GROUPS):
         source.shard.offset_commit(1, ASKER, a_commit(f"group-{number}", range(100)), NOW)
         source.settle()
@@ -160,7 +162,7 @@ def loading_cases() -> Iterator[tuple[str, float, str]]:
 
 
 def load(log: list[tuple[int, bytes, bytes | None]]) -> GroupShard:
-    return Desk(log).shard
+    return ShardHarness(log).shard
 
 
 def a_commit(

@@ -18,7 +18,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from tests.node.talk import make_host
+from tests.node.frame_client import make_host
 
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.header import NO_TIMESTAMP

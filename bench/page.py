@@ -1,11 +1,12 @@
-"""docs/performance.md: a part for each bench, each rewritten by itself when it is measured."""
+"""docs/generated/performance.md: a part for each bench, each rewritten by itself when it is
+measured."""
 
 from __future__ import annotations
 
 import os
 import re
 
-PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "performance.md")
+PAGE = os.path.join(os.path.dirname(__file__), os.pardir, "docs", "generated", "performance.md")
 HEAD = """# Performance
 
 Printed by `make bench`; nothing here was written by hand. Machines differ and share their cores

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from tests.server.node_process import NodeProcess
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 
-from kraftlog.node.quorum.snapping import BYTES_KEY
+from kraftlog.node.quorum.snapshotter import BYTES_KEY
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.codec import decode
 from kraftlog.wire.frames import request_frame

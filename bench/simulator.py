@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kraftlog.simulator.explorer.bounds import Bound
 from kraftlog.simulator.explorer.search import explore
 from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios import KAFKA_MIX
+from kraftlog.simulator.scenarios.catalog import KAFKA_MIX
 from kraftlog.simulator.world import World
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import re
 import tomllib
 
 from tests.citations import documented, is_test, linked
-from tests.tidy import ROOT
+from tests.house_rules import ROOT
 
 ITEMS = os.path.join(ROOT, "tests", "checklist.toml")
 CITATION = re.compile(r"\b(C\d+)\b")

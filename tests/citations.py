@@ -23,7 +23,7 @@ def _rules() -> dict[str, str]:
 
 
 #: By family: Q the quorum, P pre-vote and reads, R changes of its voters, D describing it,
-#: V replicated partitions. docs/rules.md introduces them.
+#: V replicated partitions. docs/generated/rules.md introduces them.
 RULES = _rules()
 
 
@@ -43,5 +43,5 @@ def documented(source: str) -> Iterator[tuple[str, str]]:
 def linked(path: str, names: Iterable[str]) -> str:
     """A test file and the tests in it, for a table in docs/."""
     tests = ", ".join(f"`{name}`" for name in names if name)
-    link = f"[{path.removeprefix('tests/')}](../{path})"
+    link = f"[{path.removeprefix('tests/')}](../../{path})"
     return f"{link}: {tests}" if tests else link

@@ -20,14 +20,14 @@ from kraftlog.config.keys import BROKER, BROKER_KEYS, OWN_KEYS
 from kraftlog.config.keys import TABLES as KEY_TABLES
 from kraftlog.config.values import expected
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.telling import metrics, of_broker, of_controller
+from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
 from kraftlog.server import pages
 from kraftlog.wire import apis
 from tests.checklist import checklist_table
 from tests.citations import RULES, documented, is_test, linked
 from tests.clauses import clauses_table
+from tests.house_rules import ROOT, repository
 from tests.interop.everyday.clients import clients_table
-from tests.tidy import ROOT, repository
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,9 +117,9 @@ def metrics_table(_: dict[str, str]) -> str:
     """Every family, with where it is found."""
     lines = ["| metric | kind | on | what it tells |", "|---|---|---|---|"]
     for where, families in (
-        ("every node", (*metrics.OF_EVERY_NODE, *pages.OF_THE_HOST)),
-        ("controllers", of_controller.FAMILIES),
-        ("brokers", of_broker.FAMILIES),
+        ("every node", (*registry.OF_EVERY_NODE, *pages.OF_THE_HOST)),
+        ("controllers", controller_metrics.FAMILIES),
+        ("brokers", broker_metrics.FAMILIES),
     ):
         lines += [f"| `{it.name}` | {it.kind} | {where} | {it.what} |" for it in families]
     return "\n".join(lines)

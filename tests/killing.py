@@ -72,10 +72,10 @@ def killers(
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
-        told = answer.read()
+        outcome = answer.read()
     os.waitpid(child, 0)
-    assert told, f"the process that played {module} changed has ended"
-    found = json.loads(told)
+    assert outcome, f"the process that played {module} changed has ended"
+    found = json.loads(outcome)
     if isinstance(found, str):
         raise ValueError(found)
     return [Killer(*killer) for killer in found]

@@ -24,7 +24,7 @@ ALL = {**FILES, "tests/raft/test_z.py": LAST}
 def test_every_item_is_shown_with_its_tests() -> None:
     table = checklist_table(ALL, ITEMS)
     assert "3 items, each with its tests." in table
-    link = "[raft/test_x.py](../tests/raft/test_x.py)"
+    link = "[raft/test_x.py](../../tests/raft/test_x.py)"
     assert f"| C1 | it starts | {link}: `test_a` |" in table
     assert f"| C2 | it goes on | {link}: `test_a`, `test_b` |" in table
     assert table.index("## start") < table.index("## end")

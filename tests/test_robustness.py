@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from tests.tidy import ROOT
+from tests.house_rules import ROOT
 
 NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
 

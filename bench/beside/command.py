@@ -35,7 +35,7 @@ CASES: dict[str, Callable[[Plan, str, Result], None]] = {
     "quorum": quorum.quorum,
     "memory": lifetime.memory,
 }
-DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs")
+DOCS = os.path.join(os.path.dirname(__file__), os.pardir, os.pardir, "docs", "generated")
 
 
 def main(arguments: Sequence[str]) -> int:

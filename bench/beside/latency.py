@@ -7,7 +7,7 @@ from contextlib import closing
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.beside import talk
+from bench.beside import frame_client
 from bench.beside.figures import percentile
 from bench.beside.machine import placed, sync_p50_ms
 from bench.beside.peers import TUNED, bare_node, kafka_node, kraftlog_node, running
@@ -37,7 +37,7 @@ def latency(plan: Plan, folder: str, result: Result) -> None:
             peers = (kafka, ours)
             warm(peers, plan)
             prepare(peers)
-            talk.make_topic(bare.port, TOPIC)
+            frame_client.make_topic(bare.port, TOPIC)
             synchronous((*peers, bare), plan, folder, result)
             end_to_end((*peers, bare), plan, result)
             administration("latency", peers, plan, folder, result)
@@ -49,15 +49,15 @@ def latency(plan: Plan, folder: str, result: Result) -> None:
 
 def prepare(peers: Sequence[Peer]) -> None:
     for peer in peers:
-        talk.make_topic(peer.port, TOPIC)
-        talk.put(peer.port, TOPIC, 100)
+        frame_client.make_topic(peer.port, TOPIC)
+        frame_client.put(peer.port, TOPIC, 100)
         first_of_group(peer.address, "before")  # the topic of the groups' offsets is made for it
 
 
 def synchronous(peers: Sequence[Peer], plan: Plan, folder: str, result: Result) -> None:
     """Also with client and broker on one processor and on two: to wake one that sleeps takes as
     long as all the rest, and where the scheduler puts them is chance that lasts for minutes."""
-    frames, error_at = talk.produce_frames(TOPIC), talk.produce_error_at(TOPIC)
+    frames, error_at = frame_client.produce_frames(TOPIC), frame_client.produce_error_at(TOPIC)
     count = plan.count(2000, least=200)
 
     def one_by_one(peer: Peer) -> Probed:
@@ -82,20 +82,23 @@ def end_to_end(peers: Sequence[Peer], plan: Plan, result: Result) -> None:
 
 def passing(port: int, topic: str, count: int) -> list[float]:
     """Milliseconds from a record's departure to its arrival at a consumer that waits for it."""
-    talk.make_topic(port, topic)
-    request = talk.produce(topic, 100)
+    frame_client.make_topic(port, topic)
+    request = frame_client.produce(topic, 100)
     times = []
-    with closing(talk.connect(port)) as producer, closing(talk.connect(port)) as consumer:
+    with (
+        closing(frame_client.connect(port)) as producer,
+        closing(frame_client.connect(port)) as consumer,
+    ):
         due = time.perf_counter()
         for offset in range(count):
-            consumer.send(talk.fetch(topic, offset), talk.deadline())
+            consumer.send(frame_client.fetch(topic, offset), frame_client.deadline())
             due += EVERY_S
             time.sleep(max(0.0, due - time.perf_counter()))
             start = time.perf_counter()
-            producer.send(request, talk.deadline())
-            consumer.receive(talk.deadline())
+            producer.send(request, frame_client.deadline())
+            consumer.receive(frame_client.deadline())
             times.append((time.perf_counter() - start) * 1000)
-            producer.receive(talk.deadline())
+            producer.receive(frame_client.deadline())
     return times[count // 10 :]
 
 
@@ -103,7 +106,7 @@ def administration(
     section: str, peers: Sequence[Peer], plan: Plan, folder: str, result: Result
 ) -> None:
     """A new group, new topics, small changes of metadata."""
-    frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
+    frames, error_at = frame_client.change_frames(TOPIC), frame_client.change_error_at(TOPIC)
     for number, peer in enumerate(in_turns(peers, plan.rounds)):
         name = f"{section}-{number}"
         came, seconds = load("first", peer.address, TOPIC, f"{name}-librdkafka")
@@ -129,10 +132,10 @@ def first_of_group(address: str, group: str) -> float:
 def creations(port: int, prefix: str, count: int) -> list[float]:
     """Milliseconds that each new topic took."""
     times = []
-    with closing(talk.connect(port)) as connection:
+    with closing(frame_client.connect(port)) as connection:
         for number in range(count):
             start = time.perf_counter()
-            code = talk.creation_error(connection, f"{prefix}-{number}")
+            code = frame_client.creation_error(connection, f"{prefix}-{number}")
             times.append((time.perf_counter() - start) * 1000)
             assert code == 0, f"a topic can't be made: error {code}"
     return times

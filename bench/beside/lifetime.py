@@ -6,10 +6,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from bench.beside.frame_client import delete_topic, make_topic, put, wait_until_ready
 from bench.beside.machine import cpu_seconds, rss_mb
 from bench.beside.peers import kafka_node, kraftlog_node, running
 from bench.beside.rounds import in_turns, mixture
-from bench.beside.talk import delete_topic, make_topic, put, wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""The comparison as a part of docs/performance.md, from the newest result of each case."""
+"""The comparison as a part of docs/generated/performance.md, from the newest result of each
+case."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from tests.interop.kafka_jars import kafka_libs
 from tests.ports import free_ports
 
+from bench.beside.frame_client import wait_until_ready
 from bench.beside.programs import program
 from bench.beside.rows import BARE, KAFKA, KRAFTLOG
-from bench.beside.talk import wait_until_ready
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tests.ports import free_ports
 
-from bench.beside import talk
+from bench.beside import frame_client
 from bench.beside.peers import (
     CLUSTER_ID,
     SMALL_HEAP,
@@ -107,8 +107,8 @@ class Cluster:
                 topic_name="__cluster_metadata", partitions=[PartitionData(partition_index=0)]
             )
         ]
-        with closing(talk.connect(self.port)) as connection:
-            answer = connection.call(DescribeQuorumRequest(topics=topics), talk.deadline())
+        with closing(frame_client.connect(self.port)) as connection:
+            answer = connection.call(DescribeQuorumRequest(topics=topics), frame_client.deadline())
         assert isinstance(answer, DescribeQuorumResponse)
         assert answer.error_code == 0, answer
         [partition] = answer.topics[0].partitions
@@ -128,7 +128,7 @@ def quorum(plan: Plan, folder: str, result: Result) -> None:
                 ends.callback(cluster.nodes[node_id].stop)
                 cluster.nodes[node_id].start()
             ends.enter_context(running(cluster.nodes[BROKER]))
-            talk.make_topic(cluster.port, TOPIC)
+            frame_client.make_topic(cluster.port, TOPIC)
             warm(cluster, plan, folder)
             for _ in range(rounds):
                 commits(cluster, plan, folder, result)
@@ -159,7 +159,7 @@ def commits(cluster: Cluster, plan: Plan, folder: str, result: Result) -> None:
 
 
 def asked(port: int, folder: str, *, width: int, count: int = MOST, seconds: float = 60) -> Probed:
-    frames, error_at = talk.change_frames(TOPIC), talk.change_error_at(TOPIC)
+    frames, error_at = frame_client.change_frames(TOPIC), frame_client.change_error_at(TOPIC)
     return probe(port, frames, error_at, folder, width=width, count=count, seconds=seconds)
 
 
@@ -183,13 +183,13 @@ def until_changed(cluster: Cluster, value_ms: int) -> None:
     end = Deadline(FAILOVER_WITHIN_S)
     while not end.is_over:
         try:
-            with closing(talk.connect(cluster.port)) as connection:
+            with closing(frame_client.connect(cluster.port)) as connection:
                 while not end.is_over:
-                    if talk.change_error(connection, TOPIC, value_ms) == 0:
+                    if frame_client.change_error(connection, TOPIC, value_ms) == 0:
                         return
-                    time.sleep(talk.TRY_EVERY_S)
+                    time.sleep(frame_client.TRY_EVERY_S)
         except UnreachableError:
-            time.sleep(talk.TRY_EVERY_S)
+            time.sleep(frame_client.TRY_EVERY_S)
     raise TimeoutError(f"{cluster.name}: no change within {FAILOVER_WITHIN_S} s of the kill")
 
 

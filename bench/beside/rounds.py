@@ -6,8 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from bench.beside.frame_client import make_topic
 from bench.beside.programs import load
-from bench.beside.talk import make_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

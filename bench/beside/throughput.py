@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bench.beside.figures import parse_perf_test
+from bench.beside.frame_client import make_topic
 from bench.beside.machine import cpu_seconds, ended_cpu_seconds
 from bench.beside.peers import bare_node, java, kafka_node, kraftlog_node, running
 from bench.beside.programs import load, output
 from bench.beside.recycled import recycled_memory
 from bench.beside.rounds import BATCHED, GREEDY, UNBATCHED, in_turns, warm
-from bench.beside.talk import make_topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -39,7 +39,7 @@ class DeleteLog(Value):
     topic_id: Uuid
 
 
-class SetOthersAside(Value):
+class MarkStrays(Value):
     """Give logs that were here at the start, and are not among these, a name that tells them apart:
     they belong to no partition of this broker. They are data, so they are not removed, unless the
     metadata log itself says that their topic was deleted."""
@@ -55,7 +55,7 @@ class Reply(Value):
     response: Any  # a message of the API's response class
 
 
-class Say(Value):
+class LogLine(Value):
     """A line for whoever looks after the node."""
 
     line: str
@@ -108,17 +108,17 @@ class WriteElection(Value):
     voter_ids: tuple[int, ...] = ()
 
 
-class KeepClusterId(Value):
+class PersistClusterId(Value):
     """Write to `meta.properties` to which cluster this node belongs: the log says so."""
 
     cluster_id: str
 
 
-class AnswerRecords(Value):
+class SendRecords(Value):
     """Answer a fetch of the quorum with what the log holds, up to so many bytes."""
 
     slot: Any
-    answer: Any  # a raft FetchAnswer
+    answer: Any  # a raft FetchResult
     log: LogName
     max_bytes: int
 
@@ -133,7 +133,7 @@ class StoreSnapshot(Value):
     pieces: Any
 
 
-class AnswerSnapshot(Value):
+class SendSnapshot(Value):
     """Answer with a piece of a snapshot."""
 
     slot: Any
@@ -158,14 +158,15 @@ class InstallSnapshot(Value):
     log: LogName
 
 
-class Ask(Value):
-    """Send a request to another node; PeerAnswered, PeerSilent or PeerUnaware has this number.
+class SendRequest(Value):
+    """Send a request to another node; ResponseReceived, RequestFailed or VersionUnsupported has
+    this number.
 
     `version` is the newest that may be used: it goes in the peer's newest, if that is older.
     Requests of one `line` to one peer share a connection; `fresh` asks for a new one.
     """
 
-    line: str
+    channel: str
     peer: int
     host: str
     port: int
@@ -177,10 +178,10 @@ class Ask(Value):
     fresh: bool = False
 
 
-class Unreachable(Value):
-    """A request whose peer has no known address: answered by PeerSilent at once."""
+class UnreachablePeer(Value):
+    """A request whose peer has no known address: answered by RequestFailed at once."""
 
-    line: str
+    channel: str
     peer: int
     number: int
 
@@ -278,32 +279,32 @@ class SnapshotDamaged(Value):
     id: OffsetAndEpoch
 
 
-class PeerAnswered(Value):
+class ResponseReceived(Value):
     """What a peer said to the request with this number."""
 
-    line: str
+    channel: str
     peer: int
     number: int
     response: Any
 
 
-class PeerSilent(Value):
+class RequestFailed(Value):
     """The request with this number will not be answered."""
 
-    line: str
+    channel: str
     peer: int
     number: int
 
 
-class PeerUnaware(Value):
+class VersionUnsupported(Value):
     """The request with this number was not sent: the peer knows no version that could say it."""
 
-    line: str
+    channel: str
     peer: int
     number: int
 
 
-class PeerVanished(Value):
+class PeerDown(Value):
     """A peer's process is gone for certain: its connection ended and a new one was refused."""
 
     peer: int

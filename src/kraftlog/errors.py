@@ -204,7 +204,7 @@ class ProtocolError(KraftlogError):
         self.position = position
 
 
-class MistakeError(KraftlogError):
+class InternalError(KraftlogError):
     """Our own code has failed where it changes nothing: that costs one asker its connection.
 
     The message has the traceback. Where something may be half changed, the node ends instead.

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from bench.beside import talk
+from bench.beside import frame_client
 from bench.beside.peers import bare_node, running
 
 from kraftlog.errors import UnreachableError
@@ -43,19 +43,19 @@ def port(tmp_path: Path) -> Iterator[int]:
     except UnavailableError as complaint:
         pytest.skip(f"the bare server: {complaint}")
     with running(node):
-        talk.make_topic(node.port, TOPIC)
+        frame_client.make_topic(node.port, TOPIC)
         yield node.port
 
 
 @pytest.fixture
 def connection(port: int) -> Iterator[Connection]:
-    with closing(talk.connect(port)) as connection:
+    with closing(frame_client.connect(port)) as connection:
         yield connection
 
 
 def put(connection: Connection, size: int = 100, version: int | None = None) -> int:
     """The offset that a batch of one record is given."""
-    answer = connection.call(talk.produce(TOPIC, size), talk.deadline(), version)
+    answer = connection.call(frame_client.produce(TOPIC, size), frame_client.deadline(), version)
     assert isinstance(answer, ProduceResponse)
     [[partition]] = [topic.partition_responses for topic in answer.responses]
     assert partition.error_code == 0
@@ -74,7 +74,7 @@ def fetch(connection: Connection, offset: int, most: int = 1 << 30) -> list[tupl
     part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=most)
     topics = [FetchTopic(topic=TOPIC, partitions=[part])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics)
-    return fetched(connection.call(request, talk.deadline()))
+    return fetched(connection.call(request, frame_client.deadline()))
 
 
 @pytest.mark.parametrize("version", [7, 9])
@@ -97,10 +97,10 @@ def test_an_answer_ends_with_a_whole_batch_and_has_one_at_least(connection: Conn
 
 def test_many_requests_come_at_once_and_are_answered_in_order(connection: Connection) -> None:
     for _ in range(1200):
-        connection.send(talk.produce(TOPIC, 10), talk.deadline())
+        connection.send(frame_client.produce(TOPIC, 10), frame_client.deadline())
     offsets = []
     for _ in range(1200):
-        answer = connection.receive(talk.deadline())
+        answer = connection.receive(frame_client.deadline())
         assert isinstance(answer, ProduceResponse)
         offsets.append(answer.responses[0].partition_responses[0].base_offset)
     assert offsets == list(range(1200))
@@ -111,17 +111,17 @@ def test_a_fetch_at_the_end_is_answered_when_something_has_come(
     connection: Connection, port: int
 ) -> None:
     put(connection)
-    with closing(talk.connect(port)) as consumer:
-        consumer.send(talk.fetch(TOPIC, 1), talk.deadline())
+    with closing(frame_client.connect(port)) as consumer:
+        consumer.send(frame_client.fetch(TOPIC, 1), frame_client.deadline())
         assert put(connection) == 1
-        assert [offset for offset, _ in fetched(consumer.receive(talk.deadline()))] == [1]
+        assert [offset for offset, _ in fetched(consumer.receive(frame_client.deadline()))] == [1]
 
 
 def test_a_topic_is_empty_when_it_is_made(connection: Connection, port: int) -> None:
     put(connection)
     put(connection)
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 2]
-    talk.make_topic(port, "another")
+    frame_client.make_topic(port, "another")
     assert [offset_of(connection, each) for each in (EARLIEST, LATEST)] == [0, 0]
     assert put(connection) == 0
 
@@ -129,21 +129,25 @@ def test_a_topic_is_empty_when_it_is_made(connection: Connection, port: int) -> 
 def offset_of(connection: Connection, timestamp: int) -> int:
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name=TOPIC, partitions=[part])]
-    answer = connection.call(ListOffsetsRequest(replica_id=-1, topics=topics), talk.deadline())
+    answer = connection.call(
+        ListOffsetsRequest(replica_id=-1, topics=topics), frame_client.deadline()
+    )
     assert isinstance(answer, ListOffsetsResponse)
     return answer.topics[0].partitions[0].offset
 
 
 def test_each_producer_gets_an_id_of_its_own(connection: Connection) -> None:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=0)
-    answers = [connection.call(request, talk.deadline()) for _ in range(2)]
+    answers = [connection.call(request, frame_client.deadline()) for _ in range(2)]
     ids = [each.producer_id for each in answers if isinstance(each, InitProducerIdResponse)]
     assert len(set(ids)) == 2
 
 
 def test_a_batch_that_never_came_whole_leaves_nothing(connection: Connection, port: int) -> None:
     put(connection)
-    whole = talk.frame(ApiKey.PRODUCE, talk.PRODUCE_VERSION, talk.produce(TOPIC, LARGE))
+    whole = frame_client.frame(
+        ApiKey.PRODUCE, frame_client.PRODUCE_VERSION, frame_client.produce(TOPIC, LARGE)
+    )
     with socket.create_connection(("127.0.0.1", port)) as broken:
         broken.sendall(whole[: LARGE // 2])
         broken.shutdown(socket.SHUT_WR)
@@ -154,6 +158,8 @@ def test_a_batch_that_never_came_whole_leaves_nothing(connection: Connection, po
 
 def test_what_it_does_not_know_closes_the_connection(connection: Connection, port: int) -> None:
     with pytest.raises(UnreachableError, match="closed"):
-        connection.call(talk.retention(TOPIC, 1), talk.deadline(), talk.ALTER_VERSION)
-    with closing(talk.connect(port)) as another:
+        connection.call(
+            frame_client.retention(TOPIC, 1), frame_client.deadline(), frame_client.ALTER_VERSION
+        )
+    with closing(frame_client.connect(port)) as another:
         assert put(another) == 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench.beside import command, page, picture, rounds, talk
+from bench.beside import command, frame_client, page, picture, rounds
 from bench.beside.figures import Result, parse_perf_test, percentile, stored
 from bench.beside.lifetime import starts_and_stops
 from bench.beside.machine import cpu_seconds, ended_cpu_seconds, placed, rss_mb, tree
@@ -207,9 +207,9 @@ def test_the_error_code_of_an_answer_is_found(topic: str) -> None:
     answer = ProduceResponse(
         responses=[TopicProduceResponse(name=topic, partition_responses=[part])]
     )
-    version = talk.PRODUCE_VERSION
+    version = frame_client.PRODUCE_VERSION
     frame = b"".join(response_frame(APIS[ApiKey.PRODUCE], version, 1, answer))
-    at = 4 + talk.produce_error_at(topic)
+    at = 4 + frame_client.produce_error_at(topic)
     assert frame[at : at + 2] == b"\0\x49"
 
 

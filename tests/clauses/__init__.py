@@ -133,8 +133,8 @@ def clauses_table(_: dict[str, str]) -> str:
             lines.append(f"| {clause.rule} | {clause.says} | | {clause.elsewhere} |")
             continue
         path, name = clause.dies.split("::")
-        kept = f"[{clause.module.removeprefix('kraftlog.')}](../{clause.path})"
-        lines.append(f"| {clause.rule} | {clause.says} | {kept} | [{name}](../{path}) |")
+        kept = f"[{clause.module.removeprefix('kraftlog.')}](../../{clause.path})"
+        lines.append(f"| {clause.rule} | {clause.says} | {kept} | [{name}](../../{path}) |")
     return "\n".join(lines)
 
 

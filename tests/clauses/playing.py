@@ -79,11 +79,11 @@ def _in_a_child(session: pytest.Session, clause: Clause, items: list[pytest.Item
             os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as answer:
-        told = answer.read()
+        outcome = answer.read()
     os.waitpid(child, 0)
-    if not told:
+    if not outcome:
         return [Killer(items[0].nodeid, NO_END)] if items else []
-    return [Killer(*killer) for killer in json.loads(told)]
+    return [Killer(*killer) for killer in json.loads(outcome)]
 
 
 def delete(clause: Clause) -> None:

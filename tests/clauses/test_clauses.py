@@ -21,8 +21,8 @@ def test_every_rule_of_the_quorum_has_clauses_or_says_where_it_is_kept() -> None
 
 
 def test_no_clause_is_told_twice() -> None:
-    told = [(clause.rule, clause.says) for clause in load()]
-    assert len(set(told)) == len(told)
+    outcome = [(clause.rule, clause.says) for clause in load()]
+    assert len(set(outcome)) == len(outcome)
 
 
 def test_there_are_as_many_clauses_as_there_were() -> None:

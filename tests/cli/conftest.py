@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.talk import Shell
+from tests.cli.shell import Shell
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog import Client
-from kraftlog.client import membership
+from kraftlog.client import group_membership
 from kraftlog.groups.shard import partition_of
 from tests.client.waiting import until
 from tests.patience import LIMIT_S
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cli.talk import Shell
+    from tests.cli.shell import Shell
     from tests.interop.driver import Driver
 
     Named = Callable[[str], str]
@@ -58,8 +58,8 @@ def test_topics(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
     (ours,) = kafka_shell.json(f"topics --describe --topic {topic}")
     assert f"TopicId: {ours['id']}" in theirs[0]
     assert "PartitionCount: 3\t" in theirs[0]
-    told = theirs[0].partition("Configs: ")[2]
-    assert dict([pair.split("=") for pair in told.split(",")]) == ours["configs"]
+    outcome = theirs[0].partition("Configs: ")[2]
+    assert dict([pair.split("=") for pair in outcome.split(",")]) == ours["configs"]
     lines = [
         f"\tTopic: {topic}\tPartition: {p['partition']}\tLeader: {p['leader']}\t"
         f"Replicas: {p['replicas'][0]}\tIsr: {p['isr'][0]}\tElr: \tLastKnownElr: "
@@ -78,9 +78,9 @@ def test_offsets_directories_and_features(tools: Kafka, kafka_shell: Shell, name
         assert kafka_shell.run(f"offsets {flags}") == tools.run(TOOLS + "GetOffsetShell", flags)
     flags = f"--describe --topic-list {topic}"
     theirs = tools.run(TOOLS + "LogDirsCommand", flags).splitlines()[-1]
-    told = json.loads(theirs)
-    told["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda each: each["partition"])
-    assert kafka_shell.json(f"log-dirs {flags}") == told
+    outcome = json.loads(theirs)
+    outcome["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda each: each["partition"])
+    assert kafka_shell.json(f"log-dirs {flags}") == outcome
     assert "GiB free" in kafka_shell.run(f"log-dirs {flags} --broker-list 1")
     assert "no broker 9" in kafka_shell.fails("log-dirs --broker-list 9")
     lines = tools.run(TOOLS + "FeatureCommand", "describe")
@@ -90,8 +90,8 @@ def test_offsets_directories_and_features(tools: Kafka, kafka_shell: Shell, name
 
 
 def test_the_cluster_and_its_quorum(tools: Kafka, kafka_shell: Shell) -> None:
-    told = tools.run(TOOLS + "ClusterTool", "cluster-id")
-    assert told == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
+    outcome = tools.run(TOOLS + "ClusterTool", "cluster-id")
+    assert outcome == f"Cluster ID: {kafka_shell.run('cluster cluster-id')}"
     theirs = tools.run(TOOLS + "MetadataQuorumCommand", "describe --status").splitlines()
     ours = kafka_shell.run("quorum describe --status").splitlines()
     moving = ("HighWatermark", "MaxFollowerLag")
@@ -104,7 +104,7 @@ def test_groups(
     tools: Kafka, kafka_shell: Shell, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Tools take their time, and while they look nobody sends heartbeats.
-    monkeypatch.setattr(membership, "SESSION_TIMEOUT_S", 600)
+    monkeypatch.setattr(group_membership, "SESSION_TIMEOUT_S", 600)
     topic, group = named("t"), named("g")
     kafka_shell.run(f"topics --create --topic {topic} --partitions 2")
     kafka_shell.feed(b"1\n2\n3\n4\n", f"produce --topic {topic}")
@@ -143,14 +143,14 @@ def test_settings(tools: Kafka, kafka_shell: Shell, named: Named) -> None:
         (f"--describe --topic {topic}", 2),
         (f"--describe --topic {topic} --all", 20),
     ):
-        told = tools.run("kafka.admin.ConfigCommand", flags)
-        theirs = dict(re.findall(r"^  ([^=]+)=(.*) sensitive=", told, re.MULTILINE))
+        outcome = tools.run("kafka.admin.ConfigCommand", flags)
+        theirs = dict(re.findall(r"^  ([^=]+)=(.*) sensitive=", outcome, re.MULTILINE))
         settings = kafka_shell.json(f"configs {flags}")[topic]
         assert len(settings) >= all_of_them
         assert {each["key"]: str(each["value"] or "") for each in settings} == theirs
         for each in settings:
             told_of = "".join([f"{s['source']}:{s['key']}=" for s in each["synonyms"][:1]])
-            assert told_of in told
+            assert told_of in outcome
 
 
 def test_records(tools: Kafka, kafka_shell: Shell, named: Named) -> None:

@@ -16,7 +16,7 @@ from kraftlog.logstate.voters import voters_by_id
 from kraftlog.raft.messages import ElectionState
 from kraftlog.records.header import LENGTH_OVERHEAD
 from kraftlog.records.walk import walk
-from kraftlog.runner.repair import Survivor
+from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.server.files import OsFiles
 from tests.patience import LIMIT_S
 from tests.runner.surviving import T0, write_directory
@@ -89,7 +89,7 @@ def test_records_of_the_metadata_log(
     """With control records of every kind but the end of a transaction, and those of a snapshot."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
-    survivor = Survivor(OsFiles(), data)
+    survivor = SurvivingDirectory(OsFiles(), data)
     survivor.repair(voters_by_id(3, 7), survivor.remains.point, T0)
     survivor.close()
     formatted = str(tmp_path / "formatted")

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
+from kraftlog.cli.common import UsageError, matching, pairs
 from kraftlog.cli.produce import READER, LineReader, lines
-from kraftlog.cli.talking import UsageError, matching, pairs
 
 
 def test_lines_come_whole_and_quiet_is_told() -> None:

@@ -13,7 +13,7 @@ import pytest
 from kraftlog.cli import main, quorum_online
 from kraftlog.client.nodes import Quorum, Replica
 from kraftlog.raft.messages import ElectionState
-from kraftlog.runner.repair import Survivor
+from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.server.files import OsFiles
 from tests.runner.surviving import write_directory
 from tests.runner.test_repair import ME, log_of
@@ -43,7 +43,7 @@ def test_without_acceptance_it_says_what_may_be_lost_and_what_to_repeat(
     assert again[-2:] == ["--accept-loss", "4@7"]
     assert main(again[1:]) == 0
     assert "Done: epoch 1008, voters at offset 5; start node 3." in capsys.readouterr().out
-    survivor = Survivor(OsFiles(), data)
+    survivor = SurvivingDirectory(OsFiles(), data)
     (voter,) = survivor.remains.voters.voters
     survivor.close()
     assert (voter.key, voter.endpoints[0].host, voter.endpoints[0].port) == (
@@ -130,8 +130,8 @@ def test_d6_describe_shows_targets_while_the_voters_are_reassigned(
     options = Namespace(json=True, human_readable=False)
     quorum_online._print_status("id", quorum, options)
     status = json.loads(capsys.readouterr().out)
-    told = status.get("TargetVoters"), status.get("WaitsFor")
-    assert told == (([1, 4], [4]) if targets else (None, None))
+    outcome = status.get("TargetVoters"), status.get("WaitsFor")
+    assert outcome == (([1, 4], [4]) if targets else (None, None))
     quorum_online._print_replication(quorum, options)
     rows = json.loads(capsys.readouterr().out)
     assert [row.get("target") for row in rows] == (["yes", "yes"] if targets else [None, None])

@@ -55,7 +55,7 @@ def test_what_failed_is_kept_with_the_line_that_repeats_it(
     assert "one leader: there are two | again: kraftlog simulate --scenario quiet --seed 2" in kept
     assert kept.splitlines()[1].endswith("--scenario quiet --seed 11")
     assert str(soak) == "3 runs, 2 failed; the next seed is 21"
-    assert soak.sights == {"truncation": 6}
+    assert soak.coverage == {"truncation": 6}
 
 
 def test_a_seed_is_skipped_by_no_later_one_that_was_quicker(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from kraftlog.records.header import CONTROL_BIT
 from kraftlog.records.reader import read_records
 from kraftlog.records.walk import walk
 from kraftlog.server.files import OsFiles
-from kraftlog.storage.meta import load
+from kraftlog.storage.meta_properties import load
 from kraftlog.types import uuid_from_text
 from kraftlog.wire.messages import control_records as control
 from kraftlog.wire.record_frames import decode_control, decode_metadata
@@ -239,8 +239,8 @@ def test_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert code == 0
     assert shown.startswith(f"Found log directories:\n  {data}\n  {meta}\n\nFound metadata: {{")
     (data / "meta.properties").write_bytes((meta / "meta.properties").read_bytes())
-    told = f"cluster.id=abc, directory.id={directory_id}, node.id=3, version=1"
-    assert f"Found metadata: {{{told}}}\n\n" in said(capsys, "info", "-c", path)[1]
+    outcome = f"cluster.id=abc, directory.id={directory_id}, node.id=3, version=1"
+    assert f"Found metadata: {{{outcome}}}\n\n" in said(capsys, "info", "-c", path)[1]
     text = (data / "meta.properties").read_text()
     (data / "meta.properties").write_text(text.replace("node.id=3", "node.id=4"))
     assert "Mismatched node IDs" in said(capsys, "info", "-c", path)[1]
@@ -308,23 +308,25 @@ def test_a_node_starts_with_one_directory_only(
 def test_programs_are_told_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = properties(tmp_path)
 
-    def told(*words: str, code: int = 0) -> Any:
+    def outcome(*words: str, code: int = 0) -> Any:
         assert main(["storage", *words, "--json"]) == code
         return json.loads(capsys.readouterr().out)
 
     data = f"{tmp_path}/data"
-    assert told("info", "-c", file, code=1) == {
+    assert outcome("info", "-c", file, code=1) == {
         "directories": [],
         "metadata": [],
         "problems": [f"{data} does not exist"],
     }
-    formatted = told("format", "-c", file, "--standalone")
+    formatted = outcome("format", "-c", file, "--standalone")
     assert formatted["formatted"] == [data]
-    assert told("format", "-c", file, "--standalone", "-g")["formatted"] == []
-    found = told("info", "-c", file)
+    assert outcome("format", "-c", file, "--standalone", "-g")["formatted"] == []
+    found = outcome("info", "-c", file)
     assert (found["directories"], found["problems"]) == ([data], [])
     [meta] = found["metadata"]
     assert (meta["cluster_id"], meta["node_id"]) == (formatted["cluster_id"], 3)
-    assert len(told("random-uuid")) == 22
-    assert told("version-mapping", "-r", "4.0")["metadata.version"] == 25
-    assert told("feature-dependencies", "-f", "metadata.version=25") == {"metadata.version=25": {}}
+    assert len(outcome("random-uuid")) == 22
+    assert outcome("version-mapping", "-r", "4.0")["metadata.version"] == 25
+    assert outcome("feature-dependencies", "-f", "metadata.version=25") == {
+        "metadata.version=25": {}
+    }

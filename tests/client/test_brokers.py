@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog import Client
 from kraftlog.errors import UnreachableError, UnsupportedApiError
-from tests.cli.talk import Shell
+from tests.cli.shell import Shell
 from tests.client.waiting import until
 from tests.patience import LIMIT_S
 from tests.ports import free_ports
@@ -135,8 +135,8 @@ def test_a_quorum_grows_and_shrinks_by_our_command(
         assert voters() == [CONTROLLERS[0]]
         assert shell.run(words).startswith(f"controller {added} with directory ")
         until(lambda: sorted(voters()), list(CONTROLLERS[:2]))
-        told = shell.json("quorum describe --status")["CurrentVoters"]
-        (directory,) = [each["directoryId"] for each in told if each["id"] == added]
+        outcome = shell.json("quorum describe --status")["CurrentVoters"]
+        (directory,) = [each["directoryId"] for each in outcome if each["id"] == added]
         remove = f"quorum remove-controller -i {added} --controller-directory-id={directory}"
         assert shell.json(remove)["id"] == added
         until(voters, [CONTROLLERS[0]])

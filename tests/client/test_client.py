@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 import kraftlog
 from kraftlog import Client
-from kraftlog.client import configs, consumer, membership, reader, versions
+from kraftlog.client import configs, consumer, group_membership, reader, versions
 from kraftlog.client.partitioner import partition_of
 from kraftlog.errors import ClientError, ErrorCode, RefusedError, UnreachableError
 from kraftlog.wire.apis import ApiKey
@@ -74,12 +74,14 @@ def values(client: Client, topic: str) -> list[bytes | None]:
 def test_what_is_written_is_read(client: Client, named: Named, codec: str) -> None:
     topic = named("t")
     client.create_topic(topic, partitions=3)
-    told: list[int] = []
-    with client.producer(compression=codec, batch_size=4000, acknowledged=told.append) as producer:
+    outcome: list[int] = []
+    with client.producer(
+        compression=codec, batch_size=4000, acknowledged=outcome.append
+    ) as producer:
         for n in range(300):
             headers = [("number", b"%d" % n), ("none", None)]
             producer.send(topic, f"v{n}", key=f"k{n}", headers=headers, timestamp_ms=1000 + n)
-    assert sum(told) == 300
+    assert sum(outcome) == 300
     with client.consume(topic, "beginning", until_end=True) as records:
         found = sorted(records, key=lambda record: record.timestamp_ms)
     assert [record.value for record in found] == [b"v%d" % n for n in range(300)]
@@ -166,14 +168,14 @@ def test_a_group_goes_on_where_it_stopped(client: Client, named: Named) -> None:
     with client.consume(topic, "beginning", group=group, until_end=True) as records:
         seen += [record.value for record in records]
     assert sorted(map(int, filter(None, seen))) == list(range(100))
-    assert sum(told.offset for told in client.committed(group).values()) == 100
+    assert sum(outcome.offset for outcome in client.committed(group).values()) == 100
 
 
 def test_members_share_and_take_over(
     client: Client, address: str, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second member takes its half from the first, and gives it back."""
-    monkeypatch.setattr(membership, "HEARTBEAT_S", 0.1)
+    monkeypatch.setattr(group_membership, "HEARTBEAT_S", 0.1)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=4)
     enough = threading.Event()
@@ -239,8 +241,8 @@ def test_settings_are_described_and_altered(client: Client, named: Named) -> Non
     client.create_topic(topic, configs={"retention.ms": "1000"})
 
     def own() -> dict[str, str | None]:
-        told = client.describe_configs("topics", topic)
-        return {s.name: s.value for s in told if configs.is_set_here(configs.TOPIC, s)}
+        outcome = client.describe_configs("topics", topic)
+        return {s.name: s.value for s in outcome if configs.is_set_here(configs.TOPIC, s)}
 
     until(own, {"retention.ms": "1000"})
     client.alter_configs("topics", topic, {"retention.ms": None, "cleanup.policy": "compact"})
@@ -268,9 +270,9 @@ def test_the_cluster_its_features_and_its_quorum(client: Client, address: str) -
 def test_a_refusal_names_broker_api_and_code(client: Client, address: str, named: Named) -> None:
     with pytest.raises(RefusedError) as refused:
         client.delete_topic(named("none"))
-    told = refused.value
-    assert (told.code, told.api) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics")
-    assert f"(DeleteTopics, error 3, broker 1 at {address})" in str(told)
+    outcome = refused.value
+    assert (outcome.code, outcome.api) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "DeleteTopics")
+    assert f"(DeleteTopics, error 3, broker 1 at {address})" in str(outcome)
     client.create_topic(named("t"))
     with pytest.raises(RefusedError, match="TOPIC_ALREADY_EXISTS"):
         client.create_topic(named("t"))
@@ -353,7 +355,7 @@ def test_the_same_in_the_versions_of_kafka_2_1(
             producer.send(topic, str(n), partition=n % 3)
     with client.consume(topic, "beginning", group=group, until_end=True) as records:
         assert len(list(records)) == 30
-    assert sum(told.offset for told in client.committed(group).values()) == 30
+    assert sum(outcome.offset for outcome in client.committed(group).values()) == 30
     assert client.offsets(topic)[0].offset == 10
     assert client.describe_group(group).state == "Empty"
     assert any(each.id == group for each in client.groups())
@@ -364,7 +366,7 @@ def test_the_same_in_the_versions_of_kafka_2_1(
 def test_a_topic_that_grows_is_dealt_anew(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "METADATA_S", 0.1)
+    monkeypatch.setattr(group_membership, "METADATA_S", 0.1)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=1)
     with client.consume(topic, "beginning", group=group, timeout_s=0.1) as records:
@@ -382,7 +384,7 @@ def test_a_topic_that_grows_is_dealt_anew(
 def test_a_member_that_was_put_out_comes_back(
     client: Client, named: Named, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership, "HEARTBEAT_S", 0)
+    monkeypatch.setattr(group_membership, "HEARTBEAT_S", 0)
     topic, group = named("t"), named("g")
     client.create_topic(topic, partitions=1)
     client.produce(topic, "a")
@@ -497,12 +499,12 @@ def test_values_are_taken_as_people_write_them(client: Client, named: Named) -> 
     )
     client.alter_configs("topic", topic, {"min.cleanable.dirty.ratio": 0.25})
 
-    def told() -> dict[str, str | None]:
+    def outcome() -> dict[str, str | None]:
         return {it.name: it.value for it in client.describe_configs("topics", topic)}
 
-    until(lambda: told()["min.cleanable.dirty.ratio"], "0.25")
-    assert told()["retention.ms"] == "3600000"
-    assert told()["unclean.leader.election.enable"] == "true"
+    until(lambda: outcome()["min.cleanable.dirty.ratio"], "0.25")
+    assert outcome()["retention.ms"] == "3600000"
+    assert outcome()["unclean.leader.election.enable"] == "true"
     client.produce(topic, "a", headers={"from": "text", "none": None, "raw": b"\x00"})
     with client.consume(topic, "beginning", until_end=True) as records:
         [record] = records

@@ -97,13 +97,15 @@ def client(broker: Broker) -> Iterator[Client]:
 
 
 def found(code: int, offset: int = -1) -> ListOffsetsResponse:
-    told = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
-    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[told])])
+    outcome = ListOffsetsPartitionResponse(partition_index=0, error_code=code, offset=offset)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[outcome])])
 
 
 def written(code: int, offset: int = -1) -> ProduceResponse:
-    told = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
-    return ProduceResponse(responses=[TopicProduceResponse(name="t", partition_responses=[told])])
+    outcome = PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
+    return ProduceResponse(
+        responses=[TopicProduceResponse(name="t", partition_responses=[outcome])]
+    )
 
 
 def test_a_leader_that_has_yet_to_hear_of_its_topic_is_asked_again(

@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 def until(ask: Callable[[], object], expected: object) -> None:
     """Ask again until the answer is what it should be; the last one is what a failure shows."""
     deadline = Deadline(LIMIT_S)
-    while (told := ask()) != expected and not deadline.is_over:
+    while (outcome := ask()) != expected and not deadline.is_over:
         deadline.pause(0.01)
-    assert told == expected
+    assert outcome == expected

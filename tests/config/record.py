@@ -41,7 +41,7 @@ _RESPONSE_HEAD = 5  # correlation id and tags
 SET = 0
 
 
-class Asker:
+class RequestContext:
     """A connection to a broker; one request at a time."""
 
     def __init__(self, port: int) -> None:
@@ -114,12 +114,12 @@ def record(given: dict[str, dict[str, str]]) -> dict[str, list[list[Any]]]:
             file.write(_replaced("".join(lines), local))
         assert kraftlog(["format", "-c", path]) == 0
         with start_kafka(path, folder):
-            asker = Asker(client)
-            asker.make_topic("t")
+            context = RequestContext(client)
+            context.make_topic("t")
             for what, resource in RESOURCES.items():
-                asker.configure(resource, given[what])
+                context.configure(resource, given[what])
             answers = {
-                what: asker.described_with(given[what], resource)
+                what: context.described_with(given[what], resource)
                 for what, resource in RESOURCES.items()
             }
     text = _replaced(json.dumps(answers), {value: key for key, value in local.items()})

@@ -19,9 +19,9 @@ from kraftlog.config.keys import (
     TOPIC_KEYS,
     Key,
 )
-from kraftlog.config.layers import Layers
+from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.properties import parse
-from kraftlog.config.reading import read_config
+from kraftlog.config.read_config import read_config
 from kraftlog.config.values import complaint, parse_value, to_text
 from kraftlog.errors import ConfigError
 from tests.config.starts import ACCEPTED, OWN_DEFAULTS, OWN_NAMES, REFUSED, started_with
@@ -154,7 +154,7 @@ DIFFERENT = {
 
 def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
     """One to three keys with values that each accepts."""
-    chance = Random(1)
+    rng = Random(1)
     texts = [text for text in (*NUMBERS, *WORDS) if text == text.strip()]
     valid = {
         key.name: [text for text in texts if complaint(key, text) is None]
@@ -163,14 +163,14 @@ def test_random_files_start_a_broker_alike(jvm: Driver) -> None:
     }
     cases = []
     for _ in range(1000):
-        names = chance.sample(sorted(valid), chance.choice((1, 1, 2, 3)))
-        cases.append(" ; ".join([f"{name}={chance.choice(valid[name])}" for name in names]))
+        names = rng.sample(sorted(valid), rng.choice((1, 1, 2, 3)))
+        cases.append(" ; ".join([f"{name}={rng.choice(valid[name])}" for name in names]))
     answers = ask(jvm, [["start", started_with(case)] for case in cases])
     reasons = [why_not(case) for case in cases]
     wrong = [
-        told
-        for told in zip(cases, reasons, answers, strict=True)
-        if (told[1] is None) != (told[2] is None)
+        outcome
+        for outcome in zip(cases, reasons, answers, strict=True)
+        if (outcome[1] is None) != (outcome[2] is None)
     ]
     assert wrong == []
 
@@ -207,7 +207,7 @@ def test_the_same_topics_are_possible(jvm: Driver) -> None:
     file = started_with(
         "log.cleaner.min.compaction.lag.ms=10 ; log.cleaner.max.compaction.lag.ms=100"
     )
-    layers = Layers(parse(file))
+    layers = ConfigLayers(parse(file))
     answers = ask(jvm, [["topic", values, file] for values in TOPICS])
     for values, answer in zip(TOPICS, answers, strict=True):
         assert (refusal(TOPIC, "t", values, layers) is None) == (answer is None), values
@@ -216,7 +216,7 @@ def test_the_same_topics_are_possible(jvm: Driver) -> None:
 def test_the_same_groups_are_possible(jvm: Driver) -> None:
     """One by one: each key with numbers around its limits."""
     file = started_with("group.consumer.max.heartbeat.interval.ms=20000")
-    layers = Layers(parse(file))
+    layers = ConfigLayers(parse(file))
     cases = [
         {key.name: text}
         for key in GROUP_KEYS
@@ -245,12 +245,12 @@ def test_the_same_keys_may_change(jvm: Driver, name: str) -> None:
     wrong = [
         (values, answer)
         for values, answer in zip(cases, answers, strict=True)
-        if (refusal(BROKER, name, values, Layers({})) is None) != (answer is None)
+        if (refusal(BROKER, name, values, ConfigLayers({})) is None) != (answer is None)
     ]
     assert wrong == []
 
 
-def refusal(kind: int, name: str, values: dict[str, str], layers: Layers) -> str | None:
+def refusal(kind: int, name: str, values: dict[str, str], layers: ConfigLayers) -> str | None:
     one_by_one = [checks.check(kind, key, value) for key, value in values.items()]
     wrong = next(filter(None, one_by_one), None)
     return wrong or checks.check_together(kind, name, values, layers)

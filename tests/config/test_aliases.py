@@ -7,7 +7,7 @@ import pytest
 from kraftlog.config.aliases import ALIASES
 from kraftlog.config.endpoints import Voter
 from kraftlog.config.keys import find_broker_key
-from kraftlog.config.reading import read_config
+from kraftlog.config.read_config import read_config
 from kraftlog.errors import ConfigError
 from kraftlog.server.start import BROKERS_BACKOFF_MS, raft_config
 from tests.config.starts import started_with
@@ -19,7 +19,7 @@ quorum.retry.backoff.ms=75 ; quorum.retry.backoff.max.ms=76"""
 
 
 def test_q33_former_names_have_their_effect_and_are_told() -> None:
-    config, told = read_config(started_with(NAMES), {})
+    config, outcome = read_config(started_with(NAMES), {})
     assert config.voters == [Voter(1, "a", 1), Voter(2, "::1", 2)]
     raft = raft_config(config, 0)
     assert (raft.fetch_timeout_ms, raft.election_timeout_ms) == (71, 72)
@@ -28,7 +28,7 @@ def test_q33_former_names_have_their_effect_and_are_told() -> None:
     assert config.controller_quorum_request_timeout_ms == 74
     given = {alias: name for alias, name in ALIASES.items() if f"{alias}=" in NAMES}
     assert len(given) == len(ALIASES) - 2
-    assert told == [f"{alias}: taken as {name}" for alias, name in given.items()]
+    assert outcome == [f"{alias}: taken as {name}" for alias, name in given.items()]
 
 
 @pytest.mark.parametrize(("alias", "name"), ALIASES.items())

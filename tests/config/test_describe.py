@@ -19,25 +19,25 @@ from kraftlog.config.describe import (
     describe_group,
     describe_topic,
 )
-from kraftlog.config.layers import OF_DEFAULT, OF_FILE, Layers
+from kraftlog.config.layers import OF_DEFAULT, OF_FILE, ConfigLayers
 from tests.config.starts import OWN_DEFAULTS, OWN_NAMES
 
 if TYPE_CHECKING:
-    from kraftlog.config.describe import Described
+    from kraftlog.config.describe import DescribedConfig
 
 with open(os.path.join(os.path.dirname(__file__), "described.json"), encoding="utf-8") as file:
     RECORDED = json.load(file)
 GIVEN = RECORDED["given"]
-LAYERS = Layers(BrokerConfig(GIVEN["file"]).texts, GIVEN["all brokers"], GIVEN["broker"])
+LAYERS = ConfigLayers(BrokerConfig(GIVEN["file"]).texts, GIVEN["all brokers"], GIVEN["broker"])
 
 
-def row(it: Described) -> list[Any]:
+def row(it: DescribedConfig) -> list[Any]:
     synonyms = [[s.name, s.value, s.source] for s in it.synonyms]
     flags = [it.read_only, it.config_source, it.is_sensitive]
     return [it.name, it.value, *flags, synonyms, it.config_type]
 
 
-def described(kind: str) -> list[Described]:
+def described(kind: str) -> list[DescribedConfig]:
     if kind == "topic":
         return describe_topic(GIVEN["topic"], LAYERS)
     if kind == "group":
@@ -80,12 +80,12 @@ def test_a_larger_unit_is_shown_as_what_it_is() -> None:
     """On purpose: Kafka calls the value of the file a default."""
     [hours] = describe_broker(LAYERS, ["log.retention.hours"])
     assert (hours.value, hours.config_source) == ("100", OF_FILE)
-    [retention] = describe_topic({}, Layers({"log.retention.hours": "100"}), ["retention.ms"])
+    [retention] = describe_topic({}, ConfigLayers({"log.retention.hours": "100"}), ["retention.ms"])
     assert (retention.value, retention.config_source) == ("360000000", OF_FILE)
     assert [s.name for s in retention.synonyms] == ["log.retention.hours"] * 2
-    [usual] = describe_topic({}, Layers({}), ["retention.ms"])
+    [usual] = describe_topic({}, ConfigLayers({}), ["retention.ms"])
     assert (usual.value, usual.config_source, usual.synonyms) == ("604800000", OF_DEFAULT, [])
-    [for_ever] = describe_topic({}, Layers({"log.retention.hours": "-3"}), ["retention.ms"])
+    [for_ever] = describe_topic({}, ConfigLayers({"log.retention.hours": "-3"}), ["retention.ms"])
     assert for_ever.value == "-1"
 
 
@@ -108,7 +108,7 @@ def test_only_what_was_asked_for() -> None:
 
 def test_a_listeners_own_key_stands_before_the_common_one() -> None:
     name = "listener.name.plaintext.ssl.keystore.location"
-    [entry] = describe_broker(Layers({name: "/a", "ssl.keystore.location": "/b"}), [name])
+    [entry] = describe_broker(ConfigLayers({name: "/a", "ssl.keystore.location": "/b"}), [name])
     assert [(s.name, s.value) for s in entry.synonyms] == [
         (name, "/a"),
         ("ssl.keystore.location", "/b"),

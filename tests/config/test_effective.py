@@ -10,7 +10,7 @@ from kraftlog.config.broker import BrokerConfig
 from kraftlog.config.effective import EFFECTIVE
 from kraftlog.config.keys import BROKER, BROKER_KEYS, TOPIC, TOPIC_KEYS
 from kraftlog.config.setting import Setting
-from tests.tidy import repository
+from tests.house_rules import repository
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.config.reading import read_config
+from kraftlog.config.read_config import read_config
 from kraftlog.config.safety import refuse_false_safety
 from kraftlog.errors import ConfigError
 from tests.config.starts import started_with

@@ -6,14 +6,14 @@ import pytest
 
 from kraftlog.config import checks
 from kraftlog.config.keys import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, TOPIC_KEYS
-from kraftlog.config.layers import Layers
+from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.setting import Setting
 from kraftlog.config.topic import TopicConfig
 
 
 def test_the_strongest_layer_counts() -> None:
     file = {"log.segment.bytes": "2000000", "log.retention.hours": "1", "log.roll.hours": "2"}
-    layers = Layers(file, {"log.roll.ms": "5"}, {"message.max.bytes": "7"})
+    layers = ConfigLayers(file, {"log.roll.ms": "5"}, {"message.max.bytes": "7"})
     config = TopicConfig({"segment.bytes": "3000000"}, layers)
     assert config.segment_bytes == 3_000_000
     assert config.retention_ms == 3_600_000
@@ -24,19 +24,19 @@ def test_the_strongest_layer_counts() -> None:
 
 
 def test_small_segments_for_tests() -> None:
-    assert TopicConfig({"internal.segment.bytes": "50"}, Layers({})).segment_bytes == 50
+    assert TopicConfig({"internal.segment.bytes": "50"}, ConfigLayers({})).segment_bytes == 50
 
 
 def test_compaction() -> None:
-    assert TopicConfig({"cleanup.policy": "compact,delete"}, Layers({})).is_compacted
-    assert TopicConfig({}, Layers({"log.cleanup.policy": "compact"})).is_compacted
-    assert not TopicConfig({}, Layers({})).is_compacted
+    assert TopicConfig({"cleanup.policy": "compact,delete"}, ConfigLayers({})).is_compacted
+    assert TopicConfig({}, ConfigLayers({"log.cleanup.policy": "compact"})).is_compacted
+    assert not TopicConfig({}, ConfigLayers({})).is_compacted
 
 
 def test_every_attribute_is_a_key() -> None:
     settings = [it.key for it in vars(TopicConfig).values() if isinstance(it, Setting)]
     assert [key for key in settings if key not in TOPIC_KEYS.names()] == []
-    config = TopicConfig({}, Layers({}))
+    config = TopicConfig({}, ConfigLayers({}))
     assert all(config[key] is not None for key in settings)
     with pytest.raises(KeyError):
         config["no.such.key"]
@@ -94,7 +94,7 @@ def test_one_by_one(kind: int, key: str, value: str, wrong: str | None) -> None:
     ],
 )  # fmt: skip
 def test_together(kind: int, name: str, values: dict[str, str], wrong: str) -> None:
-    layers = Layers({"group.streams.max.heartbeat.interval.ms": "18000"})
+    layers = ConfigLayers({"group.streams.max.heartbeat.interval.ms": "18000"})
     assert (checks.check_together(kind, name, values, layers) or "") == wrong
 
 
@@ -112,7 +112,7 @@ def test_what_a_controller_asks() -> None:
 
 
 def test_what_a_broker_has_in_the_end() -> None:
-    layers = Layers({"num.io.threads": "3"}, {"num.io.threads": "4"})
+    layers = ConfigLayers({"num.io.threads": "3"}, {"num.io.threads": "4"})
     assert layers.value("num.io.threads") == 4
     assert layers.value("num.network.threads") == 3
     assert layers.value("broker.rack") is None

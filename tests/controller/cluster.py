@@ -54,7 +54,7 @@ class Cluster:
         self._ids = 0
         self.controller = Controller(
             ControllerConfig(node_id=1, cluster_id=CLUSTER, **config),
-            chance=Random(0),
+            rng=Random(0),
             new_id=self._new_id,
             static={},
             kraft_version=lambda: kraft_version,

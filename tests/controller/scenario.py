@@ -48,13 +48,13 @@ def eventful_cluster() -> Cluster:
 
 def random_cluster(seed: int, steps: int = 60) -> Cluster:
     """What a seed makes of a cluster; all of it in records that Kafka knows without our tags."""
-    chance = Random(seed)
-    cluster = Cluster(brokers=3, elr=chance.random() < 0.5)
+    rng = Random(seed)
+    cluster = Cluster(brokers=3, elr=rng.random() < 0.5)
     for step in range(steps):
-        broker = chance.randint(1, 4)
-        match chance.randint(0, 7):
+        broker = rng.randint(1, 4)
+        match rng.randint(0, 7):
             case 0:
-                topic = new_topic(f"t{chance.randint(0, 5)}", partitions=2, factor=2)
+                topic = new_topic(f"t{rng.randint(0, 5)}", partitions=2, factor=2)
                 cluster.ask(ApiKey.CREATE_TOPICS, creation(topic))
             case 1:
                 cluster.controller.broker_is_gone(broker)
@@ -62,16 +62,16 @@ def random_cluster(seed: int, steps: int = 60) -> Cluster:
             case 2:
                 cluster.register(broker, life=step)
             case 3:
-                cluster.heartbeat(broker, want_shut_down=chance.random() < 0.2)
+                cluster.heartbeat(broker, want_shut_down=rng.random() < 0.2)
             case 4:
-                minimum: str | None = chance.choice(["1", "2", None])
-                name = chance.choice(sorted(cluster.state.topic_ids) or ["none"])
+                minimum: str | None = rng.choice(["1", "2", None])
+                name = rng.choice(sorted(cluster.state.topic_ids) or ["none"])
                 cluster.configure(TOPIC, name, {"min.insync.replicas": minimum})
             case 5:
-                name = f"t{chance.randint(0, 5)}"
-                to = tuple(chance.sample(range(1, 5), chance.randint(1, 3)))
-                reassign(cluster, to, name=name, index=chance.randint(0, 1))
-            case 6 if chance.random() < 0.3:
+                name = f"t{rng.randint(0, 5)}"
+                to = tuple(rng.sample(range(1, 5), rng.randint(1, 3)))
+                reassign(cluster, to, name=name, index=rng.randint(0, 1))
+            case 6 if rng.random() < 0.3:
                 request = DeleteTopicsRequest(topic_names=[f"t{broker}"], timeout_ms=0)
                 cluster.ask(ApiKey.DELETE_TOPICS, request)
             case _:

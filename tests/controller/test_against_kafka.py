@@ -10,8 +10,8 @@ from base64 import b64decode, b64encode
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.controller.partition_change import Election, Wanted, partition_change
-from kraftlog.controller.state import State
+from kraftlog.controller.partition_change import Election, PartitionTarget, partition_change
+from kraftlog.controller.state import ControllerState
 from kraftlog.metadata.snapshot import partition_record
 from kraftlog.metadata.values import PartitionImage
 from kraftlog.metadata.versions import record_version
@@ -40,78 +40,76 @@ class Case:
     """A partition, the cluster around it, and what it is to become."""
 
     def __init__(self, seed: int) -> None:
-        chance = Random(seed)
-        self.elr = chance.random() < 0.6
-        self.unclean = chance.random() < 0.4
-        self.alive = {broker for broker in BROKERS if chance.random() < 0.6}
-        self.min_isr = chance.randint(1, 3)
-        self.before = self._partition(chance)
-        self.wanted = self._wanted(chance)
+        rng = Random(seed)
+        self.elr = rng.random() < 0.6
+        self.unclean = rng.random() < 0.4
+        self.alive = {broker for broker in BROKERS if rng.random() < 0.6}
+        self.min_isr = rng.randint(1, 3)
+        self.before = self._partition(rng)
+        self.wanted = self._wanted(rng)
 
-    def _partition(self, chance: Random) -> PartitionImage:
-        replicas = tuple(chance.sample(BROKERS, chance.randint(1, 4)))
-        isr = tuple(broker for broker in replicas if chance.random() < 0.6)
+    def _partition(self, rng: Random) -> PartitionImage:
+        replicas = tuple(rng.sample(BROKERS, rng.randint(1, 4)))
+        isr = tuple(broker for broker in replicas if rng.random() < 0.6)
         if not isr and not self.elr:
-            isr = (chance.choice(replicas),)
+            isr = (rng.choice(replicas),)
         out = [broker for broker in replicas if broker not in isr]
         eligible = self.elr and len(isr) < min(self.min_isr, len(replicas))
-        elr = tuple(sorted(broker for broker in out if chance.random() < 0.5)) if eligible else ()
-        led = isr and chance.random() < 0.7
-        remembered = not led and self.elr and chance.random() < 0.5
-        adding, removing = self._reassignment(chance, replicas)
+        elr = tuple(sorted(broker for broker in out if rng.random() < 0.5)) if eligible else ()
+        led = isr and rng.random() < 0.7
+        remembered = not led and self.elr and rng.random() < 0.5
+        adding, removing = self._reassignment(rng, replicas)
         return PartitionImage(
             topic_id=TOPIC,
             index=0,
             replicas=replicas,
             isr=isr,
-            leader=chance.choice(isr) if led else -1,
-            leader_epoch=chance.randint(0, 9),
-            partition_epoch=chance.randint(0, 9),
+            leader=rng.choice(isr) if led else -1,
+            leader_epoch=rng.randint(0, 9),
+            partition_epoch=rng.randint(0, 9),
             directories=tuple(map(directory, replicas)),
             adding=adding,
             removing=removing,
             elr=elr,
-            last_known_elr=(chance.choice(replicas),) if remembered else (),
-            recovery=int(chance.random() < 0.1),
+            last_known_elr=(rng.choice(replicas),) if remembered else (),
+            recovery=int(rng.random() < 0.1),
         )
 
     @staticmethod
     def _reassignment(
-        chance: Random, replicas: tuple[int, ...]
+        rng: Random, replicas: tuple[int, ...]
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        if chance.random() < 0.6:
+        if rng.random() < 0.6:
             return (), ()
-        adding = tuple(sorted(b for b in replicas if chance.random() < 0.4))
+        adding = tuple(sorted(b for b in replicas if rng.random() < 0.4))
         rest = [b for b in replicas if b not in adding]
-        return adding, tuple(sorted(b for b in rest if chance.random() < 0.5))
+        return adding, tuple(sorted(b for b in rest if rng.random() < 0.5))
 
-    def _wanted(self, chance: Random) -> Wanted:
+    def _wanted(self, rng: Random) -> PartitionTarget:
         before = self.before
-        wanted = Wanted()
-        if chance.random() < 0.6:
+        wanted = PartitionTarget()
+        if rng.random() < 0.6:
             # a leader asks for others beside itself, or those that are not alive leave
-            asked = before.leader != -1 and chance.random() < 0.5
+            asked = before.leader != -1 and rng.random() < 0.5
             isr = tuple(
                 broker
                 for broker in before.replicas
                 if (
-                    broker == before.leader or chance.random() < 0.6
-                    if asked
-                    else broker in self.alive
+                    broker == before.leader or rng.random() < 0.6 if asked else broker in self.alive
                 )
             )
             if not asked:
                 isr = tuple(broker for broker in before.isr if broker in isr)
             wanted = wanted.replace(isr=isr)
-        if chance.random() < 0.3:
+        if rng.random() < 0.3:
             more = [b for b in BROKERS if b not in before.replicas]
-            replicas = (*more[: chance.randint(0, 2)], *before.replicas)
+            replicas = (*more[: rng.randint(0, 2)], *before.replicas)
             adding = tuple(sorted(set(replicas) - set(before.replicas)))
             wanted = wanted.replace(replicas=replicas, adding=adding or None)
-        if chance.random() < 0.2:
-            wanted = wanted.replace(unclean=frozenset((chance.choice(BROKERS),)))
-        if chance.random() < 0.3:
-            wanted = wanted.replace(election=chance.choice(list(ELECTIONS)))
+        if rng.random() < 0.2:
+            wanted = wanted.replace(unclean=frozenset((rng.choice(BROKERS),)))
+        if rng.random() < 0.3:
+            wanted = wanted.replace(election=rng.choice(list(ELECTIONS)))
         if before.recovery and before.leader in self.alive and before.leader in (wanted.isr or ()):
             wanted = wanted.replace(recovery=0)
         return wanted
@@ -137,7 +135,7 @@ class Case:
         }
 
     def ours(self) -> records.PartitionChangeRecord | None:
-        state = State({})
+        state = ControllerState({})
         for record in self.cluster():
             state.replay(record)
         return partition_change(state, state.partitions[TOPIC, 0], self.wanted)

@@ -68,9 +68,9 @@ def test_a_broker_is_told_again_what_stands_already() -> None:
     cluster = with_topic()
     for name in ("1", ""):
         said = ("log.retention.ms", SET, "77")
-        told = [record("log.retention.ms", "77", BROKER, name)]
-        assert alter(cluster, said, kind=BROKER, name=name) == (0, told)
-        assert alter(cluster, said, kind=BROKER, name=name) == (0, told)
+        outcome = [record("log.retention.ms", "77", BROKER, name)]
+        assert alter(cluster, said, kind=BROKER, name=name) == (0, outcome)
+        assert alter(cluster, said, kind=BROKER, name=name) == (0, outcome)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from tests.explored import Mutant
 MUTANT = Mutant(
     rule="Q13: a candidate wins with one vote less than a majority",
     missed_by="one leader an epoch",
-    module="kraftlog.raft.roles.polling",
+    module="kraftlog.raft.roles.voter_poll",
     original="if len(self.granted) >= voters.majority:",
     replacement="if len(self.granted) >= voters.majority - 1:",
     bound={"epochs": 1, "records": 0, "crashes": (0, 0, 0)},

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.errors import ErrorCode
-from tests.groups.desk import OK, subscription
+from tests.groups.shard_harness import OK, subscription
 
 if TYPE_CHECKING:
-    from tests.groups.desk import Desk
+    from tests.groups.shard_harness import ShardHarness
 
 #: On these a client tries again with the id it has.
 RETRY = {
@@ -23,8 +23,10 @@ BEGIN_AGAIN = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 class Client:
     """One step at a time; `assignment` is not None while it has its part of a generation."""
 
-    def __init__(self, desk: Desk, instance: str | None, topics: tuple[str, ...]) -> None:
-        self.desk = desk
+    def __init__(
+        self, harness: ShardHarness, instance: str | None, topics: tuple[str, ...]
+    ) -> None:
+        self.harness = harness
         self.instance = instance
         self.protocols = (("range", subscription(*topics)),)
         self.member_id = ""
@@ -37,7 +39,7 @@ class Client:
     @property
     def waits(self) -> bool:
         """Whether its last request is not answered yet."""
-        return self._waits is not None and self._waits not in self.desk.answers
+        return self._waits is not None and self._waits not in self.harness.answers
 
     def step(self) -> None:
         """Read the answer there is, or ask what is to be asked next."""
@@ -45,7 +47,7 @@ class Client:
             return
         slot, self._waits = self._waits, None
         if slot is not None:
-            answer = self.desk.told(slot)
+            answer = self.harness.outcome(slot)
             if answer.error_code:
                 self._refused(answer)
             elif self._for == "join":
@@ -55,13 +57,13 @@ class Client:
         elif self.assignment is None:
             self._ask_to_join()
         else:
-            code = self.desk.heartbeat(self.member_id, self.generation, instance=self.instance)
+            code = self.harness.heartbeat(self.member_id, self.generation, instance=self.instance)
             if code:
                 self._lost(code)
 
     def _ask_to_join(self) -> None:
         self._for = "join"
-        self._waits = self.desk.join(
+        self._waits = self.harness.join(
             self.member_id, instance=self.instance, protocols=self.protocols
         )
 
@@ -73,7 +75,7 @@ class Client:
             assert answer.leader == self.member_id, "only a leader is told who the members are"
             assignments = {each.member_id: _part(each.member_id) for each in answer.members}
         self._for = "sync"
-        self._waits = self.desk.sync(
+        self._waits = self.harness.sync(
             self.member_id, self.generation, assignments, instance=self.instance
         )
 
@@ -94,15 +96,17 @@ class Client:
 
     def leave(self) -> None:
         if self.member_id:
-            self.desk.leave((self.member_id, self.instance) if self.instance else self.member_id)
+            self.harness.leave((self.member_id, self.instance) if self.instance else self.member_id)
 
     def commit(self, offset: int) -> None:
         """Commit for its own part; what it is told must fit to what it knows."""
-        slot = self.desk.commit_offsets(
+        slot = self.harness.commit_offsets(
             {("t", 0): offset}, self.member_id, self.generation, instance=self.instance
         )
-        if slot in self.desk.answers:
-            [code] = [part.error_code for t in self.desk.told(slot).topics for part in t.partitions]
+        if slot in self.harness.answers:
+            [code] = [
+                part.error_code for t in self.harness.outcome(slot).topics for part in t.partitions
+            ]
             assert code in {
                 OK,
                 ErrorCode.FENCED_INSTANCE_ID,

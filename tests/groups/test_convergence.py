@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.group import Group
-from kraftlog.groups.states import State
+from kraftlog.groups.states import GroupState
 from tests.groups.clients import Client
-from tests.groups.desk import Desk
+from tests.groups.shard_harness import ShardHarness
 
 #: More clients than this make runs longer, not richer.
 MOST = 6
@@ -30,7 +30,7 @@ chosen = st.integers(0, MOST - 1)
 class Life(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.desk = Desk(
+        self.harness = ShardHarness(
             prompt=False,
             initial_rebalance_delay_ms=3000,
             offsets_retention_ms=60_000,
@@ -42,7 +42,7 @@ class Life(RuleBasedStateMachine):
     @precondition(lambda self: len(self.clients) < MOST)
     @rule(instance=st.sampled_from([None, None, "i", "j"]), topic=st.sampled_from("tu"))
     def come(self, instance: str | None, topic: str) -> None:
-        self.clients.append(Client(self.desk, instance, (topic,)))
+        self.clients.append(Client(self.harness, instance, (topic,)))
 
     @rule(number=chosen, times=st.integers(1, 4))
     def go_on(self, number: int, times: int) -> None:
@@ -56,8 +56,8 @@ class Life(RuleBasedStateMachine):
         for _ in range(seconds):
             for client in self.clients:
                 client.step()
-            self.desk.commit()
-            self.desk.advance(1000)
+            self.harness.commit()
+            self.harness.advance(1000)
 
     @rule(number=chosen)
     def leave(self, number: int) -> None:
@@ -72,7 +72,7 @@ class Life(RuleBasedStateMachine):
     @rule(number=chosen)
     def restart(self, number: int) -> None:
         for client in self.clients[number : number + 1]:
-            again = Client(self.desk, client.instance, ("t",))
+            again = Client(self.harness, client.instance, ("t",))
             again.protocols = client.protocols
             self.clients[number] = again
 
@@ -82,58 +82,58 @@ class Life(RuleBasedStateMachine):
             client.commit(offset)
 
     @rule(offset=st.integers(0, 100))
-    def commit_as_nobody(self, offset: int) -> None:
-        self.desk.commit_offsets({("v", 1): offset})
+    def commit_without_member(self, offset: int) -> None:
+        self.harness.commit_offsets({("v", 1): offset})
 
     @rule()
     def delete_group(self) -> None:
-        self.desk.delete_groups("g")
+        self.harness.delete_groups("g")
 
     @rule()
     def delete_offset(self) -> None:
-        self.desk.delete_offsets(("v", 1), ("t", 0))
+        self.harness.delete_offsets(("v", 1), ("t", 0))
 
     @rule(ms=st.sampled_from([1, 500, 3000, 8000, 25_000]))
     def time_goes_by(self, ms: int) -> None:
-        self.desk.advance(ms)
+        self.harness.advance(ms)
 
     @rule(count=st.integers(1, 5))
     def batches_are_committed(self, count: int) -> None:
-        self.desk.commit(count)
+        self.harness.commit(count)
 
     @rule(
         count=st.integers(1, 3),
         error=st.sampled_from([ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.KAFKA_STORAGE_ERROR]),
     )
     def batches_fail(self, count: int, error: int) -> None:
-        self.desk.fail(error, count)
+        self.harness.fail(error, count)
 
     @rule()
     def move(self) -> None:
-        self.desk.move()
+        self.harness.move()
         self.is_what_the_log_says()
 
     @invariant()
     def counts_are_right(self) -> None:
-        for group in self.desk.shard.groups.values():
+        for group in self.harness.shard.groups.values():
             check(group)
 
     @invariant()
     def durable_is_replayed(self) -> None:
-        shard, again = self.desk.shard, self.desk.new_shard()
-        again.replay_batch(self.desk.log)
+        shard, again = self.harness.shard, self.harness.new_shard()
+        again.replay_batch(self.harness.log)
         assert shard.durable.groups == again.durable.groups
         assert shard.durable.offsets.by_group == again.durable.offsets.by_group
 
     @invariant()
     def stable_groups_are_durable(self) -> None:
-        if not self.desk.under_way:
+        if not self.harness.under_way:
             self.is_what_the_log_says()
 
     def is_what_the_log_says(self) -> None:
-        for group in self.desk.shard.groups.values():
-            value = self.desk.shard.durable.groups.get(group.group_id)
-            if group.state == State.STABLE:
+        for group in self.harness.shard.groups.values():
+            value = self.harness.shard.durable.groups.get(group.group_id)
+            if group.state == GroupState.STABLE:
                 assert value is not None
                 assert value.generation == group.generation
                 assert {each.member_id: each.assignment for each in value.members} == {
@@ -142,26 +142,26 @@ class Life(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing is disturbed from here on: all must come to rest."""
-        self.desk.prompt = True
-        self.desk.commit()
+        self.harness.prompt = True
+        self.harness.commit()
         instances = {client.instance for client in self.clients} - {None}
         self.clients = [client for client in self.clients if client.instance is None]
         # Of two that run as one instance each fences the other; here one begins anew.
-        self.clients += [Client(self.desk, each, ("t",)) for each in sorted(instances, key=str)]
+        self.clients += [Client(self.harness, each, ("t",)) for each in sorted(instances, key=str)]
         for _ in range(PATIENCE_S):
             for client in self.clients:
                 client.step()
-            self.desk.advance(1000)
-            check_all(self.desk)
+            self.harness.advance(1000)
+            check_all(self.harness)
         self.all_share()
 
     def all_share(self) -> None:
-        group = self.desk.shard.groups.get("g")
+        group = self.harness.shard.groups.get("g")
         if not self.clients:
-            assert group is None or group.state == State.EMPTY
+            assert group is None or group.state == GroupState.EMPTY
             return
         assert group is not None
-        assert group.state == State.STABLE
+        assert group.state == GroupState.STABLE
         assert set(group.members) == {client.member_id for client in self.clients}
         assert group.leader in group.members
         for client in self.clients:
@@ -171,8 +171,8 @@ class Life(RuleBasedStateMachine):
             assert client.assignment == group.members[client.member_id].assignment
 
 
-def check_all(desk: Desk) -> None:
-    for group in desk.shard.groups.values():
+def check_all(harness: ShardHarness) -> None:
+    for group in harness.shard.groups.values():
         check(group)
 
 
@@ -191,14 +191,14 @@ def check(group: Group) -> None:
     assert group.leader is None or group.leader in group.members
     assert set(group.pending_syncs) <= set(group.members)
     assert not set(group.pending_joins) & set(group.members)
-    if group.state in {State.COMPLETING, State.STABLE}:
+    if group.state in {GroupState.COMPLETING, GroupState.STABLE}:
         assert members
         assert all(group.support[group.protocol or ""] == len(members) for _ in members)
-    if group.state in {State.EMPTY, State.DEAD}:
+    if group.state in {GroupState.EMPTY, GroupState.DEAD}:
         assert not members
-    if group.state != State.COMPLETING:
+    if group.state != GroupState.COMPLETING:
         assert not any(member.syncing is not None for member in members)
-    if group.state == State.PREPARING:
+    if group.state == GroupState.PREPARING:
         assert group.join_timer.at is not None
     # Nobody is forgotten: who need not be heard of waits for something that has an end.
     for member in members:
@@ -212,9 +212,9 @@ TestLife.settings = settings(max_examples=60, stateful_step_count=40)
 
 @pytest.mark.parametrize("what", ["awaiting", "support", "static", "leader", "session", "syncing"])
 def test_the_check_finds_a_group_that_is_wrong(what: str) -> None:
-    desk = Desk()
-    ids = desk.stable(2)
-    group = desk.shard.groups["g"]
+    harness = ShardHarness()
+    ids = harness.stable(2)
+    group = harness.shard.groups["g"]
     check(group)
     member = group.members[ids[0]]
     if what == "awaiting":
@@ -226,7 +226,7 @@ def test_the_check_finds_a_group_that_is_wrong(what: str) -> None:
     elif what == "leader":
         group.leader = None
     elif what == "session":
-        desk.shard.timers.cancel(member.session)  # type: ignore[arg-type]  # it has one
+        harness.shard.timers.cancel(member.session)  # type: ignore[arg-type]  # it has one
     else:
         member.syncing = 1
     with pytest.raises(AssertionError):

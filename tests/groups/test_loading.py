@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.durable import CommittedOffset
 from kraftlog.groups.shard import partition_of
-from kraftlog.groups.states import State
+from kraftlog.groups.states import GroupState
+from kraftlog.groups.stored_state import CommittedOffset
 from kraftlog.types import NULL_UUID
 from kraftlog.wire.messages.group_records import (
     LegacyOffsetCommitKey,
@@ -16,7 +16,7 @@ from kraftlog.wire.messages.group_records import (
     OffsetCommitValue,
 )
 from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
-from tests.groups.desk import OK, SESSION_MS, Desk
+from tests.groups.shard_harness import OK, SESSION_MS, ShardHarness
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -32,42 +32,42 @@ def offset(record_offset: int, offset: int, index: int = 0) -> tuple[int, bytes,
 
 
 def test_a_member_notices_nothing_of_another_coordinator() -> None:
-    desk = Desk()
-    ids = desk.stable(2)
-    static = desk.join(instance="i")
-    desk.join(ids[0])
-    desk.join(ids[1])
-    desk.assign(desk.leader())
-    desk.commit_offsets({T0: 7}, ids[0], 2)
-    before = desk.describe()
-    desk.move()
-    assert desk.describe() == before
-    assert desk.heartbeat(ids[1], 2) == OK
-    assert desk.heartbeat(desk.told(static).member_id, 2, instance="i") == OK
-    assert desk.offsets() == {T0: 7}
-    assert desk.told(desk.join(ids[1])).generation_id == 2  # nothing has changed for it
+    harness = ShardHarness()
+    ids = harness.stable(2)
+    static = harness.join(instance="i")
+    harness.join(ids[0])
+    harness.join(ids[1])
+    harness.assign(harness.leader())
+    harness.commit_offsets({T0: 7}, ids[0], 2)
+    before = harness.describe()
+    harness.move()
+    assert harness.describe() == before
+    assert harness.heartbeat(ids[1], 2) == OK
+    assert harness.heartbeat(harness.outcome(static).member_id, 2, instance="i") == OK
+    assert harness.offsets() == {T0: 7}
+    assert harness.outcome(harness.join(ids[1])).generation_id == 2  # nothing has changed for it
 
 
 def test_members_have_to_be_heard_of_again() -> None:
-    desk = Desk()
-    _, other = desk.stable(2)
-    desk.advance(SESSION_MS - 1)
-    desk.move()
-    desk.advance(SESSION_MS - 1)
-    assert desk.heartbeat(other, 1) == OK
-    desk.advance(1)
-    assert desk.heartbeat(other, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    harness = ShardHarness()
+    _, other = harness.stable(2)
+    harness.advance(SESSION_MS - 1)
+    harness.move()
+    harness.advance(SESSION_MS - 1)
+    assert harness.heartbeat(other, 1) == OK
+    harness.advance(1)
+    assert harness.heartbeat(other, 1) == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_rebalance_that_was_not_finished_begins_anew() -> None:
-    desk = Desk()
-    old, _ = desk.stable(2)
-    joining = desk.join(old)
-    desk.move()
-    assert desk.told(joining).error_code == ErrorCode.NOT_COORDINATOR
-    assert desk.state() == State.STABLE
-    desk.join(old)
-    assert desk.state() == State.PREPARING
+    harness = ShardHarness()
+    old, _ = harness.stable(2)
+    joining = harness.join(old)
+    harness.move()
+    assert harness.outcome(joining).error_code == ErrorCode.NOT_COORDINATOR
+    assert harness.state() == GroupState.STABLE
+    harness.join(old)
+    assert harness.state() == GroupState.PREPARING
 
 
 def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> None:
@@ -92,12 +92,12 @@ def test_members_of_old_records_take_their_session_as_rebalance_timeout() -> Non
 
 def test_after_loading_no_more_is_replayed() -> None:
     with pytest.raises(AssertionError):
-        Desk().shard.replay_batch([])
+        ShardHarness().shard.replay_batch([])
 
 
 def test_records_of_kinds_we_do_not_know_are_passed_over() -> None:
-    desk = Desk()
-    shard = desk.new_shard()
+    harness = ShardHarness()
+    shard = harness.new_shard()
     shard.replay_batch(
         [
             (0, b"\x7f\x00new", b"whatever"),
@@ -106,17 +106,17 @@ def test_records_of_kinds_we_do_not_know_are_passed_over() -> None:
             offset(3, 9),
         ]
     )
-    shard.loaded(desk.now)
+    shard.loaded(harness.now)
     assert {key: each.offset for key, each in shard.durable.offsets.by_group["g"]["t"].items()} == {
         0: 9
     }
 
 
 def test_offsets_of_the_oldest_form_count() -> None:
-    desk = Desk()
+    harness = ShardHarness()
     key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
     value = LegacyOffsetCommitValue(offset=4, metadata="m", commit_timestamp=9)
-    shard = desk.new_shard()
+    shard = harness.new_shard()
     shard.replay_batch([(7, OFFSETS_LOG.encode_key(key), encode_versioned(value, 0))])
     assert shard.durable.offsets.get("g", "t", 0) == CommittedOffset(
         4, -1, "m", 9, -1, NULL_UUID, 7
@@ -126,79 +126,79 @@ def test_offsets_of_the_oldest_form_count() -> None:
 # Transactions --------------------------------------------------------------------------------
 
 
-def in_transaction() -> Desk:
+def in_transaction() -> ShardHarness:
     """Group g has offset 1 of t-0, and producer 5 has 8 for it and 9 of t-1, not yet ended."""
-    desk = Desk()
-    desk.shard = desk.new_shard()
-    desk.shard.replay_batch([offset(0, 1)])
-    desk.shard.replay_batch([offset(1, 8), offset(2, 9, 1)], producer_id=5)
-    desk.shard.loaded(desk.now)
-    return desk
+    harness = ShardHarness()
+    harness.shard = harness.new_shard()
+    harness.shard.replay_batch([offset(0, 1)])
+    harness.shard.replay_batch([offset(1, 8), offset(2, 9, 1)], producer_id=5)
+    harness.shard.loaded(harness.now)
+    return harness
 
 
 def test_what_a_transaction_left_counts_once_it_is_committed() -> None:
-    desk = in_transaction()
-    assert desk.offsets() == {T0: 1}
-    desk.shard.end_transaction(5, committed=True, now=desk.now)
-    assert desk.offsets() == {T0: 8, T1: 9}
-    assert (desk.shard.durable.open, desk.shard.durable.transactional) == ({}, {})
+    harness = in_transaction()
+    assert harness.offsets() == {T0: 1}
+    harness.shard.end_transaction(5, committed=True, now=harness.now)
+    assert harness.offsets() == {T0: 8, T1: 9}
+    assert (harness.shard.durable.open, harness.shard.durable.transactional) == ({}, {})
 
 
 def test_what_an_aborted_transaction_left_never_counts() -> None:
-    desk = in_transaction()
-    desk.shard.end_transaction(5, committed=False, now=desk.now)
-    desk.shard.end_transaction(6, committed=True, now=desk.now)
-    assert desk.offsets() == {T0: 1}
-    assert (desk.shard.durable.open, desk.shard.durable.transactional) == ({}, {})
+    harness = in_transaction()
+    harness.shard.end_transaction(5, committed=False, now=harness.now)
+    harness.shard.end_transaction(6, committed=True, now=harness.now)
+    assert harness.offsets() == {T0: 1}
+    assert (harness.shard.durable.open, harness.shard.durable.transactional) == ({}, {})
 
 
 def test_a_later_ordinary_commit_wins_over_a_transaction() -> None:
-    desk = in_transaction()
-    desk.log += [(each, b"", None) for each in range(3)]
-    desk.commit_offsets({T0: 3})
-    desk.shard.end_transaction(5, committed=True, now=desk.now)
-    assert desk.offsets() == {T0: 3, T1: 9}
+    harness = in_transaction()
+    harness.log += [(each, b"", None) for each in range(3)]
+    harness.commit_offsets({T0: 3})
+    harness.shard.end_transaction(5, committed=True, now=harness.now)
+    assert harness.offsets() == {T0: 3, T1: 9}
 
 
 def test_stable_offsets_are_unstable_during_open_transactions() -> None:
-    desk = in_transaction()
-    told = desk.told(desk.fetch(T0, ("u", 0), stable=True))
-    unstable, stable = [topic.partitions[0] for topic in told.topics]
+    harness = in_transaction()
+    outcome = harness.outcome(harness.fetch(T0, ("u", 0), stable=True))
+    unstable, stable = [topic.partitions[0] for topic in outcome.topics]
     assert (unstable.error_code, unstable.committed_offset) == (
         ErrorCode.UNSTABLE_OFFSET_COMMIT,
         -1,
     )
     assert stable.error_code == OK
-    assert desk.offsets(T0) == {T0: 1}
+    assert harness.offsets(T0) == {T0: 1}
 
 
 def test_a_deletion_takes_what_a_transaction_left() -> None:
-    desk = in_transaction()
-    desk.log += [(each, b"", None) for each in range(3)]
-    desk.delete_offsets(T1)
-    desk.shard.end_transaction(5, committed=True, now=desk.now)
-    assert desk.offsets() == {T0: 8}
+    harness = in_transaction()
+    harness.log += [(each, b"", None) for each in range(3)]
+    harness.delete_offsets(T1)
+    harness.shard.end_transaction(5, committed=True, now=harness.now)
+    assert harness.offsets() == {T0: 8}
 
-    desk = in_transaction()
-    desk.delete_groups("g")
-    desk.shard.end_transaction(5, committed=True, now=desk.now)
-    assert (desk.offsets(), desk.state()) == ({}, "none")
+    harness = in_transaction()
+    harness.delete_groups("g")
+    harness.shard.end_transaction(5, committed=True, now=harness.now)
+    assert (harness.offsets(), harness.state()) == ({}, "none")
 
 
 def test_a_transaction_alone_makes_a_group_when_it_is_committed() -> None:
-    desk = Desk()
-    desk.shard = desk.new_shard()
-    desk.shard.replay_batch([offset(1, 8)], producer_id=5)
-    desk.shard.loaded(desk.now)
-    assert desk.state() == "none"
-    desk.shard.end_transaction(5, committed=True, now=desk.now)
-    assert (desk.state(), desk.offsets()) == (State.EMPTY, {T0: 8})
+    harness = ShardHarness()
+    harness.shard = harness.new_shard()
+    harness.shard.replay_batch([offset(1, 8)], producer_id=5)
+    harness.shard.loaded(harness.now)
+    assert harness.state() == "none"
+    harness.shard.end_transaction(5, committed=True, now=harness.now)
+    assert (harness.state(), harness.offsets()) == (GroupState.EMPTY, {T0: 8})
 
 
 def test_offsets_with_an_open_transaction_do_not_expire() -> None:
-    desk = in_transaction()
-    desk.advance(2 * desk.config.offsets_retention_ms)
-    assert desk.offsets() == {T0: 1}
+    harness = in_transaction()
+    harness.advance(2 * harness.config.offsets_retention_ms)
+    assert harness.offsets() == {T0: 1}
 
 
 # Which partition -----------------------------------------------------------------------------

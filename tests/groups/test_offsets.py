@@ -6,16 +6,16 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.offsets import REMOVED_AT_ONCE, commit_refused
-from tests.groups.desk import LATEST, OK, WALL_MS, Desk, codes
-from tests.node.work import calls_of
+from tests.groups.shard_harness import LATEST, OK, WALL_MS, ShardHarness, codes
+from tests.node.turn_cost import calls_of
 
 T0, T1, U0 = ("t", 0), ("t", 1), ("u", 0)
 ID_A, ID_B = b"a" * 16, b"b" * 16
 
 
-def committed(desk: Desk, *words: object, **more: object) -> int:
+def committed(harness: ShardHarness, *words: object, **more: object) -> int:
     """The code of a commit of one offset."""
-    [code] = codes(desk.told(desk.commit_offsets({T0: 7}, *words, **more)))  # type: ignore[arg-type]  # as given
+    [code] = codes(harness.outcome(harness.commit_offsets({T0: 7}, *words, **more)))  # type: ignore[arg-type]  # as given
     return code
 
 
@@ -23,89 +23,93 @@ def committed(desk: Desk, *words: object, **more: object) -> int:
 
 
 def test_a_commit_is_seen_once_it_is_in_the_log() -> None:
-    desk = Desk(prompt=False)
-    slot = desk.commit_offsets({T0: 7, U0: 9}, epoch=3, metadata="here")
-    assert slot not in desk.answers
-    assert desk.offsets(T0, U0) == {T0: -1, U0: -1}
-    desk.commit()
-    assert codes(desk.told(slot)) == [OK, OK]
-    told = desk.told(desk.fetch(T0)).topics[0].partitions[0]
-    assert (told.committed_offset, told.committed_leader_epoch, told.metadata) == (7, 3, "here")
-    assert desk.offsets() == {T0: 7, U0: 9}
+    harness = ShardHarness(prompt=False)
+    slot = harness.commit_offsets({T0: 7, U0: 9}, epoch=3, metadata="here")
+    assert slot not in harness.answers
+    assert harness.offsets(T0, U0) == {T0: -1, U0: -1}
+    harness.commit()
+    assert codes(harness.outcome(slot)) == [OK, OK]
+    outcome = harness.outcome(harness.fetch(T0)).topics[0].partitions[0]
+    assert (outcome.committed_offset, outcome.committed_leader_epoch, outcome.metadata) == (
+        7,
+        3,
+        "here",
+    )
+    assert harness.offsets() == {T0: 7, U0: 9}
 
 
 def test_commits_under_way_are_told_of_in_their_order() -> None:
-    desk = Desk(prompt=False)
-    first, second = desk.commit_offsets({T0: 7}), desk.commit_offsets({T0: 8})
-    desk.commit(1)
-    assert (first in desk.answers, second in desk.answers) == (True, False)
-    assert desk.offsets(T0) == {T0: 7}
-    desk.commit()
-    assert desk.offsets(T0) == {T0: 8}
+    harness = ShardHarness(prompt=False)
+    first, second = harness.commit_offsets({T0: 7}), harness.commit_offsets({T0: 8})
+    harness.commit(1)
+    assert (first in harness.answers, second in harness.answers) == (True, False)
+    assert harness.offsets(T0) == {T0: 7}
+    harness.commit()
+    assert harness.offsets(T0) == {T0: 8}
 
 
 def test_who_may_commit() -> None:
-    desk = Desk()
-    assert committed(desk, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
-    assert committed(desk, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
-    ids = desk.enter(2)
-    assert committed(desk) == OK  # nobody is in the group yet
-    leader = desk.generation(ids)
-    assert committed(desk, ids[1], 1) == ErrorCode.REBALANCE_IN_PROGRESS
-    desk.assign(leader)
-    assert committed(desk, ids[1], 1) == OK
-    assert committed(desk, ids[1], 0) == ErrorCode.ILLEGAL_GENERATION
-    assert committed(desk, ids[1]) == ErrorCode.ILLEGAL_GENERATION
-    assert committed(desk, "nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert committed(desk) == ErrorCode.UNKNOWN_MEMBER_ID  # a stranger, while there are members
-    assert committed(desk, ids[1], 1, instance="i") == ErrorCode.UNKNOWN_MEMBER_ID
-    desk.join(ids[0])
-    assert committed(desk, ids[1], 1) == OK  # what it had read before the rebalance
+    harness = ShardHarness()
+    assert committed(harness, "c-1", 0) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert committed(harness, "c-1", 0, version=8) == ErrorCode.ILLEGAL_GENERATION
+    ids = harness.enter(2)
+    assert committed(harness) == OK  # nobody is in the group yet
+    leader = harness.generation(ids)
+    assert committed(harness, ids[1], 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    harness.assign(leader)
+    assert committed(harness, ids[1], 1) == OK
+    assert committed(harness, ids[1], 0) == ErrorCode.ILLEGAL_GENERATION
+    assert committed(harness, ids[1]) == ErrorCode.ILLEGAL_GENERATION
+    assert committed(harness, "nobody", 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert committed(harness) == ErrorCode.UNKNOWN_MEMBER_ID  # a stranger, while there are members
+    assert committed(harness, ids[1], 1, instance="i") == ErrorCode.UNKNOWN_MEMBER_ID
+    harness.join(ids[0])
+    assert committed(harness, ids[1], 1) == OK  # what it had read before the rebalance
 
 
 def test_transactions_of_old_clients_need_not_say_who_they_are() -> None:
-    desk = Desk()
-    desk.stable(1)
-    group = desk.shard.groups["g"]
+    harness = ShardHarness()
+    harness.stable(1)
+    group = harness.shard.groups["g"]
     assert commit_refused(group, "", None, -1, is_transactional=True) == OK
     assert commit_refused(group, "x", None, 1, is_transactional=True) != OK
 
 
 def test_metadata_has_a_limit_counted_in_units_of_utf_16() -> None:
-    desk = Desk(offset_metadata_max_bytes=10)
+    harness = ShardHarness(offset_metadata_max_bytes=10)
     too_large = ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert committed(desk, metadata="x" * 11) == too_large
-    assert desk.shard.groups == {}
-    assert committed(desk, metadata="\N{SLIGHTLY SMILING FACE}" * 6) == too_large
-    assert committed(desk, metadata="\N{SLIGHTLY SMILING FACE}" * 5) == OK
-    assert committed(desk, metadata="x" * 10) == OK
+    assert committed(harness, metadata="x" * 11) == too_large
+    assert harness.shard.groups == {}
+    assert committed(harness, metadata="\N{SLIGHTLY SMILING FACE}" * 6) == too_large
+    assert committed(harness, metadata="\N{SLIGHTLY SMILING FACE}" * 5) == OK
+    assert committed(harness, metadata="x" * 10) == OK
 
 
 def test_a_commit_of_nothing_is_answered() -> None:
-    desk = Desk()
-    assert desk.told(desk.commit_offsets({})).topics == []
-    assert desk.log == []
+    harness = ShardHarness()
+    assert harness.outcome(harness.commit_offsets({})).topics == []
+    assert harness.log == []
 
 
 def test_a_time_to_live_of_old_versions_is_kept() -> None:
-    desk = Desk()
-    assert committed(desk, version=4, retention_ms=1000, epoch=3) == OK
-    offset = desk.shard.durable.offsets.get("g", *T0)
+    harness = ShardHarness()
+    assert committed(harness, version=4, retention_ms=1000, epoch=3) == OK
+    offset = harness.shard.durable.offsets.get("g", *T0)
     assert offset is not None
     assert (offset.commit_timestamp, offset.expire_timestamp) == (WALL_MS, WALL_MS + 1000)
-    assert desk.log[0][2] is not None
-    assert desk.log[0][2][:2] == b"\x00\x01"
-    assert desk.reloaded().durable.offsets.get("g", *T0) == offset
+    assert harness.log[0][2] is not None
+    assert harness.log[0][2][:2] == b"\x00\x01"
+    assert harness.reloaded().durable.offsets.get("g", *T0) == offset
 
 
 def test_the_answer_to_version_10_carries_the_ids_it_came_with() -> None:
-    desk = Desk()
-    told = desk.told(desk.commit_offsets({T0: 7}, version=10, topic_id=ID_A))
-    assert told.topics[0].topic_id == ID_A
+    harness = ShardHarness()
+    outcome = harness.outcome(harness.commit_offsets({T0: 7}, version=10, topic_id=ID_A))
+    assert outcome.topics[0].topic_id == ID_A
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "outcome"),
     [
         (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
@@ -116,159 +120,168 @@ def test_the_answer_to_version_10_carries_the_ids_it_came_with() -> None:
         (ErrorCode.INVALID_RECORD, ErrorCode.INVALID_RECORD),
     ],
 )
-def test_a_commit_that_fails_leaves_nothing(error: int, told: int) -> None:
-    desk = Desk(prompt=False)
-    slot = desk.commit_offsets({T0: 7})
-    desk.fail(error)
-    assert codes(desk.told(slot)) == [told]
-    assert desk.shard.groups == {}
-    assert desk.offsets() == {}
+def test_a_commit_that_fails_leaves_nothing(error: int, outcome: int) -> None:
+    harness = ShardHarness(prompt=False)
+    slot = harness.commit_offsets({T0: 7})
+    harness.fail(error)
+    assert codes(harness.outcome(slot)) == [outcome]
+    assert harness.shard.groups == {}
+    assert harness.offsets() == {}
 
 
 # OffsetFetch ---------------------------------------------------------------------------------
 
 
 def test_what_nobody_has_committed_is_minus_one() -> None:
-    desk = Desk()
-    part = desk.told(desk.fetch(T0)).topics[0].partitions[0]
+    harness = ShardHarness()
+    part = harness.outcome(harness.fetch(T0)).topics[0].partitions[0]
     assert (part.committed_offset, part.committed_leader_epoch, part.metadata, part.error_code) == (
         -1,
         -1,
         "",
         OK,
     )
-    assert desk.told(desk.fetch()).topics == []
+    assert harness.outcome(harness.fetch()).topics == []
 
 
 def test_who_asks_for_stable_offsets_waits_for_what_is_under_way() -> None:
-    desk = Desk(prompt=False)
-    desk.commit_offsets({T0: 7})
+    harness = ShardHarness(prompt=False)
+    harness.commit_offsets({T0: 7})
     now, stable, other = (
-        desk.fetch(T0),
-        desk.fetch(T0, stable=True),
-        desk.fetch(T0, group="h", stable=True),
+        harness.fetch(T0),
+        harness.fetch(T0, stable=True),
+        harness.fetch(T0, group="h", stable=True),
     )
-    assert {now, other} <= desk.answers.keys()
-    assert stable not in desk.answers
-    desk.commit()
-    assert desk.told(stable).topics[0].partitions[0].committed_offset == 7
+    assert {now, other} <= harness.answers.keys()
+    assert stable not in harness.answers
+    harness.commit()
+    assert harness.outcome(stable).topics[0].partitions[0].committed_offset == 7
 
 
 def test_who_waits_for_what_then_fails_looks_for_the_coordinator_anew() -> None:
-    desk = Desk(prompt=False)
-    desk.commit_offsets({T0: 7})
-    stable = desk.fetch(T0, stable=True)
-    desk.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
-    assert desk.told(stable).error_code == ErrorCode.NOT_COORDINATOR
+    harness = ShardHarness(prompt=False)
+    harness.commit_offsets({T0: 7})
+    stable = harness.fetch(T0, stable=True)
+    harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert harness.outcome(stable).error_code == ErrorCode.NOT_COORDINATOR
 
 
 def test_an_offset_of_an_earlier_topic_of_the_same_name_is_none() -> None:
-    desk = Desk()
-    committed(desk, topic_id=ID_A)
+    harness = ShardHarness()
+    committed(harness, topic_id=ID_A)
     for asked, seen in ((ID_A, 7), (ID_B, -1), (bytes(16), 7)):
-        told = desk.told(desk.fetch(T0, topic_id=asked)).topics[0]
-        assert (told.topic_id, told.partitions[0].committed_offset) == (asked, seen)
+        outcome = harness.outcome(harness.fetch(T0, topic_id=asked)).topics[0]
+        assert (outcome.topic_id, outcome.partitions[0].committed_offset) == (asked, seen)
 
 
 # OffsetDelete --------------------------------------------------------------------------------
 
 
 def test_offsets_are_deleted_where_there_are_some() -> None:
-    desk = Desk()
-    desk.commit_offsets({T0: 7, T1: 8})
-    before = len(desk.log)
-    assert codes(desk.told(desk.delete_offsets(T0, U0))) == [OK, OK]
-    assert desk.log[before:] == [(2, b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", None)]
-    assert desk.offsets() == {T1: 8}
-    assert codes(desk.told(desk.delete_offsets(U0))) == [OK]
-    assert len(desk.log) == before + 1
+    harness = ShardHarness()
+    harness.commit_offsets({T0: 7, T1: 8})
+    before = len(harness.log)
+    assert codes(harness.outcome(harness.delete_offsets(T0, U0))) == [OK, OK]
+    assert harness.log[before:] == [(2, b"\x00\x01\x00\x01g\x00\x01t\x00\x00\x00\x00", None)]
+    assert harness.offsets() == {T1: 8}
+    assert codes(harness.outcome(harness.delete_offsets(U0))) == [OK]
+    assert len(harness.log) == before + 1
 
 
 def test_one_that_is_under_way_is_deleted_too() -> None:
-    desk = Desk(prompt=False)
-    desk.commit_offsets({T0: 7})
-    slot = desk.delete_offsets(T0)
-    desk.commit(1)
-    assert desk.offsets() == {T0: 7}
-    desk.commit()
-    assert desk.offsets() == {}
-    assert codes(desk.told(slot)) == [OK]
+    harness = ShardHarness(prompt=False)
+    harness.commit_offsets({T0: 7})
+    slot = harness.delete_offsets(T0)
+    harness.commit(1)
+    assert harness.offsets() == {T0: 7}
+    harness.commit()
+    assert harness.offsets() == {}
+    assert codes(harness.outcome(slot)) == [OK]
 
 
 def test_what_a_deletion_of_offsets_is_refused_for() -> None:
-    desk = Desk()
-    assert desk.told(desk.delete_offsets(T0, group="")).error_code == ErrorCode.INVALID_GROUP_ID
-    assert desk.told(desk.delete_offsets(T0)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    desk.stable(1)
-    desk.commit_offsets({T0: 7, U0: 8}, "c-1", 1)
-    told = desk.told(desk.delete_offsets(T0, U0))
-    assert codes(told) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, OK]
-    assert desk.offsets() == {T0: 7}
-    desk.stable(1, group="h", protocol_type="connect")
-    told = desk.told(desk.delete_offsets(T0, group="h"))
-    assert told.error_code == ErrorCode.NON_EMPTY_GROUP
+    harness = ShardHarness()
+    assert (
+        harness.outcome(harness.delete_offsets(T0, group="")).error_code
+        == ErrorCode.INVALID_GROUP_ID
+    )
+    assert harness.outcome(harness.delete_offsets(T0)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    harness.stable(1)
+    harness.commit_offsets({T0: 7, U0: 8}, "c-1", 1)
+    outcome = harness.outcome(harness.delete_offsets(T0, U0))
+    assert codes(outcome) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, OK]
+    assert harness.offsets() == {T0: 7}
+    harness.stable(1, group="h", protocol_type="connect")
+    outcome = harness.outcome(harness.delete_offsets(T0, group="h"))
+    assert outcome.error_code == ErrorCode.NON_EMPTY_GROUP
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\x00\x00\x00", b"\x00\x00\x7f\xff\xff\xff"])
 def test_of_consumers_that_can_not_be_read_all_topics_are_assumed(metadata: bytes) -> None:
-    desk = Desk()
-    desk.stable(1, protocols=(("mine", metadata),))
-    desk.commit_offsets({U0: 8}, "c-1", 1)
-    assert codes(desk.told(desk.delete_offsets(U0))) == [ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC]
+    harness = ShardHarness()
+    harness.stable(1, protocols=(("mine", metadata),))
+    harness.commit_offsets({U0: 8}, "c-1", 1)
+    assert codes(harness.outcome(harness.delete_offsets(U0))) == [
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    ]
 
 
 def test_a_deletion_that_fails_deletes_nothing() -> None:
-    desk = Desk()
-    desk.commit_offsets({T0: 7})
-    desk.prompt = False
-    slot = desk.delete_offsets(T0)
-    desk.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    told = desk.told(slot)
-    assert (told.error_code, told.topics) == (ErrorCode.NOT_COORDINATOR, ())
-    assert desk.offsets() == {T0: 7}
+    harness = ShardHarness()
+    harness.commit_offsets({T0: 7})
+    harness.prompt = False
+    slot = harness.delete_offsets(T0)
+    harness.fail(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    outcome = harness.outcome(slot)
+    assert (outcome.error_code, outcome.topics) == (ErrorCode.NOT_COORDINATOR, ())
+    assert harness.offsets() == {T0: 7}
 
 
 # Topics that go ------------------------------------------------------------------------------
 
 
 def test_offsets_of_a_deleted_topic_go_and_those_of_its_successor_stay() -> None:
-    desk = Desk()
-    desk.commit_offsets({T0: 1}, group="old", topic_id=ID_A)
-    desk.commit_offsets({T0: 2, U0: 3}, group="older")
-    desk.commit_offsets({T0: 4}, group="new", topic_id=ID_B)
-    desk.shard.topic_deleted("t", ID_A, desk.now)
-    desk.settle()
-    assert [desk.offsets(group=each) for each in ("old", "older", "new")] == [{}, {U0: 3}, {T0: 4}]
+    harness = ShardHarness()
+    harness.commit_offsets({T0: 1}, group="old", topic_id=ID_A)
+    harness.commit_offsets({T0: 2, U0: 3}, group="older")
+    harness.commit_offsets({T0: 4}, group="new", topic_id=ID_B)
+    harness.shard.topic_deleted("t", ID_A, harness.now)
+    harness.settle()
+    assert [harness.offsets(group=each) for each in ("old", "older", "new")] == [
+        {},
+        {U0: 3},
+        {T0: 4},
+    ]
 
 
 def test_a_deleted_topic_leaves_groups_of_other_topics_alone() -> None:
-    desk = Desk()
+    harness = ShardHarness()
     for number in range(500):
-        desk.commit_offsets({U0: 1}, group=f"group-{number}")
-    assert calls_of(lambda: desk.shard.topic_deleted("t", ID_A, desk.now)) < 50
-    assert not desk.shard.has_offsets_of("t")
-    assert desk.shard.has_offsets_of("u")
+        harness.commit_offsets({U0: 1}, group=f"group-{number}")
+    assert calls_of(lambda: harness.shard.topic_deleted("t", ID_A, harness.now)) < 50
+    assert not harness.shard.has_offsets_of("t")
+    assert harness.shard.has_offsets_of("u")
 
 
 def test_offsets_of_a_deleted_topic_go_some_at_a_time() -> None:
-    desk = Desk()
+    harness = ShardHarness()
     groups = [f"group-{number}" for number in range(3 * REMOVED_AT_ONCE)]
     for group in groups:
-        desk.commit_offsets({T0: 1}, group=group)
+        harness.commit_offsets({T0: 1}, group=group)
 
     def left() -> int:
-        return sum(bool(desk.offsets(group=group)) for group in groups)
+        return sum(bool(harness.offsets(group=group)) for group in groups)
 
-    desk.shard.topic_deleted("t", ID_A, desk.now)
-    desk.settle()
+    harness.shard.topic_deleted("t", ID_A, harness.now)
+    harness.settle()
     assert left() == 2 * REMOVED_AT_ONCE
-    desk.commit_offsets({T0: 2}, group=groups[-1])  # of a topic that has the name by now
-    desk.advance(1)
+    harness.commit_offsets({T0: 2}, group=groups[-1])  # of a topic that has the name by now
+    harness.advance(1)
     assert left() == REMOVED_AT_ONCE
-    desk.advance(1)
-    assert desk.offsets(group=groups[-1]) == {T0: 2}
+    harness.advance(1)
+    assert harness.offsets(group=groups[-1]) == {T0: 2}
     assert left() == 1
-    desk.commit_offsets({T0: 3}, group=groups[0])
+    harness.commit_offsets({T0: 3}, group=groups[0])
     assert left() == 2
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kraftlog.groups.pending_writes import BYTES_A_BATCH, RECORDS_A_BATCH, _parts
 from kraftlog.groups.records import GroupRecord, no_group_record, no_offset_record
-from kraftlog.groups.writes import BYTES_A_BATCH, RECORDS_A_BATCH, _parts
 
 
 def parts_of(name: str, count: int) -> list[list[GroupRecord]]:

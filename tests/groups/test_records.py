@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kraftlog.records.builder import BatchBuilder
-from tests.groups.desk import WALL_MS, Desk
+from tests.groups.shard_harness import WALL_MS, ShardHarness
 
 if TYPE_CHECKING:
     from tests.interop.driver import Driver
@@ -17,22 +17,22 @@ NAMES = {1: "OffsetCommit", 2: "GroupMetadata"}
 TOPIC_ID = bytes(range(16))
 
 
-def a_life() -> Desk:
+def a_life() -> ShardHarness:
     """A group with static and other members, offsets of all forms, and their end."""
-    desk = Desk()
-    static = desk.join(instance="i", client="client é")
-    [member_id] = desk.enter(1)
-    desk.join(member_id)
-    desk.poll()
-    leader = desk.told(static)
-    desk.assign(leader)
-    desk.commit_offsets({("t", 0): 5, ("é", 7): 2**40}, member_id, 1, metadata="seen", epoch=3)
-    desk.commit_offsets({("t", 1): 6}, member_id, 1, topic_id=TOPIC_ID)
-    desk.commit_offsets({("u", 0): 7}, member_id, 1, version=4, retention_ms=1000)
-    desk.leave(member_id, leader.member_id)
-    desk.delete_offsets(("u", 0))
-    desk.delete_groups("g")
-    return desk
+    harness = ShardHarness()
+    static = harness.join(instance="i", client="client é")
+    [member_id] = harness.enter(1)
+    harness.join(member_id)
+    harness.poll()
+    leader = harness.outcome(static)
+    harness.assign(leader)
+    harness.commit_offsets({("t", 0): 5, ("é", 7): 2**40}, member_id, 1, metadata="seen", epoch=3)
+    harness.commit_offsets({("t", 1): 6}, member_id, 1, topic_id=TOPIC_ID)
+    harness.commit_offsets({("u", 0): 7}, member_id, 1, version=4, retention_ms=1000)
+    harness.leave(member_id, leader.member_id)
+    harness.delete_offsets(("u", 0))
+    harness.delete_groups("g")
+    return harness
 
 
 def test_kafka_writes_the_same_bytes(jvm: Driver) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from kraftlog.logstate.voters import voters_by_id
 from kraftlog.raft.messages import ElectionState
-from kraftlog.runner.repair import Survivor
+from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.server.files import OsFiles
 from tests.runner.surviving import T0, write_directory
 from tests.runner.test_repair import ME, log_of
@@ -87,7 +87,7 @@ def test_a_repaired_metadata_log_and_what_is_beside_it(jvm: Driver, tmp_path: Pa
     """R1, Q14: new voters in a new epoch, behind what there was, as Kafka's readers expect it."""
     data = str(tmp_path / "data")
     write_directory(OsFiles(), data, ME, log_of("a", "b"), ElectionState(8, 1))
-    survivor = Survivor(OsFiles(), data)
+    survivor = SurvivingDirectory(OsFiles(), data)
     survivor.repair(voters_by_id(3, 7), survivor.remains.point, T0)
     survivor.close()
     segment = f"{data}/__cluster_metadata-0/{0:020d}.log"

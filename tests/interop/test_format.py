@@ -12,7 +12,7 @@ import pytest
 from kraftlog.cli import main
 from kraftlog.metadata.releases import FEATURES, METADATA_VERSIONS
 from kraftlog.server.files import OsFiles
-from kraftlog.storage.meta import load
+from kraftlog.storage.meta_properties import load
 from kraftlog.wire.messages import control_records as control
 from tests.cli.test_storage import FIRST, SECOND, SNAPSHOT, STATIC, messages, properties
 from tests.interop.kafka_broker import start_kafka

@@ -27,10 +27,10 @@ def test_r11_the_directory_of_kafkas_voter_is_recorded(tmp_path: Path) -> None:
             deadline = Deadline(LIMIT_S)
             while level(quorum) == 0:
                 assert not deadline.is_over, described(quorum)
-            told = described(quorum)
-            assert [it["id"] for it in told["CurrentVoters"]] == list(CONTROLLERS)
-            assert all(it["directoryId"] for it in told["CurrentVoters"])
-            ours = next(i for i in CONTROLLERS[:2] if i != told["LeaderId"])
+            outcome = described(quorum)
+            assert [it["id"] for it in outcome["CurrentVoters"]] == list(CONTROLLERS)
+            assert all(it["directoryId"] for it in outcome["CurrentVoters"])
+            ours = next(i for i in CONTROLLERS[:2] if i != outcome["LeaderId"])
             quorum.kill(ours)
             with Client(quorum.address) as client:
                 client.create_topic("by-one-of-ours-and-kafkas")

@@ -111,11 +111,11 @@ def changes(line: str, kafkas: str, ours: str) -> list[str]:
 def test_differences_are_found() -> None:
     """So that the silence above means something."""
     may_differ = "kafka-topics --create --topic wide --replication-factor 2 (1)"
-    told, other = "Unable to replicate the partition a", "Unable to replicate the partition b"
+    outcome, other = "Unable to replicate the partition a", "Unable to replicate the partition b"
     assert changes("kafka-topics --list (1)", "a\nb", "a\nc") == ["- b", "+ c"]
-    assert changes(may_differ, told, other) == []
-    assert changes(may_differ, told, told) == ["nothing differs"]
-    assert changes(may_differ, told, f"{other}\nx") == ["+ x"]
+    assert changes(may_differ, outcome, other) == []
+    assert changes(may_differ, outcome, outcome) == ["nothing differs"]
+    assert changes(may_differ, outcome, f"{other}\nx") == ["+ x"]
 
 
 def test_the_metadata_log_of_a_running_node_is_dumped_and_looked_through(

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.core",
     source="""\
-        return grown // 2 + self.chance(failures, below=grown // 2 + 1)
+        return grown // 2 + self.jitter(failures, below=grown // 2 + 1)
 """,
     replacement="""\
         return grown

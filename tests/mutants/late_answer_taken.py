@@ -11,7 +11,7 @@ MUTANT = Mutant(
             return peer, None
 """,
     replacement="""\
-        is_fetched = isinstance(getattr(message, "body", None), messages.FetchAnswer)
+        is_fetched = isinstance(getattr(message, "body", None), messages.FetchResult)
         late = is_fetched and isinstance(peer.asked, messages.Fetch)
         if peer.in_flight != message.number and not late:
             return peer, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.runner.quorum",
+    module="kraftlog.runner.quorum_io",
     source="            check_snapshot(data)\n",
     replacement="            len(data)\n",
     scenario="garbled-snapshot",

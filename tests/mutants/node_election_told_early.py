@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.runner.quorum",
-    source="            lambda now: self._tell(effects.ElectionWritten(effect.version), now),",
+    module="kraftlog.runner.quorum_io",
+    source="            lambda now: self._notify(effects.ElectionWritten(effect.version), now),",
     replacement=(
         "            lambda now: None,\n        )\n"
-        "        self._tell(effects.ElectionWritten(effect.version), _"
+        "        self._notify(effects.ElectionWritten(effect.version), _"
     ),
     scenario="initial-leader",
     seed=1,

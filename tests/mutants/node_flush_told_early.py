@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.runner.flushes",
-    source="        self._lane.submit(lambda: job.run(self._files), ended)",
-    replacement="        self._lane.submit(lambda: None, ended)",
+    source="        self._io_thread.submit(lambda: job.run(self._files), ended)",
+    replacement="        self._io_thread.submit(lambda: None, ended)",
     scenario="initial-leader",
     seed=1,
     nodes=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.runner.quorum",
+    module="kraftlog.runner.quorum_io",
     source=(
         "        self._snapshots.finish(effect.id)  # never tried again: "
         "a sync that has failed loses data\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.runner.recovered",
+    module="kraftlog.runner.recovered_log",
     source="    if log.start_offset > (0 if found is None else found.end.offset):",
     replacement="    if log.start_offset < 0:",
     scenario="lost-checkpoint",

@@ -8,10 +8,10 @@ MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="""\
             self.answer_parked(core)
-        elif name.startswith("tell ")""",
+        elif name.startswith("begin-epoch ")""",
     replacement="""\
             pass
-        elif name.startswith("tell ")""",
+        elif name.startswith("begin-epoch ")""",
     scenario="cut-off-follower",
     seed=1,
 )

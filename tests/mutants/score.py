@@ -3,8 +3,8 @@
     python -m tests.mutants.score [--seeds N] [--kills N] [--pin] [NAME ...]
 
 A mutant is played until it is killed so often, or so many seeds are over. The table goes into
-docs/mutants.md; with names, only their rows change. `--pin` writes the first killing run into the
-mutant's file, for when the simulator has changed and the seeds with it.
+docs/generated/mutants.md; with names, only their rows change. `--pin` writes the first killing run
+into the mutant's file, for when the simulator has changed and the seeds with it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FOLDER = os.path.dirname(__file__)
-PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "mutants.md")
+PAGE = os.path.join(FOLDER, os.pardir, os.pardir, "docs", "generated", "mutants.md")
 TABLE = re.compile(r"(<!-- made by make mutants -->\n).*?(<!-- end -->)", re.DOTALL)
 ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
 
@@ -66,7 +66,7 @@ class Score(NamedTuple):
 
 def test_link(node_id: str) -> str:
     path, _, name = node_id.partition("::")
-    return f"[{name}](../{path})"
+    return f"[{name}](../../{path})"
 
 
 def what_is_wrong(name: str) -> str:

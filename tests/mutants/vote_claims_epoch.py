@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
-    module="kraftlog.raft.roles.polling",
+    module="kraftlog.raft.roles.voter_poll",
     source="            last_epoch=core.log.last_epoch,",
     replacement="            last_epoch=core.election.epoch,",
     scenario="parted-logs",

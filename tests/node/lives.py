@@ -12,24 +12,24 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.config.endpoints import Voter as FirstVoter
-from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware
+from kraftlog.effects import RequestFailed, ResponseReceived, VersionUnsupported
 from kraftlog.errors import ProtocolError
 from kraftlog.groups.shard import GroupShard
 from kraftlog.logstate.voters import VoterSet
 from kraftlog.metadata.image import Image
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.governing import first_levels
-from kraftlog.node.group_log import replay
+from kraftlog.node.controller.active_controller import first_levels
+from kraftlog.node.coordinators.group_log import replay
 from kraftlog.node.quorum.batches import METADATA_LOG, end_of, records_in
 from kraftlog.node.quorum.snapshots import check_snapshot, snapshot_pieces
-from kraftlog.runner.recovered import newest_snapshot, read_batches
+from kraftlog.runner.recovered_log import newest_snapshot, read_batches
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost, directory_of
-from kraftlog.storage.format import Formatting, format_directory
+from kraftlog.storage.format import DirectoryFormat, format_directory
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER
-from tests.node.talk import Talker, create_topics
-from tests.node.test_hostile_requests import Hostile
-from tests.node.valid import VALID, nearly_valid
+from tests.node.frame_client import FrameClient, create_topics
+from tests.node.test_hostile_requests import HostileSampler
+from tests.node.valid_requests import VALID, nearly_valid
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ CONFIGS = (
 )
 
 
-class Informed(Hostile):
+class InformedSampler(HostileSampler):
     """Random requests of a client that has looked at the node; `kind` is its malice, if any."""
 
     def __init__(self, random: Random, life: Life) -> None:
@@ -203,8 +203,8 @@ class Life:
     def is_over(self) -> bool:
         """Whether the node leads no quorum any more: nothing that follows would change anything."""
         self.settle(10_000)
-        governing = self.host.node.governing
-        return governing is None or not governing.is_active
+        active_controller = self.host.node.active_controller
+        return active_controller is None or not active_controller.is_active
 
     def go_on(self, steps: int) -> None:
         """So many steps, or until nothing that follows would come to anything; then a check."""
@@ -215,28 +215,28 @@ class Life:
         self.check()
 
     def step(self) -> None:
-        chance = self.random.random()
-        if chance < 0.02:
+        rng = self.random.random()
+        if rng < 0.02:
             self.restart()
-        elif chance < 0.06:
+        elif rng < 0.06:
             self.check()
-        elif chance < 0.1:
+        elif rng < 0.1:
             self.done.append("time passes")
             self.settle(self.random.choice((100, 1000, 10_000, 60_000)))
-        elif chance < 0.4:
+        elif rng < 0.4:
             self.request(*self.random.choice(COMMON))
         else:
             self.request(*self.random.choice(CASES))
         self.hear_peers()
 
     def request(self, key: int, version: int) -> None:
-        sampler = Informed(self.random, self)
+        sampler = InformedSampler(self.random, self)
         listeners = [it for it in (BROKER, CONTROLLER) if APIS[key].listeners & it]
-        talker = Talker(self.host, listener := self.random.choice(listeners))
+        client = FrameClient(self.host, listener := self.random.choice(listeners))
         if self.random.random() < 0.3:
-            sampler.kind = self.random.choice(Hostile.KINDS)
+            sampler.kind = self.random.choice(HostileSampler.KINDS)
         if self.random.random() < 0.03:
-            talker.client_id = self.random.choice(LONG_STRINGS[:4])
+            client.client_id = self.random.choice(LONG_STRINGS[:4])
         if key in VALID and self.random.random() < 0.7:
             request = nearly_valid(self, sampler, key, version)
         else:
@@ -245,24 +245,24 @@ class Life:
         if request is None:
             return
         self.done.append(f"{APIS[key].name} v{version} on {listener}: {request!r:.3000}")
-        frame = talker.overlong_frame(key, version, request)
+        frame = client.overlong_frame(key, version, request)
         end = self.host.node.quorum.end
         try:
-            self.host.send(talker.connection, frame)
+            self.host.send(client.connection, frame)
         except ProtocolError:
             assert self.host.node.quorum.end == end, "a request that is none has changed something"
             return
         self.host.turn()
-        answers = talker.take()
+        answers = client.take()
         if len(answers) == 1 and _is_refused(answers[0][1]):
             assert self.host.node.quorum.end == end, "what is refused has changed something"
         self.host.pass_time(self.random.choice((0, 1, 10)))
-        for _, answer in [*answers, *talker.take()]:
+        for _, answer in [*answers, *client.take()]:
             member_id = getattr(answer, "member_id", "")
             if member_id:
                 self.member_ids = [*self.member_ids[-5:], member_id]
         if self.random.random() < 0.3:
-            for slot in talker.connection.slots:
+            for slot in client.connection.slots:
                 slot.abandon()
 
     def altered(self, key: int, request: Any) -> Any:  # noqa: ARG002 - lives are lived alike
@@ -273,15 +273,15 @@ class Life:
         """Each of the node's own requests gets its one report."""
         asked, self.peers.asked = self.peers.asked, []
         for ask in asked:
-            report: Any = PeerSilent(ask.line, ask.peer, ask.number)
-            chance = self.random.random()
-            if chance < 0.1:
-                report = PeerUnaware(ask.line, ask.peer, ask.number)
-            elif chance < 0.5:
-                sampler = Informed(self.random, self)
+            report: Any = RequestFailed(ask.channel, ask.peer, ask.number)
+            rng = self.random.random()
+            if rng < 0.1:
+                report = VersionUnsupported(ask.channel, ask.peer, ask.number)
+            elif rng < 0.5:
+                sampler = InformedSampler(self.random, self)
                 answer = sampler.message(APIS[ask.api_key].response(), ask.version)
                 self.done.append(f"peer {ask.peer} answers {answer!r:.3000}")
-                report = PeerAnswered(ask.line, ask.peer, ask.number, answer)
+                report = ResponseReceived(ask.channel, ask.peer, ask.number, answer)
             self.host.node.handle(report, self.host.now)
             self.host.turn()
 
@@ -312,8 +312,8 @@ class Life:
         self.settle(100)
         self.check_said()
         node = self.host.node
-        if node.governing is not None and node.governing.is_active:
-            assert node.governing.controller.state.maps() == node.image.maps()
+        if node.active_controller is not None and node.active_controller.is_active:
+            assert node.active_controller.controller.state.maps() == node.image.maps()
         if node.quorum.applied == node.quorum.core.log.end:
             assert self._replayed().maps() == node.image.maps(), "another node replays the same"
         self._check_snapshot()
@@ -358,18 +358,18 @@ class Life:
 
     def _check_groups(self) -> None:
         """Another coordinator reads from the log what this one knows."""
-        coordinating = self.host.node.coordinating
-        assert coordinating is not None
-        for index, hosted in coordinating._hosted.items():
+        coordinators = self.host.node.group_coordinators
+        assert coordinators is not None
+        for index, context in coordinators._shards.items():
             log = self.host.runner.directory.logs[GROUPS, index]
-            other = GroupShard(hosted.shard.config, str)
+            other = GroupShard(context.shard.config, str)
             offset = log.start_offset
             while data := read_batches(log, offset, log.end_offset):
                 offset = replay(other, memoryview(data), self.host.now)
-            if not hosted.shard.is_loaded or hosted.partition.high_watermark < log.end_offset:
+            if not context.shard.is_loaded or context.partition.high_watermark < log.end_offset:
                 continue
-            assert other.durable.groups == hosted.shard.durable.groups
-            assert other.durable.offsets.by_group == hosted.shard.durable.offsets.by_group
+            assert other.durable.groups == context.shard.durable.groups
+            assert other.durable.offsets.by_group == context.shard.durable.offsets.by_group
 
 
 def _is_refused(answer: Any) -> bool:
@@ -395,7 +395,7 @@ class DynamicLife(Life):
     """The same node, the one voter of a quorum that stands in its log alone."""
 
     def begin(self) -> None:
-        formatting = Formatting(
+        formatting = DirectoryFormat(
             cluster_id=CLUSTER_ID,
             node_id=1,
             features=first_levels(),

@@ -11,19 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.effects import PeerAnswered, PeerSilent
+from kraftlog.effects import RequestFailed, ResponseReceived
 from kraftlog.node.api_table import SERVED
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.simulator.host import VirtualHost, directory_of, host_of, voters_named
 from kraftlog.wire.apis import CONTROLLER, ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tests.node.frame_client import FrameClient
 from tests.node.lives import TOPICS, Life
-from tests.node.talk import Talker
 
 if TYPE_CHECKING:
     from random import Random
 
-    from kraftlog.effects import Ask
+    from kraftlog.effects import SendRequest
 
 NODES = (1, 2, 3)
 #: What only voters say to each other.
@@ -56,8 +56,8 @@ class Network:
     def __init__(self, life: LifeOfThree) -> None:
         self.life = life
         #: Asked and not sent yet; sent and not answered yet, until when.
-        self.asked: list[tuple[int, Ask]] = []
-        self.sent: list[tuple[int, int, Ask, Talker, int]] = []
+        self.asked: list[tuple[int, SendRequest]] = []
+        self.sent: list[tuple[int, int, SendRequest, FrameClient, int]] = []
 
     def carry(self) -> bool:
         """Whether there was anything."""
@@ -67,34 +67,36 @@ class Network:
         sent, self.sent = self.sent, []
         came = bool(asked)
         for entry in sent:
-            source, target, ask, talker, until_ms = entry
+            source, target, ask, client, until_ms = entry
             host = self.life.hosts.get(source)
-            answers = talker.take()
+            answers = client.take()
             if answers:
                 came = True
-                self._report(source, PeerAnswered(ask.line, ask.peer, ask.number, answers[0][1]))
+                self._report(
+                    source, ResponseReceived(ask.channel, ask.peer, ask.number, answers[0][1])
+                )
             elif host is not None and host.now.monotonic_ms >= until_ms:
                 came = True
-                self._abandon(talker)
-                self._report(source, PeerSilent(ask.line, ask.peer, ask.number))
-            elif host is not None and self.life.hosts.get(target) is talker.host:
+                self._abandon(client)
+                self._report(source, RequestFailed(ask.channel, ask.peer, ask.number))
+            elif host is not None and self.life.hosts.get(target) is client.host:
                 self.sent.append(entry)
         return came
 
-    def _send(self, source: int, ask: Ask) -> None:
+    def _send(self, source: int, ask: SendRequest) -> None:
         life = self.life
         target = int(ask.host.rpartition(".")[2]) if ask.host.startswith("127.0.0.") else 0
         host = life.hosts.get(target)
         if source not in life.hosts:
             return
         if host is None or life.random.random() < life.loss:
-            self._report(source, PeerSilent(ask.line, ask.peer, ask.number))
+            self._report(source, RequestFailed(ask.channel, ask.peer, ask.number))
             return
-        talker = Talker(host, CONTROLLER, "CONTROLLER")
+        client = FrameClient(host, CONTROLLER, "CONTROLLER")
         version = min(ask.version, SERVED[ask.api_key].last)
-        host.send(talker.connection, talker.frame(ask.api_key, version, ask.request))
+        host.send(client.connection, client.frame(ask.api_key, version, ask.request))
         until_ms = life.hosts[source].now.monotonic_ms + ask.timeout_ms
-        self.sent.append((source, target, ask, talker, until_ms))
+        self.sent.append((source, target, ask, client, until_ms))
 
     def _report(self, source: int, report: Any) -> None:
         host = self.life.hosts.get(source)
@@ -105,17 +107,17 @@ class Network:
         """A node has ended: who had asked it hears so."""
         sent, self.sent = self.sent, []
         for entry in sent:
-            source, target, ask, talker, _ = entry
+            source, target, ask, client, _ = entry
             if source == node_id:
-                self._abandon(talker)
+                self._abandon(client)
             elif target == node_id:
-                self._report(source, PeerSilent(ask.line, ask.peer, ask.number))
+                self._report(source, RequestFailed(ask.channel, ask.peer, ask.number))
             else:
                 self.sent.append(entry)
 
     @staticmethod
-    def _abandon(talker: Talker) -> None:
-        for slot in talker.connection.slots:
+    def _abandon(client: FrameClient) -> None:
+        for slot in client.connection.slots:
             slot.abandon()
 
 
@@ -160,10 +162,10 @@ class LifeOfThree(Life):
             )
             for name, count in TOPICS.items()
         ]
-        talker = Talker(self.host)
-        talker.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
+        client = FrameClient(self.host)
+        client.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=topics))
         self.settle(1000)
-        [(_, answer)] = talker.take()
+        [(_, answer)] = client.take()
         assert [topic.error_code for topic in answer.topics] == [0] * len(topics)
 
     # Nodes ---------------------------------------------------------------------------------------
@@ -204,10 +206,10 @@ class LifeOfThree(Life):
     # What happens --------------------------------------------------------------------------------
 
     def step(self) -> None:
-        chance = self.random.random()
-        if len(self.hosts) == len(NODES) and chance < 0.05:
+        rng = self.random.random()
+        if len(self.hosts) == len(NODES) and rng < 0.05:
             self.take_down(self.random.choice(NODES))
-        elif len(self.hosts) < len(NODES) and chance < 0.15:
+        elif len(self.hosts) < len(NODES) and rng < 0.15:
             self.bring_back()
         self.host = self.random.choice(list(self.hosts.values()))
         super().step()
@@ -294,8 +296,8 @@ class LifeOfThree(Life):
         self.check_said()
         leader = self._leader()
         image = leader.node.image
-        assert leader.node.governing is not None
-        assert leader.node.governing.controller.state.maps() == image.maps()
+        assert leader.node.active_controller is not None
+        assert leader.node.active_controller.controller.state.maps() == image.maps()
         for node_id, host in self.hosts.items():
             self.host = host
             assert host.node.quorum.applied == leader.node.quorum.applied, f"{node_id} is behind"
@@ -308,5 +310,5 @@ class LifeOfThree(Life):
 
 
 def _governs(host: VirtualHost) -> bool:
-    governing = host.node.governing
-    return governing is not None and governing.is_active
+    active_controller = host.node.active_controller
+    return active_controller is not None and active_controller.is_active

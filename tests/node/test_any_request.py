@@ -11,14 +11,14 @@ from kraftlog.node.api_table import SERVED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import CLUSTER_ID
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
-from tests.node.talk import Talker, make_host
+from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, produce, unreadable_batch
 from tests.wire.samples import Sampler
 
 CASES = [(served.key, version) for served in SERVED.values() for version in served.versions]
 
 
-class Knowing(Sampler):
+class KnownNamesSampler(Sampler):
     """Random requests that often name what the node has."""
 
     topic_ids: tuple[bytes, ...] = ()
@@ -51,19 +51,19 @@ class Knowing(Sampler):
 def test_no_request_stops_a_node(key: int, version: int) -> None:
     host = make_host(demo=2)
     for index, raw in enumerate([batch(b"x"), unreadable_batch()]):
-        Talker(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
-    sampler = Knowing(Random(f"{key}/{version}"))
+        FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
+    sampler = KnownNamesSampler(Random(f"{key}/{version}"))
     sampler.topic_ids = tuple(host.node.image.topics)
     answered = 0
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
     for _ in range(100):
-        talker = Talker(host, listener)
+        client = FrameClient(host, listener)
         try:
-            talker.send(key, version, sampler.message(APIS[key].request(), version))
+            client.send(key, version, sampler.message(APIS[key].request(), version))
         except ProtocolError:
             continue
         host.turn()
         host.pass_time(10)
-        answered += len(talker.take())
+        answered += len(client.take())
     assert answered
     assert not [line for line in host.said if "mistake of ours" in line]

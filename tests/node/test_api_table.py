@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kraftlog.errors import ProtocolError
-from kraftlog.node.api_table import SERVED, Served
+from kraftlog.node.api_table import SERVED, ServedApi
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
-from tests.node.talk import Talker, make_host
+from tests.node.frame_client import FrameClient, make_host
 
 #: Advertised for the sake of clients that else send uncompressed batches; never served.
 PRODUCE_FOR_SHOW = (0, 1, 2)
@@ -28,13 +28,13 @@ EVERY_API = pytest.mark.parametrize(
 
 
 @EVERY_API
-def test_versions_beyond_those_advertised_are_refused(served: Served) -> None:
+def test_versions_beyond_those_advertised_are_refused(served: ServedApi) -> None:
     api = APIS[served.key]
     listener = BROKER if api.listeners & BROKER else CONTROLLER
     for version in (served.first - 1, served.last + 1):
-        talker = Talker(make_host(), listener)
+        client = FrameClient(make_host(), listener)
         frame = (
             b"\0\0\0\0" + served.key.to_bytes(2, "big") + version.to_bytes(2, "big", signed=True)
         )
         with pytest.raises(ProtocolError, match=f"{api.name} version {version} is not served"):
-            talker.host.send(talker.connection, frame + bytes(64))
+            client.host.send(client.connection, frame + bytes(64))

@@ -11,8 +11,8 @@ from kraftlog.records.reader import read_records
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, configured_host, make_host, set_config
-from tests.node.test_hot_produce import RECORD, claiming
+from tests.node.fast_path.test_produce import RECORD, claiming
+from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, found_in
 from tests.records.produce_cases import NOW_MS, Case, cases, made, put
@@ -59,7 +59,7 @@ def test_the_greatest_timestamp_of_an_opened_batch_is_that_of_its_records() -> N
         host = configured_host(batch_validation=form)
         host.now = Now(0, NOW_MS)
         assert Writer(host).write(raw) == (ErrorCode.NONE, 0)
-        stored = bytes(found_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0))).records)
+        stored = bytes(found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).records)
         found.append(read_header(stored).max_timestamp - NOW_MS)
         assert [record.value for record in read_records(stored)] == [b"v0", b"v1", b"v2"]
     assert found == [-5, 2]

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.effects import Ask, PeerAnswered
-from kraftlog.errors import ErrorCode, MistakeError
+from kraftlog.effects import ResponseReceived, SendRequest
+from kraftlog.errors import ErrorCode, InternalError
 from kraftlog.groups import rebalance
 from kraftlog.groups.group import Group
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.node import api_table
 from kraftlog.node.api_table import SERVED
-from kraftlog.node.errands import LINE
-from kraftlog.node.handlers.fetch import Fetch
+from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL
+from kraftlog.node.handlers.fetch import DelayedFetch
 from kraftlog.raft.core import RaftCore
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection, VirtualHost
@@ -26,7 +26,7 @@ from kraftlog.wire.messages.heartbeat import HeartbeatRequest
 from kraftlog.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from kraftlog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kraftlog.wire.messages.vote import PartitionData, TopicData, VoteRequest
-from tests.node.talk import Talker, ask_settled, create_topics, make_host
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, produce
 from tests.node.test_sliced import produce_to
 from tests.node.test_unwritable import commit_request
@@ -40,20 +40,20 @@ if TYPE_CHECKING:
 GROUPS = "__consumer_offsets"
 
 
-class RudeError(Exception):
+class StubError(Exception):
     """A mistake of ours."""
 
 
 def rude(*_: Any, **__: Any) -> Any:
-    raise RudeError("of ours")
+    raise StubError("of ours")
 
 
 def still_serves(host: VirtualHost, offset: int) -> None:
     """The next record has the offset that it should have."""
     host.settle()
-    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
-    [told] = answer.responses[0].partition_responses
-    assert (told.error_code, told.base_offset) == (0, offset)
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"next")))
+    [outcome] = answer.responses[0].partition_responses
+    assert (outcome.error_code, outcome.base_offset) == (0, offset)
 
 
 @pytest.mark.parametrize("key", SERVED, ids=[APIS[key].name for key in SERVED])
@@ -63,8 +63,8 @@ def test_a_handler_that_raises_costs_its_client(key: int, monkeypatch: pytest.Mo
     monkeypatch.setitem(api_table._handlers, key, rude)
     version = SERVED[key].versions[-1]
     request = Sampler(Random(1)).message(APIS[key].request(), version)
-    with pytest.raises(MistakeError, match=f"serving {APIS[key].name} version {version}"):
-        Talker(host, listener).send(key, version, request)
+    with pytest.raises(InternalError, match=f"serving {APIS[key].name} version {version}"):
+        FrameClient(host, listener).send(key, version, request)
     monkeypatch.undo()
     still_serves(host, 0)
 
@@ -79,13 +79,13 @@ def test_an_exception_within_a_step_of_the_quorum_ends_the_node(
         partition_index=0, replica_epoch=9, replica_id=7, last_offset_epoch=0, last_offset=0
     )
     topics = [TopicData(topic_name="__cluster_metadata", partitions=[part])]
-    with pytest.raises(RudeError):
-        Talker(host, CONTROLLER).send(
+    with pytest.raises(StubError):
+        FrameClient(host, CONTROLLER).send(
             ApiKey.VOTE, 1, VoteRequest(cluster_id=None, voter_id=1, topics=topics)
         )
 
 
-class Deaf(VirtualConnection):
+class DeafConnection(VirtualConnection):
     """Notes what would end it."""
 
     failure: Any = None
@@ -109,24 +109,24 @@ def test_a_produce_that_stops_half_way_is_taken_back(
 ) -> None:
     """The partition ends where it is written, and its producer goes on where it was."""
     host = make_host(demo=1)
-    talker = Talker(host)
+    client = FrameClient(host)
     for number in range(repeats):
-        assert talker.ask(ApiKey.PRODUCE, 9, produce(numbered(number))) is not None
+        assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(number))) is not None
     partition = host.node.by_log["demo", 0]
-    other = Talker(host)
+    other = FrameClient(host)
     other.send(ApiKey.PRODUCE, 9, produce(batch(b"in the same turn")))
     monkeypatch.setattr(ProducerState, "apply", rude)
-    with pytest.raises(MistakeError):
-        talker.send(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
+    with pytest.raises(InternalError):
+        client.send(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
     monkeypatch.undo()
     host.turn()
     [(_, answer)] = other.take()
-    told = answer.responses[0].partition_responses[0]
-    assert told.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    outcome = answer.responses[0].partition_responses[0]
+    assert outcome.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert (partition.online, partition.end, partition.written_end) == (True, repeats, repeats)
-    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
-    told = answer.responses[0].partition_responses[0]
-    assert (told.error_code, told.base_offset) == (0, repeats)
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(numbered(repeats)))
+    outcome = answer.responses[0].partition_responses[0]
+    assert (outcome.error_code, outcome.base_offset) == (0, repeats)
     still_serves(host, repeats + 1)
 
 
@@ -140,23 +140,23 @@ def test_a_sliced_produce_that_stops_half_way_is_taken_back(
     builder = BatchBuilder(producer_id=5, producer_epoch=0, base_sequence=0)
     for _ in range(10_000):
         builder.append(1000, b"key", None)
-    talker = Talker(host)
-    talker.connection = connection = Deaf()
-    talker.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
+    client = FrameClient(host)
+    client.connection = connection = DeafConnection()
+    client.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
     assert (host.node.sliced.has_work, partition.end) == (True, 0)
     monkeypatch.setattr(ProducerState, "apply", rude)
     host.settle()
     monkeypatch.undo()
-    assert isinstance(connection.failure, MistakeError)
+    assert isinstance(connection.failure, InternalError)
     assert (partition.online, partition.end, partition.written_end) == (True, 0, 0)
     answer = ask_settled(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
-    told = answer.responses[0].partition_responses[0]
-    assert (told.error_code, told.base_offset) == (0, 0)
+    outcome = answer.responses[0].partition_responses[0]
+    assert (outcome.error_code, outcome.base_offset) == (0, 0)
 
 
-def waiting_fetch(host: VirtualHost) -> Deaf:
-    talker = Talker(host)
-    talker.connection = connection = Deaf()
+def waiting_fetch(host: VirtualHost) -> DeafConnection:
+    client = FrameClient(host)
+    client.connection = connection = DeafConnection()
     part = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=100)
     request = FetchRequest(
         replica_id=-1,
@@ -165,7 +165,7 @@ def waiting_fetch(host: VirtualHost) -> Deaf:
         topics=[FetchTopic(topic="demo", partitions=[part])],
         forgotten_topics_data=(),
     )
-    talker.send(ApiKey.FETCH, 11, request)
+    client.send(ApiKey.FETCH, 11, request)
     host.turn()
     return connection
 
@@ -176,13 +176,13 @@ def test_a_wait_that_stops_half_way_costs_its_client(
 ) -> None:
     host = make_host(demo=1)
     connection = waiting_fetch(host)
-    monkeypatch.setattr(Fetch, "look", rude)
+    monkeypatch.setattr(DelayedFetch, "look", rude)
     if wakes == "time":
         host.pass_time(200)
     else:
-        Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
+        FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
     monkeypatch.undo()
-    assert isinstance(connection.failure, MistakeError)
+    assert isinstance(connection.failure, InternalError)
     assert not host.node.by_log["demo", 0].fetches
     still_serves(host, 0 if wakes == "time" else 1)
 
@@ -218,15 +218,15 @@ def check_group_goes_on(host: VirtualHost, member_id: str) -> None:
     host.settle()
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
     assert ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.NONE
-    talker = Talker(host)
-    talker.send(ApiKey.JOIN_GROUP, 3, join())
+    client = FrameClient(host)
+    client.send(ApiKey.JOIN_GROUP, 3, join())
     host.settle()
     assert (
         ask_settled(host, ApiKey.HEARTBEAT, 3, beat).error_code == ErrorCode.REBALANCE_IN_PROGRESS
     )
     answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(member_id))
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
-    [(_, answer)] = talker.take()
+    [(_, answer)] = client.take()
     assert (answer.error_code, answer.generation_id) == (ErrorCode.NONE, 2)
 
 
@@ -244,8 +244,8 @@ def test_a_group_request_that_stops_half_way_leaves_what_the_log_says(
 ) -> None:
     host, member_id = stable_group()
     where(monkeypatch)
-    with pytest.raises(MistakeError, match="serving JoinGroup"):
-        Talker(host).send(ApiKey.JOIN_GROUP, 3, join())
+    with pytest.raises(InternalError, match="serving JoinGroup"):
+        FrameClient(host).send(ApiKey.JOIN_GROUP, 3, join())
     monkeypatch.undo()
     check_group_goes_on(host, member_id)
 
@@ -255,18 +255,18 @@ def test_what_is_under_way_counts_after_a_request_that_stops_half_way(
 ) -> None:
     """A commit of the same turn is in the log before that is read again."""
     host, member_id = stable_group()
-    talker = Talker(host)
-    talker.send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
+    client = FrameClient(host)
+    client.send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
     in_prepare(monkeypatch)
-    with pytest.raises(MistakeError):
-        Talker(host).send(ApiKey.JOIN_GROUP, 3, join())
+    with pytest.raises(InternalError):
+        FrameClient(host).send(ApiKey.JOIN_GROUP, 3, join())
     monkeypatch.undo()
     host.settle()
-    [(_, answer)] = talker.take()
+    [(_, answer)] = client.take()
     code = answer.topics[0].partitions[0].error_code
     assert code == ErrorCode.NOT_COORDINATOR, "it has to ask again"
-    assert host.node.coordinating is not None
-    [shard] = host.node.coordinating.shards()
+    assert host.node.group_coordinators is not None
+    [shard] = host.node.group_coordinators.shards()
     kept = shard.durable.offsets.get("h", "demo", 0)
     assert kept is not None
     assert kept.offset == 7
@@ -288,14 +288,14 @@ def test_a_group_timer_that_stops_half_way_is_contained(monkeypatch: pytest.Monk
 
 def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.MonkeyPatch) -> None:
     host, member_id = stable_group()
-    assert host.node.coordinating is not None
-    [shard] = host.node.coordinating.shards()
+    assert host.node.group_coordinators is not None
+    [shard] = host.node.group_coordinators.shards()
     monkeypatch.setattr(shard.writes, "_replay", rude)
-    Talker(host).send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
+    FrameClient(host).send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
     host.settle()
     assert [line for line in host.said if "hearing what came of a group's records" in line]
-    assert host.node.coordinating is not None
-    [shard] = host.node.coordinating.shards()
+    assert host.node.group_coordinators is not None
+    [shard] = host.node.group_coordinators.shards()
     assert shard.durable.offsets.get("h", "demo", 0) is not None
     check_group_goes_on(host, member_id)
 
@@ -303,8 +303,8 @@ def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.Monk
 def test_a_decision_that_is_due_and_raises_is_tried_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at once and without end; what is asked for is decided meanwhile."""
     host = make_host(demo=1)
-    assert host.node.governing is not None
-    controller = host.node.governing.controller
+    assert host.node.active_controller is not None
+    controller = host.node.active_controller.controller
     monkeypatch.setattr(controller, "poll", rude)
     host.pass_time(60_000)
     host.settle()
@@ -328,7 +328,7 @@ class Counted:
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         self.times += 1
-        raise RudeError("of ours")
+        raise StubError("of ours")
 
 
 def complaints(host: VirtualHost, what: str) -> list[str]:
@@ -348,10 +348,10 @@ def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
 ) -> None:
     """Logged once a minute, tried a few times a second, and all is well when it goes well."""
     host = make_host(demo=1)
-    membership = host.node.membership
-    assert membership is not None
+    lifecycle = host.node.broker_lifecycle
+    assert lifecycle is not None
     mistake = Counted()
-    monkeypatch.setattr(membership, where, mistake)
+    monkeypatch.setattr(lifecycle, where, mistake)
     host.pass_time(5000)
     busy_for(host, 3000)
     what = "registering the broker" if where == "_heartbeat" else "hearing a response"
@@ -362,8 +362,8 @@ def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
     assert "more since it was logged last)" in complaints(host, what)[1]
     monkeypatch.undo()
     busy_for(host, 2000)
-    assert membership.deadline() is not None
-    assert (membership.is_fenced, host.node.is_ready) == (False, True)
+    assert lifecycle.deadline() is not None
+    assert (lifecycle.is_fenced, host.node.is_ready) == (False, True)
     still_serves(host, 0)
 
 
@@ -371,11 +371,11 @@ def test_forgetting_producers_that_stops_half_way_waits_for_its_next_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     host = make_host(demo=1)
-    upkeep = host.node.upkeep
-    assert upkeep is not None
+    producer_expiration = host.node.producer_expiration
+    assert producer_expiration is not None
     mistake = Counted()
-    monkeypatch.setattr(upkeep, "_node", SimpleNamespace(config_layers=mistake))
-    host.pass_time(upkeep.deadline())
+    monkeypatch.setattr(producer_expiration, "_node", SimpleNamespace(config_layers=mistake))
+    host.pass_time(producer_expiration.deadline())
     busy_for(host, 100)
     assert (mistake.times, len(complaints(host, "forgetting producers"))) == (1, 1)
     monkeypatch.undo()
@@ -405,10 +405,10 @@ def test_a_routine_that_stops_a_step_of_the_quorum_ends_the_node(
 ) -> None:
     """Its own mistake is contained; a vote or an acknowledgement might rest on this one."""
     host = make_host(demo=1)
-    assert host.node.membership is not None
+    assert host.node.broker_lifecycle is not None
     driver = host.node.quorum
-    monkeypatch.setattr(host.node.membership, "poll", lambda now: driver._step(rude, now))
-    with pytest.raises(RudeError):
+    monkeypatch.setattr(host.node.broker_lifecycle, "poll", lambda now: driver._step(rude, now))
+    with pytest.raises(StubError):
         host.pass_time(5000)
 
 
@@ -416,17 +416,19 @@ def test_what_a_peer_answers_is_heard_half_way_and_asked_again() -> None:
     """A broker alone asks the controllers; its asker hears of a mistake as of no response."""
     heard: list[Any] = []
 
-    def told(response: Any, _: Now) -> None:
+    def outcome(response: Any, _: Now) -> None:
         heard.append(response)
         if response is not None:
-            raise RudeError("of ours")
+            raise StubError("of ours")
 
     host = make_host(demo=1)
-    errands = host.node.errands
-    ask = Ask(LINE, 2, "there", 9093, 7, ApiKey.BROKER_HEARTBEAT, 0, None, 1000)
-    errands._waiting[7] = ask, told
+    controller_channel = host.node.controller_channel
+    ask = SendRequest(
+        CONTROLLER_CHANNEL, 2, "there", 9093, 7, ApiKey.BROKER_HEARTBEAT, 0, None, 1000
+    )
+    controller_channel._waiting[7] = ask, outcome
     response = object()
-    host.node.handle(PeerAnswered(LINE, 2, 7, response), host.now)
+    host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, 7, response), host.now)
     assert heard == [response, None]
     host.turn()
     assert len(complaints(host, "hearing a response of the controller")) == 1

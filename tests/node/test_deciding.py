@@ -27,11 +27,11 @@ from kraftlog.wire.messages.incremental_alter_configs import (
 )
 from kraftlog.wire.messages.metadata_records import NoOpRecord
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.node.talk import Talker, create_topics, make_host
-from tests.node.work import CALLS_OF_A_TURN, Turns
+from tests.node.frame_client import FrameClient, create_topics, make_host
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
-    from kraftlog.node.governing import Governing
+    from kraftlog.node.controller.active_controller import ActiveController
     from kraftlog.simulator.host import VirtualHost
     from kraftlog.wire.schema import Message
 
@@ -124,38 +124,38 @@ def test_many_leaders_are_elected_a_few_a_turn() -> None:
 # One at a time -----------------------------------------------------------------------------------
 
 
-def slow_host() -> tuple[VirtualHost, Governing]:
+def slow_host() -> tuple[VirtualHost, ActiveController]:
     """A node whose turns have room for a record or two."""
     host = make_host(demo=1)
     host.node.sliced.limit(10)
-    assert host.node.governing is not None
-    return host, host.node.governing
+    assert host.node.active_controller is not None
+    return host, host.node.active_controller
 
 
-class Asked:
+class Request:
     """Requests to the controller, and what was told of them, in the order of the answers."""
 
-    def __init__(self, host: VirtualHost, governing: Governing) -> None:
+    def __init__(self, host: VirtualHost, active_controller: ActiveController) -> None:
         self._host = host
-        self._governing = governing
-        self.told: list[tuple[str, Any]] = []
+        self._active_controller = active_controller
+        self.outcome: list[tuple[str, Any]] = []
 
     def ask(self, name: str, api_key: int, request: Message) -> None:
-        self._governing.decide(
-            api_key, 0, request, lambda it, _: self.told.append((name, it)), self._host.now
+        self._active_controller.decide(
+            api_key, 0, request, lambda it, _: self.outcome.append((name, it)), self._host.now
         )
 
     def create(self, **topics: int) -> None:
         """Begin with a decision that takes its turns."""
         self.ask("create", ApiKey.CREATE_TOPICS, creation(**topics))
         self._host.one_turn()
-        assert not self.told
+        assert not self.outcome
 
     def finish(self, count: int) -> list[str]:
-        while len(self.told) < count:
+        while len(self.outcome) < count:
             self._host.one_turn()
             self._host.deliver()
-        return [name for name, _ in self.told]
+        return [name for name, _ in self.outcome]
 
 
 def stranger(broker_id: int) -> BrokerRegistrationRequest:
@@ -174,45 +174,45 @@ def stranger(broker_id: int) -> BrokerRegistrationRequest:
 
 
 def test_what_is_asked_for_during_a_decision_is_decided_behind_it() -> None:
-    host, governing = slow_host()
-    asked = Asked(host, governing)
+    host, active_controller = slow_host()
+    asked = Request(host, active_controller)
     asked.create(many=20)
     gone = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
     asked.ask("delete", ApiKey.DELETE_TOPICS, gone)
     asked.ask("nobody", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     assert asked.finish(3) == ["nobody", "create", "delete"], "what writes nothing is told first"
-    codes = dict(asked.told)
+    codes = dict(asked.outcome)
     assert codes["create"].topics[0].error_code == 0
     assert codes["delete"].responses[0].error_code == 0, "it has seen the topic"
     assert set(host.node.image.topic_ids) == {"demo"}
 
 
 def test_v14_a_leader_that_resigns_takes_back_what_is_half_decided() -> None:
-    host, governing = slow_host()
-    asked = Asked(host, governing)
+    host, active_controller = slow_host()
+    asked = Request(host, active_controller)
     asked.create(many=20)
-    state, end = governing.controller.state, host.node.quorum.end
+    state, end = active_controller.controller.state, host.node.quorum.end
     while not any(topic != "demo" for topic in state.partitions.values()) or (
         len(state.partitions) < 5
     ):
         host.one_turn()
     asked.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
-    governing.end(host.now)
-    assert asked.told == [("create", None), ("later", None)]
+    active_controller.end(host.now)
+    assert asked.outcome == [("create", None), ("later", None)]
     assert state.maps() == host.node.image.maps()
     assert (state.unpublished, host.node.quorum.end) == (None, end)
     host.settle()
     assert host.node.quorum.end == end
-    governing.begin(host.node.quorum.epoch, host.now, is_gone=False)
-    asked.told.clear()
+    active_controller.begin(host.node.quorum.epoch, host.now, is_gone=False)
+    asked.outcome.clear()
     asked.ask("again", ApiKey.CREATE_TOPICS, creation(many=20))
     assert asked.finish(1) == ["again"]
-    assert asked.told[0][1].topics[0].error_code == 0
+    assert asked.outcome[0][1].topics[0].error_code == 0
 
 
 def test_v1_a_kill_in_the_midst_of_a_decision_leaves_nothing_of_it() -> None:
-    host, governing = slow_host()
-    Asked(host, governing).create(many=20)
+    host, active_controller = slow_host()
+    Request(host, active_controller).create(many=20)
     for _ in range(10):
         host.one_turn()
         host.deliver()
@@ -223,8 +223,8 @@ def test_v1_a_kill_in_the_midst_of_a_decision_leaves_nothing_of_it() -> None:
 def test_a_mistake_in_a_later_slice_costs_that_request_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    host, governing = slow_host()
-    asked = Asked(host, governing)
+    host, active_controller = slow_host()
+    asked = Request(host, active_controller)
     count = 0
 
     def broken(*_: object) -> bytes:
@@ -237,66 +237,66 @@ def test_a_mistake_in_a_later_slice_costs_that_request_alone(
     monkeypatch.setattr("kraftlog.controller.topics.default_directory", broken)
     asked.create(many=20)
     asked.ask("later", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
-    before = governing.controller.state.maps()
+    before = active_controller.controller.state.maps()
     assert asked.finish(2) == ["create", "later"]
-    assert asked.told[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert governing.controller.state.maps() == before == host.node.image.maps()
+    assert asked.outcome[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert active_controller.controller.state.maps() == before == host.node.image.maps()
     assert any("of ours" in line for line in host.said)
 
 
 def test_what_goes_wrong_in_hearing_of_a_decision_holds_up_nobody() -> None:
-    host, governing = slow_host()
+    host, active_controller = slow_host()
 
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    governing.decide(
+    active_controller.decide(
         ApiKey.UNREGISTER_BROKER, 0, UnregisterBrokerRequest(broker_id=7), broken, host.now
     )
-    asked = Asked(host, governing)
+    asked = Request(host, active_controller)
     asked.ask("next", ApiKey.UNREGISTER_BROKER, UnregisterBrokerRequest(broker_id=7))
     assert asked.finish(1) == ["next"]
 
 
 def test_v5_nobody_is_fenced_whose_heartbeat_waits_for_a_decision() -> None:
-    host, governing = slow_host()
-    asked = Asked(host, governing)
+    host, active_controller = slow_host()
+    asked = Request(host, active_controller)
     asked.create(many=200)
     for _ in range(20):
         host.pass_time(1_000)
-    assert not asked.told, "sessions are over while it is worked on"
+    assert not asked.outcome, "sessions are over while it is worked on"
     asked.finish(1)
     host.settle()
     assert not host.node.image.brokers[1].fenced
 
 
 def test_v5_an_epoch_is_its_offset_though_the_log_has_grown_meanwhile() -> None:
-    host, governing = slow_host()
+    host, active_controller = slow_host()
     host.node.sliced.limit(1)
-    asked = Asked(host, governing)
+    asked = Request(host, active_controller)
     asked.ask("register", ApiKey.BROKER_REGISTRATION, stranger(7))
-    assert not asked.told
+    assert not asked.outcome
     assert not host.node.quorum.propose(Proposal([NoOpRecord()]), lambda *_: None, host.now)
     asked.finish(1)
     end = host.node.quorum.end
     broker = host.node.image.brokers[7]
-    assert asked.told[0][1].broker_epoch == broker.epoch
+    assert asked.outcome[0][1].broker_epoch == broker.epoch
     assert end - 1 == broker.epoch, "it is the last record"
 
 
 def test_what_is_only_validated_takes_its_turns_and_leaves_no_record() -> None:
-    host, governing = slow_host()
-    asked, end = Asked(host, governing), host.node.quorum.end
+    host, active_controller = slow_host()
+    asked, end = Request(host, active_controller), host.node.quorum.end
     asked.ask("check", ApiKey.CREATE_TOPICS, creation(many=50).replace(validate_only=True))
-    assert not asked.told
+    assert not asked.outcome
     asked.finish(1)
-    assert asked.told[0][1].topics[0].num_partitions == 50
+    assert asked.outcome[0][1].topics[0].num_partitions == 50
     assert host.node.quorum.end == end
 
 
 def test_clients_in_between_are_answered() -> None:
     host = make_host()
-    client = Talker(host)
+    client = FrameClient(host)
     client.send(ApiKey.CREATE_TOPICS, 7, creation(many=MANY))
     create_topics(host, {"small": 1})
     assert set(host.node.image.topic_ids) == {"demo", "many", "small"}

@@ -17,7 +17,7 @@ from kraftlog.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
 )
-from tests.node.talk import Talker, make_host
+from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, produce
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def request(
     )
 
 
-class Reader(Talker):
+class Reader(FrameClient):
     """Hears (error, session) and the partitions that are told: number -> (error, bytes, start)."""
 
     version = 12
@@ -78,7 +78,7 @@ class Reader(Talker):
 
 def write(host: VirtualHost, index: int) -> int:
     raw = batch(b"x" * 50)
-    Talker(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(raw, index=index))
     return len(raw)
 
 
@@ -184,14 +184,14 @@ def test_partitions_take_turns_when_not_all_fit() -> None:
     reader = Reader(host)
     session = reader.begin(dict.fromkeys(range(3), 0), max_bytes=1)
     found = [reader.read(session, epoch, max_bytes=1)[2] for epoch in (1, 2, 3)]
-    told = [[index for index, size in parts.items() if size in sizes] for parts in found]
-    assert told == [[1], [2], [0]]
+    outcome = [[index for index, size in parts.items() if size in sizes] for parts in found]
+    assert outcome == [[1], [2], [0]]
 
 
 def test_readers_of_old_have_no_sessions() -> None:
     host = make_host()
     for version in (4, 6, 7):
-        response = Talker(host).ask(ApiKey.FETCH, version, request(0, -1, {0: 0}))
+        response = FrameClient(host).ask(ApiKey.FETCH, version, request(0, -1, {0: 0}))
         assert (response.error_code, response.session_id) == (0, 0)
     assert len(host.node.fetch_sessions) == 0
 

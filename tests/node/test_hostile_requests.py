@@ -11,28 +11,28 @@ import pytest
 
 from kraftlog.errors import ProtocolError
 from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
-from tests.node.talk import Talker, make_host
-from tests.node.test_any_request import CASES, Knowing
+from tests.node.frame_client import FrameClient, make_host
+from tests.node.test_any_request import CASES, KnownNamesSampler
 from tests.node.test_requests import batch, produce
 from tests.wire.samples import RANGES
 
 if TYPE_CHECKING:
-    from kraftlog.wire.form import Form
     from kraftlog.wire.schema import Field
+    from kraftlog.wire.versioned_schema import VersionedSchema
 
 #: Longer than the old forms of a name can be, so that only the compact ones carry it.
 LONG = 70_000
 MANY = 300
 
 
-class Hostile(Knowing):
+class HostileSampler(KnownNamesSampler):
     """Every request has one kind of malice in all of its fields."""
 
     KINDS = ("lowest", "highest", "negative", "long", "many", "twice", "null", "empty", "odd")
     kind = ""
     flexible = False
 
-    def value(self, field: Field, form: Form) -> Any:
+    def value(self, field: Field, form: VersionedSchema) -> Any:
         self.flexible = form.flexible
         if self.kind == "null" and field.nullable_in(form.version):
             return None
@@ -81,21 +81,21 @@ def test_no_malice_stops_a_node(key: int, version: int) -> None:
     host = make_host(demo=2)
     known = tuple(host.node.image.topics)
     listener = BROKER if APIS[key].listeners & BROKER else CONTROLLER
-    for kind in Hostile.KINDS:
+    for kind in HostileSampler.KINDS:
         for number in range(2):
-            sampler = Hostile(Random(f"{key}/{version}/{kind}/{number}"))
+            sampler = HostileSampler(Random(f"{key}/{version}/{kind}/{number}"))
             sampler.kind = kind
             sampler.topic_ids = known
             request = sampler.message(APIS[key].request(), version)
-            talker = Talker(host, listener)
-            frame = talker.overlong_frame(key, version, request)
+            client = FrameClient(host, listener)
+            frame = client.overlong_frame(key, version, request)
             try:
-                host.send(talker.connection, frame)
+                host.send(client.connection, frame)
             except ProtocolError:
                 continue
             host.turn()
             host.pass_time(10)
     host.settle()
-    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"still here")))
     assert answer is not None, "others are served as before"
     assert not [line for line in host.said if "mistake of ours" in line]

@@ -15,7 +15,7 @@ from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from tests.node.talk import Talker, make_host
+from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, fetch, found_in, produce, told_of, values_in
 
 if TYPE_CHECKING:
@@ -60,9 +60,9 @@ def fetch_at(host: VirtualHost, version: int, offset: int = 0, **words: Any) -> 
 Hints = tuple[tuple[int, int], list[tuple[int, str, int, str | None]]]
 
 
-def hints(answer: Any, told: Any) -> Hints:
+def hints(answer: Any, outcome: Any) -> Hints:
     """Who leads in which epoch, and where brokers listen, as an answer has it."""
-    leader = told.current_leader
+    leader = outcome.current_leader
     return (leader.leader_id, leader.leader_epoch), [
         (node.node_id, node.host, node.port, node.rack) for node in answer.node_endpoints
     ]
@@ -76,7 +76,7 @@ HINT: Hints = (OTHER, EPOCH), [(OTHER, "elsewhere", 9999, "r2")]
 def test_a_producer_hears_who_leads(version: int, hint: Hints) -> None:
     host = led_elsewhere()
     topic_id = host.node.image.topic_ids["demo"] if version >= 13 else NULL_UUID
-    answer = Talker(host).ask(ApiKey.PRODUCE, version, produce(batch(b"a"), topic_id=topic_id))
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, version, produce(batch(b"a"), topic_id=topic_id))
     assert told_of(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert hints(answer, told_of(answer)) == hint
 
@@ -84,7 +84,7 @@ def test_a_producer_hears_who_leads(version: int, hint: Hints) -> None:
 @pytest.mark.parametrize(("version", "hint"), [(12, SILENCE), (15, SILENCE), (16, HINT)])
 def test_a_reader_hears_who_leads(version: int, hint: Hints) -> None:
     host = led_elsewhere()
-    answer = Talker(host).ask(ApiKey.FETCH, version, fetch_at(host, version))
+    answer = FrameClient(host).ask(ApiKey.FETCH, version, fetch_at(host, version))
     assert found_in(answer).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert hints(answer, found_in(answer)) == hint
 
@@ -92,7 +92,7 @@ def test_a_reader_hears_who_leads(version: int, hint: Hints) -> None:
 def test_a_reader_of_an_old_epoch_hears_the_new_one() -> None:
     host = led_elsewhere(leader=1)
     request = fetch_at(host, 16, current_leader_epoch=EPOCH - 1)
-    answer = Talker(host).ask(ApiKey.FETCH, 16, request)
+    answer = FrameClient(host).ask(ApiKey.FETCH, 16, request)
     assert found_in(answer).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert hints(answer, found_in(answer)) == ((1, EPOCH), [(1, "127.0.0.1", 9092, None)])
 
@@ -100,7 +100,7 @@ def test_a_reader_of_an_old_epoch_hears_the_new_one() -> None:
 def test_where_nobody_leads_no_address_is_named() -> None:
     host = led_elsewhere(leader=-1)
     topic_id = host.node.image.topic_ids["demo"]
-    answer = Talker(host).ask(ApiKey.PRODUCE, 13, produce(batch(b"a"), topic_id=topic_id))
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 13, produce(batch(b"a"), topic_id=topic_id))
     assert hints(answer, told_of(answer)) == ((-1, EPOCH), [])
 
 
@@ -111,13 +111,13 @@ def test_where_nobody_leads_no_address_is_named() -> None:
 def log_of_two_epochs() -> VirtualHost:
     """Offsets 0 and 1 are of epoch 0, offset 2 is of epoch 2."""
     host = make_host()
-    talker = Talker(host)
+    client = FrameClient(host)
     topic_id = host.node.image.topic_ids["demo"]
-    assert talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))) is not None
+    assert client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))) is not None
     for leader in (-1, 1):
         change = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=leader)
         host.node.replay([change], 100)
-    assert talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"))) is not None
+    assert client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"))) is not None
     return host
 
 
@@ -130,8 +130,8 @@ def test_v6_who_tells_its_last_epoch_hears_where_the_logs_part(
 ) -> None:
     """At once, with neither records nor an error: it has something to take back first."""
     request = fetch(offset, max_wait_ms=500, last_fetched_epoch=last_epoch)
-    talker = Talker(log_of_two_epochs)
-    answer = talker.ask(ApiKey.FETCH, 12, request)
+    client = FrameClient(log_of_two_epochs)
+    answer = client.ask(ApiKey.FETCH, 12, request)
     if diverging is None:
         answers = [answer] if answer is not None else []
         assert [found_in(it).diverging_epoch.epoch for it in answers] == [-1] * len(answers)
@@ -146,5 +146,5 @@ def test_v6_who_tells_its_last_epoch_hears_where_the_logs_part(
 def test_an_epoch_of_which_the_leader_knows_nothing_is_out_of_range(
     log_of_two_epochs: VirtualHost,
 ) -> None:
-    answer = Talker(log_of_two_epochs).ask(ApiKey.FETCH, 12, fetch(1, last_fetched_epoch=7))
+    answer = FrameClient(log_of_two_epochs).ask(ApiKey.FETCH, 12, fetch(1, last_fetched_epoch=7))
     assert found_in(answer).error_code == ErrorCode.OFFSET_OUT_OF_RANGE

@@ -22,7 +22,7 @@ from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from tests.node.talk import Talker, create_topics, make_host
+from tests.node.frame_client import FrameClient, create_topics, make_host
 from tests.node.test_requests import batch, fetch, produce, told_of
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def host() -> VirtualHost:
 
 
 def ask(host: VirtualHost, listener: str, api_key: int, version: int, request: Any) -> Any:
-    return Talker(host, name=listener).ask(api_key, version, request)
+    return FrameClient(host, name=listener).ask(api_key, version, request)
 
 
 def metadata(host: VirtualHost, listener: str, topic: str, version: int = 12) -> Any:

@@ -32,7 +32,7 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.node.talk import Talker, configured_host, create_topics, make_host
+from tests.node.frame_client import FrameClient, configured_host, create_topics, make_host
 from tests.node.test_producers import Writer, numbered
 from tests.node.test_requests import batch, fetch, found_in, produce, values_in
 
@@ -53,9 +53,9 @@ def delete_request(offset: int, topic: str = "demo", index: int = 0) -> DeleteRe
 
 
 def delete(host: VirtualHost, offset: int, topic: str = "demo", index: int = 0) -> tuple[int, int]:
-    answer = Talker(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
-    [told] = answer.topics[0].partitions
-    return told.error_code, told.low_watermark
+    answer = FrameClient(host).ask(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic, index))
+    [outcome] = answer.topics[0].partitions
+    return outcome.error_code, outcome.low_watermark
 
 
 def end_of(host: VirtualHost, timestamp: int) -> tuple[int, int]:
@@ -63,12 +63,12 @@ def end_of(host: VirtualHost, timestamp: int) -> tuple[int, int]:
     part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
-    [told] = Talker(host).ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
-    return told.offset, told.leader_epoch
+    [outcome] = FrameClient(host).ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+    return outcome.offset, outcome.leader_epoch
 
 
 def fetched(host: VirtualHost, offset: int) -> Any:
-    return Talker(host).ask(ApiKey.FETCH, 12, fetch(offset))
+    return FrameClient(host).ask(ApiKey.FETCH, 12, fetch(offset))
 
 
 def test_records_that_are_deleted_are_gone_and_the_others_stay() -> None:
@@ -101,33 +101,33 @@ def test_deleted_records_stay_deleted_after_a_restart(clean: bool) -> None:
 def test_a_deletion_is_answered_once_it_is_durable() -> None:
     """What is asked meanwhile waits for the same, and is stored by the next writing."""
     host = written(make_host(), 5)
-    talker = Talker(host)
-    talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+    client = FrameClient(host)
+    client.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
     host.one_turn()
-    talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(4))
+    client.send(ApiKey.DELETE_RECORDS, 2, delete_request(4))
     host.one_turn()
-    assert talker.take() == []
+    assert client.take() == []
     host.turn()
-    marks = [answer.topics[0].partitions[0].low_watermark for _, answer in talker.take()]
+    marks = [answer.topics[0].partitions[0].low_watermark for _, answer in client.take()]
     assert marks == [2, 4]
 
 
 def test_what_the_disk_takes_is_not_held_against_a_client_without_patience() -> None:
     """Its time is for other replicas, of which there are none."""
     host = written(make_host(), 5)
-    talker = Talker(host)
+    client = FrameClient(host)
     request = delete_request(2)
     request.timeout_ms = 0
-    talker.send(ApiKey.DELETE_RECORDS, 2, request)
+    client.send(ApiKey.DELETE_RECORDS, 2, request)
     host.one_turn()
     host.now = Now(5000, 5000)
     host.one_turn()
-    assert talker.take() == []
+    assert client.take() == []
     assert end_of(host, -2)[0] == 2, "for readers they are gone at once"
     host.turn()
-    [(_, answer)] = talker.take()
-    [told] = answer.topics[0].partitions
-    assert (told.error_code, told.low_watermark) == (ErrorCode.NONE, 2)
+    [(_, answer)] = client.take()
+    [outcome] = answer.topics[0].partitions
+    assert (outcome.error_code, outcome.low_watermark) == (ErrorCode.NONE, 2)
 
 
 @pytest.mark.parametrize(
@@ -174,32 +174,32 @@ def test_a_deletion_on_a_full_disk_is_an_error_that_can_be_retried() -> None:
 def test_a_deletion_that_fails_on_disk_is_reported_to_all_waiters(other: str) -> None:
     """Also to those who came, for this log or another, when the writing was under way already."""
     host = written(make_host(demo=1, other=1), 5)
-    Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(*[b"x"] * 5), topic="other"))
     host.pass_time(1)
     host.files.faults.append(Fault("pwritev", errno.EIO, "log-start-offset"))
-    talker = Talker(host)
+    client = FrameClient(host)
     for offset, topic in ((2, "demo"), (4, other)):
-        talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic))
+        client.send(ApiKey.DELETE_RECORDS, 2, delete_request(offset, topic))
         host.one_turn()
     host.turn()
-    told = [answer.topics[0].partitions[0] for _, answer in talker.take()]
+    outcome = [answer.topics[0].partitions[0] for _, answer in client.take()]
     expected = (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    assert [(one.error_code, one.low_watermark) for one in told] == [expected] * 2
+    assert [(one.error_code, one.low_watermark) for one in outcome] == [expected] * 2
 
 
 def test_who_waits_for_a_deletion_hears_when_the_topic_or_its_leader_goes() -> None:
     host = written(make_host(), 5)
-    talker = Talker(host)
+    client = FrameClient(host)
     for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
         lead_in_mind_only(host, 4, leader=1)
-        talker.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+        client.send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
         if code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
             lead_in_mind_only(host, 3, leader=NO_LEADER)
         else:
             remove_topic(host)
-        [(_, answer)] = talker.take()
-        [told] = answer.topics[0].partitions
-        assert (told.error_code, told.low_watermark) == (code, -1)
+        [(_, answer)] = client.take()
+        [outcome] = answer.topics[0].partitions
+        assert (outcome.error_code, outcome.low_watermark) == (code, -1)
 
 
 def remove_topic(host: VirtualHost) -> None:
@@ -246,8 +246,10 @@ def epoch_end(host: VirtualHost, epoch: int, current: int = -1) -> tuple[int, in
     part = OffsetForLeaderPartition(partition=0, current_leader_epoch=current, leader_epoch=epoch)
     topics = [OffsetForLeaderTopic(topic="demo", partitions=[part])]
     request = OffsetForLeaderEpochRequest(replica_id=-1, topics=topics)
-    [told] = Talker(host).ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request).topics[0].partitions
-    return told.error_code, told.leader_epoch, told.end_offset
+    [outcome] = (
+        FrameClient(host).ask(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, request).topics[0].partitions
+    )
+    return outcome.error_code, outcome.leader_epoch, outcome.end_offset
 
 
 def test_epochs_end_where_the_next_one_begins() -> None:
@@ -294,7 +296,9 @@ def log_dirs(host: VirtualHost, asked: dict[str, list[int]] | None = None) -> An
         if asked is None
         else [DescribableLogDirTopic(topic=name, partitions=them) for name, them in asked.items()]
     )
-    answer = Talker(host).ask(ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=topics))
+    answer = FrameClient(host).ask(
+        ApiKey.DESCRIBE_LOG_DIRS, 4, DescribeLogDirsRequest(topics=topics)
+    )
     [result] = answer.results
     return result
 

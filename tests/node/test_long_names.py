@@ -9,7 +9,7 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.node.talk import Talker, ask_settled, make_host
+from tests.node.frame_client import FrameClient, ask_settled, make_host
 
 LONGEST = 32_767
 
@@ -38,9 +38,9 @@ def test_describe_groups_answers_the_longest_name() -> None:
 def test_a_name_that_grows_as_it_is_read_costs_its_client(version: int) -> None:
     """Each byte that is no UTF-8 is read as three: that can't be said in an answer."""
     host = make_host()
-    talker = Talker(host)
+    client = FrameClient(host)
     topic = MetadataRequestTopic(name="x" * LONGEST)
-    frame = talker.frame(ApiKey.METADATA, version, MetadataRequest(topics=[topic]))
+    frame = client.frame(ApiKey.METADATA, version, MetadataRequest(topics=[topic]))
     with pytest.raises(ProtocolError, match="string too long once read"):
-        host.send(talker.connection, frame.replace(b"x" * LONGEST, b"\xff" * LONGEST))
+        host.send(client.connection, frame.replace(b"x" * LONGEST, b"\xff" * LONGEST))
     assert not [line for line in host.said if "mistake of ours" in line]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.coordinating import TOPIC
+from kraftlog.node.coordinators.group_coordinators import TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -13,8 +13,8 @@ from kraftlog.wire.messages.offset_commit import (
     OffsetCommitRequestTopic,
 )
 from kraftlog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.node.talk import ask_settled, make_host
-from tests.node.work import CALLS_OF_A_TURN, Turns, calls_of
+from tests.node.frame_client import ask_settled, make_host
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, calls_of
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost

@@ -12,7 +12,7 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from tests.node.talk import Talker, make_host, set_config
+from tests.node.frame_client import FrameClient, make_host, set_config
 from tests.node.test_requests import batch, fetch, produce, told_of, values_in
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ def numbered(
     return builder.build()
 
 
-class Writer(Talker):
+class Writer(FrameClient):
     """One who writes batches and hears (error, base offset)."""
 
     def write(self, raw: bytes, acks: int = -1) -> tuple[int, int]:
-        told = told_of(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
-        return told.error_code, told.base_offset
+        outcome = told_of(self.ask(ApiKey.PRODUCE, 9, produce(raw, acks)))
+        return outcome.error_code, outcome.base_offset
 
     def values(self) -> list[bytes | None]:
         return values_in(self.ask(ApiKey.FETCH, 12, fetch(0)))
@@ -168,7 +168,7 @@ def test_a_producer_that_is_silent_for_long_is_forgotten() -> None:
 
 def described(host: VirtualHost, topic: str = "demo") -> Any:
     request = DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])])
-    answer = Talker(host).ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
+    answer = FrameClient(host).ask(ApiKey.DESCRIBE_PRODUCERS, 0, request)
     [part] = answer.topics[0].partitions
     return part.active_producers if not part.error_code else part.error_code
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kraftlog.errors import ErrorCode
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, make_host
+from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_log_ends import delete
 from tests.node.test_producers import numbered
 from tests.node.test_requests import produce, told_of
@@ -39,7 +39,7 @@ class Model:
         self.end = 0
 
     def turn(self, sent: list[tuple[int, int, int]], full: bool) -> None:
-        host, talker = self.host, Talker(self.host)
+        host, client = self.host, FrameClient(self.host)
         if full:
             host.files.capacity_bytes = host.files.used_bytes() + 5
         ahead = dict(self.next)
@@ -50,14 +50,14 @@ class Model:
             if off == 0:
                 ahead[producer] = first + count
             raw = numbered(first, count, producer=producer)
-            talker.send(ApiKey.PRODUCE, 9, produce(raw, -1))
+            client.send(ApiKey.PRODUCE, 9, produce(raw, -1))
         host.turn()
         host.files.capacity_bytes = None
-        answers = [told_of(answer) for _, answer in talker.take()]
+        answers = [told_of(answer) for _, answer in client.take()]
         assert len(answers) == len(batches), "everybody is answered within the turn"
-        for (producer, first, count), told in zip(batches, answers, strict=True):
-            if told.error_code == ErrorCode.NONE:
-                self.heard(producer, first, count, told.base_offset)
+        for (producer, first, count), outcome in zip(batches, answers, strict=True):
+            if outcome.error_code == ErrorCode.NONE:
+                self.heard(producer, first, count, outcome.base_offset)
 
     def heard(self, producer: int, first: int, count: int, offset: int) -> None:
         accepted = self.accepted.setdefault(producer, {})

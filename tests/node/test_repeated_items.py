@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from kraftlog.config.keys import BROKER
-from kraftlog.node.coordinating import TOPIC
+from kraftlog.node.coordinators.group_coordinators import TOPIC
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
 from kraftlog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from tests.node.talk import ask_settled, make_host
+from tests.node.frame_client import ask_settled, make_host
 
 AGAIN = 50
 

@@ -9,7 +9,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
-from kraftlog.node.membership import UNKNOWN
+from kraftlog.node.broker.broker_lifecycle import UNKNOWN
 from kraftlog.node.node import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
@@ -37,7 +37,7 @@ from kraftlog.wire.messages.list_offsets import (
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kraftlog.wire.messages.metadata_records import PartitionRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.node.talk import Talker, create_topics, make_host
+from tests.node.frame_client import FrameClient, create_topics, make_host
 
 
 def batch(*values: bytes, timestamp: int = 1000) -> bytes:
@@ -96,42 +96,42 @@ def values_in(response: Any) -> list[bytes | None]:
 
 
 def test_what_is_produced_is_fetched_with_the_offsets_that_were_told() -> None:
-    talker = Talker(make_host())
-    first = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))))
-    second = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"), acks=-1)))
+    client = FrameClient(make_host())
+    first = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b"))))
+    second = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c"), acks=-1)))
     assert (first.error_code, first.base_offset) == (ErrorCode.NONE, 0)
     assert (second.error_code, second.base_offset) == (ErrorCode.NONE, 2)
-    response = talker.ask(ApiKey.FETCH, 12, fetch(0))
+    response = client.ask(ApiKey.FETCH, 12, fetch(0))
     assert values_in(response) == [b"a", b"b", b"c"]
     assert found_in(response).high_watermark == 3
-    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(2))) == [b"c"]
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(2))) == [b"c"]
 
 
 def test_topics_go_by_id_from_version_13_on() -> None:
-    talker = Talker(make_host())
-    topic_id = talker.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None)).topics[0].topic_id
+    client = FrameClient(make_host())
+    topic_id = client.ask(ApiKey.METADATA, 12, MetadataRequest(topics=None)).topics[0].topic_id
     request = produce(batch(b"a"), topic="", topic_id=topic_id)
-    assert told_of(talker.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
+    assert told_of(client.ask(ApiKey.PRODUCE, 13, request)).error_code == ErrorCode.NONE
     stranger = produce(batch(b"a"), topic="", topic_id=b"x" * 16)
-    answer = told_of(talker.ask(ApiKey.PRODUCE, 13, stranger))
+    answer = told_of(client.ask(ApiKey.PRODUCE, 13, stranger))
     assert answer.error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_acks_0_is_written_and_not_answered() -> None:
-    talker = Talker(make_host())
-    assert talker.ask(ApiKey.PRODUCE, 7, produce(batch(b"a"), acks=0)) is None
-    assert values_in(talker.ask(ApiKey.FETCH, 4, fetch(0))) == [b"a"]
-    assert talker.connection.failure is None
+    client = FrameClient(make_host())
+    assert client.ask(ApiKey.PRODUCE, 7, produce(batch(b"a"), acks=0)) is None
+    assert values_in(client.ask(ApiKey.FETCH, 4, fetch(0))) == [b"a"]
+    assert client.connection.failure is None
 
 
 @pytest.mark.parametrize("version", [7, 9])
 def test_acks_0_that_is_refused_closes_the_connection(version: int) -> None:
     """Nothing else would have the producer look for the leader, as with Kafka."""
     host = make_host()
-    talker, other = Talker(host), Talker(host)
-    assert talker.ask(ApiKey.PRODUCE, version, produce(batch(b"a"), acks=0, index=7)) is None
+    client, other = FrameClient(host), FrameClient(host)
+    assert client.ask(ApiKey.PRODUCE, version, produce(batch(b"a"), acks=0, index=7)) is None
     expected = "Produce with acks=0 is refused: demo-7 UNKNOWN_TOPIC_OR_PARTITION"
-    assert str(talker.connection.failure) == expected
+    assert str(client.connection.failure) == expected
     assert other.ask(ApiKey.PRODUCE, version, produce(batch(b"a"), index=7)) is not None
     assert other.connection.failure is None
 
@@ -148,21 +148,21 @@ def test_acks_0_that_is_refused_closes_the_connection(version: int) -> None:
     ids=["topic", "partition", "acks", "checksum", "null"],
 )
 def test_a_bad_produce_is_refused_and_leaves_nothing(request_: Any, code: int) -> None:
-    talker = Talker(make_host())
-    answer = told_of(talker.ask(ApiKey.PRODUCE, 9, request_))
+    client = FrameClient(make_host())
+    answer = told_of(client.ask(ApiKey.PRODUCE, 9, request_))
     assert (answer.error_code, answer.base_offset) == (code, -1)
-    assert found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+    assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
 
 
 def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> None:
-    talker = Talker(make_host(demo=2))
+    client = FrameClient(make_host(demo=2))
     raw = batch(b"a")
     parts = [PartitionProduceData(index=index, records=raw) for index in (0, 9, 1)]
     request = ProduceRequest(
         acks=1, timeout_ms=0, topic_data=[TopicProduceData(name="demo", partition_data=parts)]
     )
-    told = talker.ask(ApiKey.PRODUCE, 9, request).responses[0].partition_responses
-    assert [(p.index, p.error_code, p.base_offset) for p in told] == [
+    outcome = client.ask(ApiKey.PRODUCE, 9, request).responses[0].partition_responses
+    assert [(p.index, p.error_code, p.base_offset) for p in outcome] == [
         (0, ErrorCode.NONE, 0),
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
         (1, ErrorCode.NONE, 0),
@@ -171,7 +171,7 @@ def test_one_refused_partition_does_not_keep_the_others_from_being_written() -> 
 
 def test_requests_after_a_waiting_fetch_are_answered_after_it() -> None:
     host = make_host()
-    reader, writer = Talker(host), Talker(host)
+    reader, writer = FrameClient(host), FrameClient(host)
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
     assert reader.ask(ApiKey.METADATA, 9, MetadataRequest(topics=None)) is None
     assert told_of(writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"late")))).base_offset == 0
@@ -182,7 +182,7 @@ def test_requests_after_a_waiting_fetch_are_answered_after_it() -> None:
 
 def test_a_fetch_waits_for_as_much_as_it_asked_for() -> None:
     host = make_host()
-    reader, writer = Talker(host), Talker(host)
+    reader, writer = FrameClient(host), FrameClient(host)
     enough = 2 * len(batch(b"0123456789"))
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500, min_bytes=enough)) is None
     writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"0123456789")))
@@ -193,7 +193,7 @@ def test_a_fetch_waits_for_as_much_as_it_asked_for() -> None:
 
 def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is() -> None:
     host = make_host()
-    reader = Talker(host)
+    reader = FrameClient(host)
     assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
     assert host.node.deadline() == 500
     host.pass_time(499)
@@ -204,8 +204,8 @@ def test_a_fetch_that_waited_long_enough_is_answered_with_what_there_is() -> Non
 
 
 def test_an_offset_outside_the_log_is_refused_at_once() -> None:
-    talker = Talker(make_host())
-    answer = found_in(talker.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
+    client = FrameClient(make_host())
+    answer = found_in(client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500)))
     assert answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -214,20 +214,20 @@ def test_an_offset_outside_the_log_is_refused_at_once() -> None:
     [(-1, ErrorCode.NONE), (0, ErrorCode.NONE), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
 def test_a_fetch_in_another_epoch_is_refused(epoch: int, code: int) -> None:
-    talker = Talker(make_host())
-    answer = talker.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
+    client = FrameClient(make_host())
+    answer = client.ask(ApiKey.FETCH, 12, fetch(0, current_leader_epoch=epoch))
     assert found_in(answer).error_code == code
 
 
 def test_a_write_that_fails_is_acknowledged_to_nobody() -> None:
     host = make_host()
-    talker, reader = Talker(host), Talker(host)
-    talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
+    client, reader = FrameClient(host), FrameClient(host)
+    client.ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
     reader.send(ApiKey.FETCH, 12, fetch(1, max_wait_ms=1000))
     host.files.faults.append(Fault("pwritev"))
-    answer = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    answer = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
     assert (answer.error_code, answer.base_offset) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    refused = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
+    refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"later"))))
     assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert found_in(reader.take()[0][1]).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert any("Input/output error" in line for line in host.said)
@@ -235,39 +235,39 @@ def test_a_write_that_fails_is_acknowledged_to_nobody() -> None:
 
 def test_a_full_disk_refuses_writes_until_there_is_room() -> None:
     host = make_host()
-    talker = Talker(host)
+    client = FrameClient(host)
 
     def write(value: bytes) -> tuple[int, int]:
-        told = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
-        return told.error_code, told.base_offset
+        outcome = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+        return outcome.error_code, outcome.base_offset
 
     assert write(b"before") == (ErrorCode.NONE, 0)
     host.files.capacity_bytes = host.files.used_bytes() + 100
     for _ in range(2):
         assert write(b"too much" * 100) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
     assert len([line for line in host.said if "No space left" in line]) == 1
-    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before"]
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before"]
     host.files.capacity_bytes = None
     assert write(b"after") == (ErrorCode.NONE, 1)
-    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before", b"after"]
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"before", b"after"]
 
 
 def test_a_disk_that_can_not_be_read_is_told_to_who_asks_and_said_once() -> None:
     first = make_host()
     for value in (b"a", b"b", b"c"):
-        Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(value)))
+        FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(value)))
     first.runner.close()
     host = make_host(first.files)
     host.files.faults += [Fault("pread", times=100), Fault("preadv", times=100)]
-    talker = Talker(host)
-    asked = talker.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500))
+    client = FrameClient(host)
+    asked = client.ask(ApiKey.FETCH, 12, fetch(1, max_wait_ms=500))
     assert found_in(asked).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     part = ListOffsetsPartition(partition_index=0, timestamp=1000)
     topics = [ListOffsetsTopic(name="demo", partitions=[part])]
     request = ListOffsetsRequest(replica_id=-1, topics=topics)
-    answer = talker.ask(ApiKey.LIST_OFFSETS, 4, request).topics[0].partitions[0]
+    answer = client.ask(ApiKey.LIST_OFFSETS, 4, request).topics[0].partitions[0]
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    refused = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
+    refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert len([line for line in host.said if "offline until the next start" in line]) == 1
 
@@ -275,7 +275,7 @@ def test_a_disk_that_can_not_be_read_is_told_to_who_asks_and_said_once() -> None
 def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
     host = make_host()
     for _ in range(5000):
-        reader = Talker(host)
+        reader = FrameClient(host)
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))
         reader.connection.slots.pop().abandon()
     assert len(host.node._waiting) <= WAITING_UNTIDIED
@@ -285,28 +285,28 @@ def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
 def test_a_fetch_gets_no_more_than_a_node_gives_at_once() -> None:
     host = VirtualHost(settings=SETTINGS + "fetch.max.bytes=1024\n")
     create_topics(host, {"demo": 1})
-    talker = Talker(host)
+    client = FrameClient(host)
     for _ in range(5):
-        talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 300)))
-    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"x" * 300] * 2
+        client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x" * 300)))
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"x" * 300] * 2
 
 
 def test_a_node_that_starts_again_goes_on_where_it_was() -> None:
     first = make_host()
-    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
+    FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
     first.runner.close()
-    talker = Talker(make_host(first.files))
-    assert values_in(talker.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
-    assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
+    client = FrameClient(make_host(first.files))
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
+    assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))).base_offset == 2
 
 
 def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
     builder = BatchBuilder(codec=ZSTD)
     builder.append(1000, None, b"a")
     raw = builder.build()
-    talker = Talker(make_host())
+    client = FrameClient(make_host())
     codes = [
-        told_of(talker.ask(ApiKey.PRODUCE, version, produce(raw))).error_code for version in (6, 7)
+        told_of(client.ask(ApiKey.PRODUCE, version, produce(raw))).error_code for version in (6, 7)
     ]
     assert codes == [ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, ErrorCode.NONE]
 
@@ -314,27 +314,27 @@ def test_zstd_is_refused_to_clients_that_are_older_than_it() -> None:
 def test_a_topic_that_was_made_anew_has_nothing_of_the_old_one() -> None:
     """The name is the same, the id is not."""
     host = make_host()
-    talker = Talker(host)
-    talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
-    talker.send(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000))
+    client = FrameClient(host)
+    client.ask(ApiKey.PRODUCE, 9, produce(batch(b"old")))
+    client.send(ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000))
     host.settle()
-    ((_, deleted),) = talker.take()
+    ((_, deleted),) = client.take()
     assert [topic.error_code for topic in deleted.responses] == [ErrorCode.NONE]
-    gone = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
+    gone = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"lost"))))
     assert gone.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     create_topics(host, {"demo": 1})
-    assert found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
-    assert told_of(talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
+    assert found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 0
+    assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"new")))).base_offset == 0
 
 
 def test_topics_and_their_records_are_there_after_a_restart() -> None:
     first = make_host(demo=1, more=2)
-    Talker(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
+    FrameClient(first).ask(ApiKey.PRODUCE, 9, produce(batch(b"kept")))
     ids = dict(first.node.image.topic_ids)
     first.files.kill()
     again = VirtualHost(first.files)
     assert again.node.image.topic_ids == ids
-    assert found_in(Talker(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
+    assert found_in(FrameClient(again).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark == 1
 
 
 def test_a_partition_without_a_leader_is_told_as_such() -> None:
@@ -351,14 +351,14 @@ def test_a_partition_without_a_leader_is_told_as_such() -> None:
         leader_epoch=1,
     )
     host.node.replay([headless], 0)
-    answer = Talker(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
-    [told] = answer.topics[0].partitions
-    assert (told.error_code, told.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
+    answer = FrameClient(host).ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    [outcome] = answer.topics[0].partitions
+    assert (outcome.error_code, outcome.leader_id) == (ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER)
 
 
 def test_metadata_names_broker_and_topic() -> None:
-    talker = Talker(make_host(demo=2))
-    answer = talker.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
+    client = FrameClient(make_host(demo=2))
+    answer = client.ask(ApiKey.METADATA, 13, MetadataRequest(topics=None))
     assert answer.cluster_id == CLUSTER_ID
     assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [(1, "127.0.0.1", 9092)]
     assert [(p.partition_index, p.leader_id) for p in answer.topics[0].partitions] == [
@@ -370,56 +370,56 @@ def test_metadata_names_broker_and_topic() -> None:
         MetadataRequestTopic(name=None, topic_id=b"x" * 16),
     ]
     request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-    codes = [t.error_code for t in talker.ask(ApiKey.METADATA, 13, request).topics]
+    codes = [t.error_code for t in client.ask(ApiKey.METADATA, 13, request).topics]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 def test_a_topic_that_is_asked_for_is_made_unless_the_asker_declines() -> None:
-    talker = Talker(make_host(demo=1))
+    client = FrameClient(make_host(demo=1))
     request = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
-    talker.send(ApiKey.METADATA, 13, request)
-    talker.host.settle()
-    ((_, answer),) = talker.take()
+    client.send(ApiKey.METADATA, 13, request)
+    client.host.settle()
+    ((_, answer),) = client.take()
     assert [(t.name, t.error_code, len(t.partitions)) for t in answer.topics] == [("new", 0, 1)]
     bad = MetadataRequest(topics=[MetadataRequestTopic(name="a/b")])
-    [topic] = talker.ask(ApiKey.METADATA, 13, bad).topics
+    [topic] = client.ask(ApiKey.METADATA, 13, bad).topics
     assert topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 def test_bytes_behind_a_request_are_ignored() -> None:
     """As librdkafka asks for all topics: the length of an array that has none takes four bytes."""
-    talker = Talker(make_host())
+    client = FrameClient(make_host())
     body = b"\0\0\0\0\1\0\0"
     head = struct.pack(">ihhihb", 11 + len(body), ApiKey.METADATA, 13, 1, -1, 0)
-    talker.asked.append((ApiKey.METADATA, 13))
-    talker.host.send(talker.connection, head + body)
-    [(_, answer)] = talker.take()
+    client.asked.append((ApiKey.METADATA, 13))
+    client.host.send(client.connection, head + body)
+    [(_, answer)] = client.take()
     assert [topic.name for topic in answer.topics] == ["demo"]
 
 
 def test_records_that_nobody_can_read_are_told_to_who_looks_for_a_time() -> None:
-    talker = Talker(make_host())
-    answer = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
+    client = FrameClient(make_host())
+    answer = told_of(client.ask(ApiKey.PRODUCE, 9, produce(unreadable_batch())))
     assert answer.error_code == ErrorCode.NONE
     for timestamp in (1001, -3):
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name="demo", partitions=[part])]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
-        [told] = talker.ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
-        assert (told.error_code, told.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+        [outcome] = client.ask(ApiKey.LIST_OFFSETS, 7, request).topics[0].partitions
+        assert (outcome.error_code, outcome.offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
 
 
 @pytest.mark.parametrize("version", [1, 4, 11])
 def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
-    talker = Talker(make_host())
+    client = FrameClient(make_host())
     for timestamp in (1000, 3000, 2000):
-        talker.ask(ApiKey.PRODUCE, 9, produce(batch(b"x", timestamp=timestamp)))
+        client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x", timestamp=timestamp)))
 
     def ask(timestamp: int) -> tuple[int, int]:
         part = ListOffsetsPartition(partition_index=0, timestamp=timestamp)
         topics = [ListOffsetsTopic(name="demo", partitions=[part])]
         request = ListOffsetsRequest(replica_id=-1, topics=topics)
-        answer = talker.ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions[0]
+        answer = client.ask(ApiKey.LIST_OFFSETS, version, request).topics[0].partitions[0]
         assert answer.error_code == ErrorCode.NONE
         return answer.offset, answer.timestamp
 
@@ -433,21 +433,21 @@ def test_list_offsets_finds_the_ends_and_moments(version: int) -> None:
 
 def test_api_versions_of_the_future_are_answered_in_version_0() -> None:
     host = make_host()
-    talker = Talker(host)
+    client = FrameClient(host)
     future = struct.pack(">ihhih", 10, ApiKey.API_VERSIONS, 99, 77, -1)
-    host.send(talker.connection, future)
+    host.send(client.connection, future)
     host.turn()
-    raw = talker.connection.take()
+    raw = client.connection.take()
     assert raw == struct.pack(">iihihhh", 16, 77, 35, 1, ApiKey.API_VERSIONS, 0, 4)
 
 
 def test_api_versions_tell_what_is_served() -> None:
-    talker = Talker(make_host())
+    client = FrameClient(make_host())
     for version in range(5):
         request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
         if version < 3:
             request = ApiVersionsRequest()
-        keys = talker.ask(ApiKey.API_VERSIONS, version, request).api_keys
+        keys = client.ask(ApiKey.API_VERSIONS, version, request).api_keys
         assert (keys[0].api_key, keys[0].min_version, keys[0].max_version) == (0, 0, 13)
 
 
@@ -477,15 +477,15 @@ def test_clients_do_not_read_the_metadata_log_nor_count_as_its_replicas() -> Non
         topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[part])],
     )
     host = make_host()
-    answer = Talker(host).ask(ApiKey.FETCH, 17, request)
+    answer = FrameClient(host).ask(ApiKey.FETCH, 17, request)
     assert found_in(answer).error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    answer = Talker(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
+    answer = FrameClient(host, CONTROLLER).ask(ApiKey.FETCH, 17, request)
     assert found_in(answer).error_code == ErrorCode.NONE
 
 
 def test_v7_more_replicas_than_can_be_kept_are_refused() -> None:
     """No replica is in sync by name alone: brokers do not fetch from each other yet."""
-    talker = Talker(make_host(demo=1))
+    client = FrameClient(make_host(demo=1))
     two = CreatableReplicaAssignment(partition_index=0, broker_ids=[1, 2])
     for count, factor, assignments in ((1, 2, ()), (-1, -1, (two,))):
         topic = CreatableTopic(
@@ -495,8 +495,8 @@ def test_v7_more_replicas_than_can_be_kept_are_refused() -> None:
             assignments=assignments,
             configs=(),
         )
-        [told] = talker.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])).topics
-        assert told.error_code in {
+        [outcome] = client.ask(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic])).topics
+        assert outcome.error_code in {
             ErrorCode.INVALID_REPLICATION_FACTOR,
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         }
@@ -518,10 +518,10 @@ def test_v5_a_broker_that_begins_to_govern_does_not_take_itself_for_gone() -> No
     for life, is_fenced in ((0, False), (1, True)):
         host = make_host(demo=1)
         node = host.node
-        assert node.membership is not None
+        assert node.broker_lifecycle is not None
         if life:
-            node.membership.incarnation = bytes(16)  # the log speaks of the life before
-            node.membership.epoch = UNKNOWN
+            node.broker_lifecycle.incarnation = bytes(16)  # the log speaks of the life before
+            node.broker_lifecycle.epoch = UNKNOWN
         node.led_by(-1, node.quorum.core.election.epoch)
         node.leads(node.quorum.core.election.epoch, host.now)
         before = partition_epoch(host)

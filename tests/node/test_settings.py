@@ -10,7 +10,7 @@ from kraftlog.wire.messages.metadata_records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from tests.node.talk import create_topics
+from tests.node.frame_client import create_topics
 
 OTHER = 2
 
@@ -56,7 +56,7 @@ def test_leaders_return_to_preferred_replicas_only_if_enabled(enabled: str, lead
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_stopping_broker_hands_over_only_if_enabled(enabled: bool) -> None:
     host = host_with(f"controlled.shutdown.enable={str(enabled).lower()}\n")
-    assert host.node.membership is not None
+    assert host.node.broker_lifecycle is not None
     host.node.shut_down(host.now)
-    assert host.node.membership.wants_to_leave is enabled
+    assert host.node.broker_lifecycle.wants_to_leave is enabled
     assert host.node.has_left is not enabled

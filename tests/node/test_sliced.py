@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.config.keys import TOPIC
-from kraftlog.errors import ErrorCode, MistakeError
+from kraftlog.errors import ErrorCode, InternalError
+from kraftlog.node.pending_response import FEW_ITEMS, PendingResponse, items_of
 from kraftlog.node.sliced import (
     A_SHARE,
     A_TURN,
@@ -17,7 +18,6 @@ from kraftlog.node.sliced import (
     SlicedRequests,
     kept_body,
 )
-from kraftlog.node.slots import FEW_ITEMS, Slot, items_of
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.steps import drained
@@ -51,8 +51,8 @@ from kraftlog.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.node.talk import Talker, ask_settled, create_topics, make_host
-from tests.node.work import CALLS_OF_A_TURN, Turns
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,12 +80,14 @@ def steps(count: int, cost: int, done: list[int], name: int = 0) -> Iterator[int
 
 def new_sliced() -> SlicedRequests:
     whole = SimpleNamespace(steps=0)
-    node: Any = SimpleNamespace(is_stirred=False, quorum=whole, governing=whole, coordinating=None)
+    node: Any = SimpleNamespace(
+        needs_poll=False, quorum=whole, active_controller=whole, group_coordinators=None
+    )
     return SlicedRequests(node)
 
 
-def new_slot() -> Slot:
-    slot = Slot(VirtualConnection())
+def new_slot() -> PendingResponse:
+    slot = PendingResponse(VirtualConnection())
     slot.api = APIS[ApiKey.METADATA]
     return slot
 
@@ -198,7 +200,7 @@ def test_a_mistake_in_a_later_slice_costs_its_client() -> None:
     sliced = new_sliced()
     slot = new_slot()
     sliced.run(slot, failing())
-    with pytest.raises(MistakeError, match="serving Metadata"):
+    with pytest.raises(InternalError, match="serving Metadata"):
         sliced.finish_turn()  # this connection raises what would end it
 
 
@@ -241,13 +243,13 @@ def test_an_answer_of_many_items_is_written_in_pieces_and_let_go_of() -> None:
         for number in range(2_500)
     ]
     response = MetadataResponse(brokers=(), topics=topics)
-    told = encode(response, 12)
-    for _ in slot.answer_in_steps(response, len(topics)):
+    outcome = encode(response, 12)
+    for _ in slot.respond_in_steps(response, len(topics)):
         pass
     assert topics == []
     assert slot.pieces is not None
     assert len(slot.pieces) >= 3
-    assert b"".join(slot.pieces)[9:] == told
+    assert b"".join(slot.pieces)[9:] == outcome
 
 
 def test_items_of_a_response_are_counted_as_far_as_that_matters() -> None:
@@ -268,7 +270,7 @@ def test_items_of_a_response_are_counted_as_far_as_that_matters() -> None:
 
 def test_requests_of_one_client_keep_their_order() -> None:
     host = make_host(demo=1)
-    client = Talker(host)
+    client = FrameClient(host)
     names = [MetadataRequestTopic(name=f"unknown-{number}") for number in range(20_000)]
     request = MetadataRequest(topics=names, allow_auto_topic_creation=False)
     client.send(ApiKey.METADATA, 12, request)
@@ -308,7 +310,7 @@ def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:
 
 def test_a_time_is_looked_for_in_many_partitions_a_few_a_turn() -> None:
     host = make_host(many=500)
-    client = Talker(host)
+    client = FrameClient(host)
     batch = batch_of(200)
     for index in range(500):
         client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch))
@@ -321,7 +323,7 @@ def test_a_time_is_looked_for_in_many_partitions_a_few_a_turn() -> None:
 
 def test_a_topic_may_be_deleted_while_a_time_is_looked_for() -> None:
     host = make_host(many=100)
-    client = Talker(host)
+    client = FrameClient(host)
     for index in range(100):
         client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch_of(1000)))
     client.send(ApiKey.LIST_OFFSETS, 7, list_offsets(1999, *range(100)))
@@ -341,15 +343,15 @@ def test_a_topic_may_be_deleted_while_a_time_is_looked_for() -> None:
 
 def test_records_of_many_partitions_are_deleted_a_few_logs_a_turn() -> None:
     host = make_host(many=300)
-    client = Talker(host)
+    client = FrameClient(host)
     for index in range(300):
         client.ask(ApiKey.PRODUCE, 9, produce_to("many", index, batch_of(3)))
     parts = [DeleteRecordsPartition(partition_index=index, offset=-1) for index in range(300)]
     topics = [DeleteRecordsTopic(name="many", partitions=parts)]
     request = DeleteRecordsRequest(topics=topics, timeout_ms=1000)
     turns = Turns(host, ApiKey.DELETE_RECORDS, 2, request)
-    told = [(part.error_code, part.low_watermark) for part in turns.answer.topics[0].partitions]
-    assert told == [(ErrorCode.NONE, 3)] * 300
+    outcome = [(part.error_code, part.low_watermark) for part in turns.answer.topics[0].partitions]
+    assert outcome == [(ErrorCode.NONE, 3)] * 300
     assert turns.others_answered > 20
     assert turns.longest < CALLS_OF_A_TURN // 4
 
@@ -387,8 +389,8 @@ def test_a_batch_of_very_many_records_is_checked_a_slice_a_turn() -> None:
             builder.append(1000, b"key", None)
         builder.append(1000, key, None)
         turns = Turns(host, ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
-        told = turns.answer.responses[0].partition_responses[0]
-        assert told.error_code == code
+        outcome = turns.answer.responses[0].partition_responses[0]
+        assert outcome.error_code == code
         assert turns.others_answered > 10
         assert turns.longest < CALLS_OF_A_TURN
     assert host.node.by_log["compacted", 0].end == 50_001
@@ -397,7 +399,7 @@ def test_a_batch_of_very_many_records_is_checked_a_slice_a_turn() -> None:
 def test_batches_of_a_client_keep_their_order_though_one_takes_long() -> None:
     host = make_host(demo=1)
     create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
-    client = Talker(host)
+    client = FrameClient(host)
     for count in (10_000, 1):
         builder = BatchBuilder()
         for _ in range(count):
@@ -405,4 +407,4 @@ def test_batches_of_a_client_keep_their_order_though_one_takes_long() -> None:
         client.send(ApiKey.PRODUCE, 9, produce_to("compacted", 0, builder.build()))
     host.settle()
     answers = [answer.responses[0].partition_responses[0] for _, answer in client.take()]
-    assert [told.base_offset for told in answers] == [0, 10_000]
+    assert [outcome.base_offset for outcome in answers] == [0, 10_000]

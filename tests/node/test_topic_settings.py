@@ -15,7 +15,7 @@ from kraftlog.records.header import CRC_START, read_checked_header
 from kraftlog.records.reader import check_crc, read_records
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata_records import PartitionRecord
-from tests.node.talk import Talker, configured_host, make_host, set_config
+from tests.node.frame_client import FrameClient, configured_host, make_host, set_config
 from tests.node.test_producers import Writer
 from tests.node.test_requests import batch, fetch, found_in, produce, told_of
 
@@ -68,10 +68,10 @@ def test_the_broker_gives_the_time_where_the_topic_wants_it(codec: int) -> None:
     builder = BatchBuilder(codec=codec)
     for timestamp in (1, 2):
         builder.append(timestamp, None, b"x")
-    talker = Talker(host)
-    told = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
-    assert (told.error_code, told.log_append_time_ms) == (0, 5000)
-    raw = bytes(found_in(talker.ask(ApiKey.FETCH, 12, fetch(0))).records)
+    client = FrameClient(host)
+    outcome = told_of(client.ask(ApiKey.PRODUCE, 9, produce(builder.build())))
+    assert (outcome.error_code, outcome.log_append_time_ms) == (0, 5000)
+    raw = bytes(found_in(client.ask(ApiKey.FETCH, 12, fetch(0))).records)
     check_crc(raw, read_checked_header(raw))
     assert [record.timestamp_ms for record in read_records(raw)] == [5000, 5000]
 
@@ -119,21 +119,21 @@ def test_a_compacted_topic_wants_keys() -> None:
 
 def test_the_records_without_keys_are_named() -> None:
     """A client can tell its user which, and send the others again."""
-    talker = Talker(configured_host(cleanup_policy="compact"))
+    client = FrameClient(configured_host(cleanup_policy="compact"))
     builder = BatchBuilder()
     for key in (b"a", None, b"b", None):
         builder.append(1000, key, b"x")
     raw = builder.build()
-    told = told_of(talker.ask(ApiKey.PRODUCE, 9, produce(raw)))
+    outcome = told_of(client.ask(ApiKey.PRODUCE, 9, produce(raw)))
     why = "a record of a compacted topic must have a key"
-    assert (told.error_code, told.base_offset) == (ErrorCode.INVALID_RECORD, -1)
-    assert told.error_message == f"2 of 4 records are refused: {why}"
-    assert [(one.batch_index, one.batch_index_error_message) for one in told.record_errors] == [
+    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.INVALID_RECORD, -1)
+    assert outcome.error_message == f"2 of 4 records are refused: {why}"
+    assert [(one.batch_index, one.batch_index_error_message) for one in outcome.record_errors] == [
         (1, why),
         (3, why),
     ]
-    told = told_of(talker.ask(ApiKey.PRODUCE, 7, produce(raw)))
-    assert (told.error_code, list(told.record_errors)) == (ErrorCode.INVALID_RECORD, [])
+    outcome = told_of(client.ask(ApiKey.PRODUCE, 7, produce(raw)))
+    assert (outcome.error_code, list(outcome.record_errors)) == (ErrorCode.INVALID_RECORD, [])
 
 
 def test_acks_of_all_want_enough_replicas_in_sync() -> None:

@@ -12,10 +12,10 @@ from kraftlog.logstate.voters import voters_by_id
 from kraftlog.node.quorum.batches import unreplayable_snapshot
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.raft.repair import RepairRefusedError, may_be_lost
-from kraftlog.runner.repair import Survivor
+from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
-from kraftlog.storage import meta
+from kraftlog.storage import meta_properties
 from kraftlog.storage.disk import write_atomically
 from kraftlog.types import OffsetAndEpoch, uuid_text
 from kraftlog.wire import primitives
@@ -26,7 +26,7 @@ from kraftlog.wire.messages.metadata_records import (
     TopicRecord,
 )
 from kraftlog.wire.record_frames import encode_metadata
-from tests.node.talk import create_topics, make_host
+from tests.node.frame_client import create_topics, make_host
 
 if TYPE_CHECKING:
     from kraftlog.simulator.files import MemoryFiles
@@ -90,7 +90,7 @@ def test_an_exception_in_what_follows_a_record_names_its_offset(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("kraftlog.node.following._be", broken)
+    monkeypatch.setattr("kraftlog.node.partition_changes.apply_partition", broken)
     end = host.node.quorum.end
     with pytest.raises(
         UnreplayableError, match=rf"record at offset {end + 1} can't.*(?s:.)*of ours"
@@ -131,13 +131,13 @@ metadata.log.max.record.bytes.between.snapshots=1
 # The way out -------------------------------------------------------------------------------------
 
 
-def survivor_of(files: MemoryFiles) -> Survivor:
+def survivor_of(files: MemoryFiles) -> SurvivingDirectory:
     directory_id = uuid_text(bytes([1] * 16))
     named = f"cluster.id={CLUSTER_ID}\nnode.id=1\ndirectory.id={directory_id}\n"
     properties = f"version=1\n{named}"
-    if not files.exists(f"data/{meta.NAME}"):
-        write_atomically(files, f"data/{meta.NAME}", properties.encode())
-    return Survivor(files, "data")
+    if not files.exists(f"data/{meta_properties.NAME}"):
+        write_atomically(files, f"data/{meta_properties.NAME}", properties.encode())
+    return SurvivingDirectory(files, "data")
 
 
 def test_a_record_is_given_up_with_all_that_follow() -> None:

@@ -30,7 +30,7 @@ from kraftlog.wire.messages.offset_commit import (
 )
 from kraftlog.wire.messages.sync_group import SyncGroupRequest
 from kraftlog.wire.messages.unregister_broker import UnregisterBrokerRequest
-from tests.node.talk import Talker, ask_settled, create_topics, make_host
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -54,21 +54,21 @@ def restarted(host: VirtualHost) -> VirtualHost:
 
 
 def controller_of(host: VirtualHost) -> Controller:
-    assert host.node.governing is not None
-    return host.node.governing.controller
+    assert host.node.active_controller is not None
+    return host.node.active_controller.controller
 
 
 def decided(host: VirtualHost) -> Any:
     """The answer to a request that the controller decides."""
-    told: list[Any] = []
-    assert host.node.governing is not None
+    outcome: list[Any] = []
+    assert host.node.active_controller is not None
     request = UnregisterBrokerRequest(broker_id=7)
-    host.node.governing.decide(
-        ApiKey.UNREGISTER_BROKER, 0, request, lambda it, _: told.append(it), host.now
+    host.node.active_controller.decide(
+        ApiKey.UNREGISTER_BROKER, 0, request, lambda it, _: outcome.append(it), host.now
     )
-    while not told:
+    while not outcome:
         host.one_turn()
-    [answer] = told
+    [answer] = outcome
     return answer
 
 
@@ -164,8 +164,8 @@ def group_host() -> VirtualHost:
 def reloaded(host: VirtualHost) -> VirtualHost:
     """After a crash: the groups are what the log says, and the log is whole."""
     again = restarted(host)
-    assert again.node.coordinating is not None
-    assert [shard.is_loaded for shard in again.node.coordinating.shards()] == [True]
+    assert again.node.group_coordinators is not None
+    assert [shard.is_loaded for shard in again.node.group_coordinators.shards()] == [True]
     return again
 
 
@@ -188,7 +188,7 @@ def test_an_offset_kept_for_ever_has_the_last_timestamp(version: int) -> None:
     request = commit_request("g", "t", 2**63 - 1)
     answer = ask_settled(host, ApiKey.OFFSET_COMMIT, version, request)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
-    [shard] = reloaded(host).node.coordinating.shards()  # type: ignore[union-attr]  # it has one
+    [shard] = reloaded(host).node.group_coordinators.shards()  # type: ignore[union-attr]  # it has one
     kept = shard.durable.offsets.get("g", "t", 0)
     assert kept is not None
     assert (kept.offset, kept.expire_timestamp) == (7, 2**63 - 1)
@@ -208,8 +208,8 @@ def join(instance_id: str | None = None, **changes: Any) -> JoinGroupRequest:
 
 
 def groups_of(host: VirtualHost) -> dict[str, Any]:
-    assert host.node.coordinating is not None
-    [shard] = host.node.coordinating.shards()
+    assert host.node.group_coordinators is not None
+    [shard] = host.node.group_coordinators.shards()
     return shard.groups
 
 
@@ -219,14 +219,14 @@ def test_an_id_that_leaves_no_room_for_a_member_id_is_refused(version: int, lett
     """A member's id is the client's or instance's with more behind it."""
     host = group_host()
     longest = letter * (LONGEST // len(letter.encode()))
-    talker = Talker(host)
+    client = FrameClient(host)
     if version >= 5:
-        talker.send(ApiKey.JOIN_GROUP, version, join(longest))
+        client.send(ApiKey.JOIN_GROUP, version, join(longest))
     else:
-        talker.client_id = longest
-        talker.send(ApiKey.JOIN_GROUP, version, join())
+        client.client_id = longest
+        client.send(ApiKey.JOIN_GROUP, version, join())
     host.settle()
-    [(_, answer)] = talker.take()
+    [(_, answer)] = client.take()
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     assert not groups_of(host)
     reloaded(host)
@@ -243,10 +243,13 @@ def test_a_group_too_large_for_its_topic_is_refused_as_in_kafka() -> None:
     """Its record exceeds max.message.bytes of the topic, and is in no log."""
     host = group_host()
     protocols = (JoinGroupRequestProtocol(name="range", metadata=bytes(2_000_000)),)
-    told = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(protocols=protocols))
-    assert told.error_code == ErrorCode.NONE
+    outcome = ask_settled(host, ApiKey.JOIN_GROUP, 3, join(protocols=protocols))
+    assert outcome.error_code == ErrorCode.NONE
     request = SyncGroupRequest(
-        group_id="g", generation_id=told.generation_id, member_id=told.member_id, assignments=()
+        group_id="g",
+        generation_id=outcome.generation_id,
+        member_id=outcome.member_id,
+        assignments=(),
     )
     answer = ask_settled(host, ApiKey.SYNC_GROUP, 3, request)
     assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR

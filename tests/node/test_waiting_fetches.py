@@ -11,9 +11,9 @@ from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
 from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.node.talk import Talker, ask_settled, make_host
+from tests.node.frame_client import FrameClient, ask_settled, make_host
 from tests.node.test_requests import batch
-from tests.node.work import calls_of
+from tests.node.turn_cost import calls_of
 
 if TYPE_CHECKING:
     from kraftlog.simulator.host import VirtualHost
@@ -39,7 +39,7 @@ def waiting_for(min_bytes: int, *indexes: int) -> FetchRequest:
 
 def test_a_write_costs_little_for_each_fetch_that_waits_for_more() -> None:
     host = make_host(demo=1)
-    client = Talker(host)
+    client = FrameClient(host)
     for _ in range(1_000):
         client.send(ApiKey.FETCH, 12, waiting_for(1 << 20, 0))
     assert calls_of(lambda: produce(host, 0)) < 10 * 1_000
@@ -50,7 +50,7 @@ def test_a_write_costs_little_for_each_fetch_that_waits_for_more() -> None:
 def test_it_is_answered_by_the_write_that_makes_it_enough(indexes: tuple[int, ...]) -> None:
     host = make_host(demo=2)
     produce(host, 0)
-    client = Talker(host)
+    client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, *indexes))
     for _ in range(2):
         produce(host, indexes[-1])
@@ -63,7 +63,7 @@ def test_it_is_answered_by_the_write_that_makes_it_enough(indexes: tuple[int, ..
 
 def test_it_is_answered_when_its_partition_goes() -> None:
     host = make_host(demo=1)
-    client = Talker(host)
+    client = FrameClient(host)
     client.send(ApiKey.FETCH, 12, waiting_for(4 * SIZE, 0))
     request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, request)

@@ -9,18 +9,18 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter, VoterHistory, voters_by_id
 from kraftlog.raft.core import RaftCore
-from kraftlog.raft.messages import Asked, ClusterIdKnown, Proposed, Vote
-from tests.raft.trio import Net
+from kraftlog.raft.messages import ClusterIdKnown, Proposed, Request, Vote
+from tests.raft.core_network import CoreNetwork
 
 
-def running(*ids: int, voters: tuple[int, ...]) -> Net:
+def running(*ids: int, voters: tuple[int, ...]) -> CoreNetwork:
     """A quorum with a leader, everybody caught up."""
-    net = Net(*ids, voters=voters)
+    net = CoreNetwork(*ids, voters=voters)
     net.pass_time(5000)
     return net
 
 
-def told(net: Net, slot: str) -> list[int]:
+def outcome(net: CoreNetwork, slot: str) -> list[int]:
     """What became of a proposal, anywhere."""
     effects = [effect for host in net.hosts.values() for effect in host.others]
     return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
@@ -34,7 +34,7 @@ def target_of(core: RaftCore) -> tuple[int, ...] | None:
     return core.log.voter_set.targets
 
 
-def check_settled(net: Net, *ids: int) -> None:
+def check_settled(net: CoreNetwork, *ids: int) -> None:
     """Everybody has the same log, these vote, one of them leads, and no target is left."""
     assert {core.log.end for core in cores(net)} == {net.leader().log.end}
     for core in cores(net):
@@ -45,7 +45,7 @@ def check_settled(net: Net, *ids: int) -> None:
     assert net.leader().me.id in ids
 
 
-def cores(net: Net) -> list[RaftCore]:
+def cores(net: CoreNetwork) -> list[RaftCore]:
     return [host.core for host in net.hosts.values()]
 
 
@@ -71,7 +71,7 @@ def test_r3_r6_r12_a_target_is_reached_in_single_steps(
     assert leader.reassign("change", targets, net.now) == ErrorCode.NONE
     net.pass_time(60_000)
     check_settled(net, *targets)
-    assert told(net, "before") == told(net, "change") == [ErrorCode.NONE]
+    assert outcome(net, "before") == outcome(net, "change") == [ErrorCode.NONE]
     sets = [set(ids) for ids in sets_in_log(net.leader())]
     for before, after in pairwise(sets):
         assert len(before ^ after) <= 1
@@ -90,7 +90,7 @@ def test_r1_a_truncated_change_brings_back_the_set_before() -> None:
     net.heal()
     net.pass_time(10_000)
     assert target_of(old) is None
-    assert told(net, "lost") == [ErrorCode.REQUEST_TIMED_OUT]
+    assert outcome(net, "lost") == [ErrorCode.REQUEST_TIMED_OUT]
     check_settled(net, 1, 2, 3)
 
 
@@ -115,7 +115,7 @@ def test_r2_the_same_target_again_appends_nothing() -> None:
     assert leader.reassign("same", (3, 2, 1), net.now) == ErrorCode.NONE
     assert leader.log.end == end
     net.deliver_all()
-    assert told(net, "same") == [ErrorCode.NONE]
+    assert outcome(net, "same") == [ErrorCode.NONE]
 
 
 @pytest.mark.parametrize("targets", [(), (1, 1), (-1,)])
@@ -142,10 +142,10 @@ def test_r2_a_target_can_be_replaced_and_taken_back() -> None:
     assert leader.reassign("back", None, net.now) == ErrorCode.NONE
     net.pass_time(5000)
     check_settled_of(net, 1, 2)
-    assert told(net, "back") == [ErrorCode.NONE]
+    assert outcome(net, "back") == [ErrorCode.NONE]
 
 
-def check_settled_of(net: Net, *ids: int) -> None:
+def check_settled_of(net: CoreNetwork, *ids: int) -> None:
     assert net.leader().log.voter_set.ids == ids
     assert net.leader().log.voter_set.targets is None
 
@@ -232,7 +232,7 @@ def test_r8_a_stranger_does_not_move_who_hears_a_leader() -> None:
             continue
         for pre_vote in (True, False):
             vote = Vote("cluster", core.me, 99, stranger.me, 90, 1000, pre_vote)
-            core.handle(Asked("vote", vote), net.now)
+            core.handle(Request("vote", vote), net.now)
             assert core.election.epoch < 99
 
 
@@ -268,7 +268,7 @@ def test_r11_the_first_leader_writes_down_voters_and_cluster_id() -> None:
 
 def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
     """Q29, Q30: null while unknown."""
-    net = Net(1, 2, 3)
+    net = CoreNetwork(1, 2, 3)
     for core in cores(net):
         core.cluster_id = None
     net.core(1).config.fresh_cluster_id = "one"
@@ -298,7 +298,7 @@ def test_single_changes_have_kafkas_refusals() -> None:
     assert leader.add_voter("in", newcomer, net.now) == ErrorCode.NONE
     assert leader.remove_voter("x", newcomer.key, net.now) == ErrorCode.REQUEST_TIMED_OUT
     net.pass_time(3000)
-    assert told(net, "in") == [ErrorCode.NONE]
+    assert outcome(net, "in") == [ErrorCode.NONE]
     leader.reassign("target", (1, 2, 3, 4, 9), net.now)
     net.pass_time(1000)
     code = leader.remove_voter("x", newcomer.key, net.now)
@@ -316,7 +316,7 @@ def test_a_leader_that_removes_itself_goes_once_that_is_committed() -> None:
     assert leader.remove_voter("me", leader.me, net.now) == ErrorCode.NONE
     assert leader.role.name == "leader"
     net.pass_time(10_000)
-    assert told(net, "me") == [ErrorCode.NONE]
+    assert outcome(net, "me") == [ErrorCode.NONE]
     assert leader.role.name == "observer"
     assert net.leader() is not leader
     check_settled(net, *[core.me.id for core in cores(net) if core is not leader])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from kraftlog.raft.messages import Flushed
-from tests.raft.trio import Net
+from tests.raft.core_network import CoreNetwork
 
 
-def busy_quorum() -> Net:
+def busy_quorum() -> CoreNetwork:
     """A leader with followers and observers, with something waiting everywhere."""
-    net = Net(1, 2, 3, 4, voters=(1, 2, 3))
+    net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     net.leader().propose("one", 1, 10, None, net.now)
     net.leader().reassign("grow", (1, 2, 3, 4), net.now)
@@ -33,7 +33,7 @@ def test_keys_leave_out_times() -> None:
     """The same happenings at another time lead to the same state."""
     keys, leaders = [], []
     for wait in (0, 12_345):
-        net = Net(1, 2, 3)
+        net = CoreNetwork(1, 2, 3)
         net.now = net.now.replace(monotonic_ms=wait)
         net.settle()
         for core in (net.core(1), net.core(2)):

@@ -6,10 +6,10 @@ from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.describe import QuorumDescription, describe
 from kraftlog.raft.progress import MOST_REMEMBERED
 from kraftlog.types import Now
-from tests.raft.trio import Net
+from tests.raft.core_network import CoreNetwork
 
 
-def described(net: Net) -> QuorumDescription:
+def described(net: CoreNetwork) -> QuorumDescription:
     found = describe(net.leader(), net.now)
     assert found is not None
     return found
@@ -17,7 +17,7 @@ def described(net: Net) -> QuorumDescription:
 
 def test_d2_only_the_leader_describes() -> None:
     """C114."""
-    net = Net(1, 2, 3)
+    net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     for host in net.hosts.values():
         is_leader = host.core is net.leader()
@@ -26,7 +26,7 @@ def test_d2_only_the_leader_describes() -> None:
 
 def test_d3_the_leader_is_here_now_and_who_never_fetched_is_unknown() -> None:
     """C115."""
-    net = Net(1, 2, 3, voters=(1, 2, 3))
+    net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     net.isolate(3)
     net.pass_time(5000)
     leader = net.leader()
@@ -41,7 +41,7 @@ def test_d3_the_leader_is_here_now_and_who_never_fetched_is_unknown() -> None:
 
 
 def test_d4_a_replica_in_step_was_caught_up_when_it_last_fetched() -> None:
-    net = Net(1, 2, 3)
+    net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     follower = next(row for row in described(net).voters if row.key.id != net.leader().me.id)
     assert follower.end_offset == net.leader().log.end
@@ -51,7 +51,7 @@ def test_d4_a_replica_in_step_was_caught_up_when_it_last_fetched() -> None:
 
 def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
     """C94, C116."""
-    net = Net(1, 2, 3, 4, voters=(1, 2, 3))
+    net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     silent_voter = next(i for i in (1, 2, 3) if i != net.leader().me.id)
     assert [row.key.id for row in described(net).observers] == [4]
@@ -68,7 +68,7 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
 
 def test_d7_who_fetches_under_ever_new_names_fills_no_memory() -> None:
     """The voters are remembered, however long they have been silent, and the newest observers."""
-    net = Net(1, 2, 3, 4, voters=(1, 2, 3))
+    net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     table = net.leader().role.progress  # type: ignore[attr-defined]  # it leads
     for number in range(2 * MOST_REMEMBERED):
@@ -82,7 +82,7 @@ def test_d7_who_fetches_under_ever_new_names_fills_no_memory() -> None:
 
 
 def test_r13_targets_are_shown_while_there_are_any() -> None:
-    net = Net(1, 2, 3, voters=(1,))
+    net = CoreNetwork(1, 2, 3, voters=(1,))
     net.pass_time(1000)
     assert described(net).targets is None
     net.leader().reassign("grow", (1, 2, 9), net.now)
@@ -95,7 +95,7 @@ def test_r13_targets_are_shown_while_there_are_any() -> None:
 
 def test_d1_the_high_watermark_is_unknown_until_the_epoch_has_committed() -> None:
     """C43."""
-    net = Net(1, 2, 3)
+    net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     assert described(net).high_watermark == net.leader().log.high_watermark
     leader = net.leader()

@@ -9,26 +9,26 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.messages import (
-    Answered,
     Begin,
     Committed,
     ElectionDurable,
     ElectionState,
     LeaderChanged,
     PersistElection,
+    Response,
     Send,
     Stop,
     Vote,
 )
 from kraftlog.raft.quorum import check_transition
 from kraftlog.raft.roles.follower import TURN_MS
-from tests.raft.solo import (
+from tests.raft.single_core import (
     CONFIG,
     ELECTION,
     EVERY_ROLE,
     FETCH,
     VOTERS,
-    Solo,
+    SingleCore,
     batch,
     candidate,
     end_of,
@@ -53,88 +53,88 @@ BACKOFF = CONFIG.election_backoff_max_ms
 @pytest.mark.parametrize("make", [follower, loyal])
 def test_q9a_a_follower_whose_leader_is_silent_asks_for_pre_votes(make: Any) -> None:
     """C65."""
-    solo = make()
-    assert solo.in_ms("fetch timeout") == FETCH
-    solo.wait(FETCH - 1)
-    assert solo.state == ("follower", 5, 2, -1)
-    votes = sends(solo.wait(1))
-    assert solo.state == ("prospective", 5, 2, -1)
+    context = make()
+    assert context.in_ms("fetch timeout") == FETCH
+    context.wait(FETCH - 1)
+    assert context.state == ("follower", 5, 2, -1)
+    votes = sends(context.wait(1))
+    assert context.state == ("prospective", 5, 2, -1)
     assert sorted(votes) == [2, 3]
     assert all(vote.pre_vote for vote in votes.values())
 
 
 def test_q9a_only_a_good_answer_of_the_leader_resets_the_timeout() -> None:
     """C65."""
-    solo = loyal()
-    solo.wait(100)
-    solo.answer(2, solo.fetched())
-    assert solo.in_ms("fetch timeout") == FETCH
-    solo.wait(100)
-    solo.answer(2, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    solo.wait_for("fetch")
-    solo.unanswered(2)
-    solo.ask(solo.begin())
-    solo.ask(solo.vote(3))
-    assert solo.in_ms("fetch timeout") < FETCH - 100
+    context = loyal()
+    context.wait(100)
+    context.answer(2, context.fetched())
+    assert context.in_ms("fetch timeout") == FETCH
+    context.wait(100)
+    context.answer(2, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    context.wait_for("fetch")
+    context.unanswered(2)
+    context.ask(context.begin())
+    context.ask(context.vote(3))
+    assert context.in_ms("fetch timeout") < FETCH - 100
 
 
 def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
-    solo = loyal()
-    solo.gone(3)
-    assert solo.role == "follower"
-    solo.gone(2)
-    assert solo.state == ("prospective", 5, 2, -1)
+    context = loyal()
+    context.gone(3)
+    assert context.role == "follower"
+    context.gone(2)
+    assert context.state == ("prospective", 5, 2, -1)
 
 
 def test_q9a_those_who_see_that_the_leader_is_dead_take_turns() -> None:
     """Q9a, Q10: the survivor with the lowest id asks at once, the next one a moment later."""
-    solo = loyal(me=key(3))
-    solo.gone(2)
-    assert solo.state == ("follower", 5, 2, -1)
-    solo.wait(TURN_MS - 1)
-    assert solo.role == "follower"
-    solo.wait(1)
-    assert solo.state == ("prospective", 5, 2, -1)
+    context = loyal(me=key(3))
+    context.gone(2)
+    assert context.state == ("follower", 5, 2, -1)
+    context.wait(TURN_MS - 1)
+    assert context.role == "follower"
+    context.wait(1)
+    assert context.state == ("prospective", 5, 2, -1)
 
 
 def test_q9b_the_first_successor_stands_at_once_and_without_a_pre_vote() -> None:
-    solo = loyal()
-    votes = sends(solo.ask(end_of(2, 5, 1, 3)))
-    assert solo.state == ("candidate", 6, -1, 1)
+    context = loyal()
+    votes = sends(context.ask(end_of(2, 5, 1, 3)))
+    assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == {2: False, 3: False}
 
 
 def test_q9c_a_candidate_without_majority_in_time_asks_for_pre_votes() -> None:
     """C38."""
-    solo = candidate()
-    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
-    votes = sends(solo.wait_for("election"))
-    assert solo.state == ("prospective", 5, -1, 1)
+    context = candidate()
+    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    votes = sends(context.wait_for("election"))
+    assert context.state == ("prospective", 5, -1, 1)
     assert [vote.pre_vote for vote in votes.values()] == [True, True]
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
 def test_q9d_who_learns_of_no_leader_in_time_asks_for_pre_votes(make: Any) -> None:
     """C13."""
-    solo = make()
-    before = solo.core.election
-    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
-    votes = sends(solo.wait_for("election"))
-    assert solo.role == "prospective"
-    assert solo.core.election == before
+    context = make()
+    before = context.core.election
+    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    votes = sends(context.wait_for("election"))
+    assert context.role == "prospective"
+    assert context.core.election == before
     assert [vote.pre_vote for vote in votes.values()] == [True, True]
 
 
 def test_q9d_a_vote_given_late_begins_the_wait_anew() -> None:
     """Whoever was voted for gets its time, however often this replica has failed before."""
-    solo = unattached()
+    context = unattached()
     for _ in range(6):
-        solo.wait_for("election")
+        context.wait_for("election")
         for peer in (2, 3):
-            solo.answer(peer, solo.voted(False))
-    solo.ask(solo.vote(2, epoch=6))
-    assert solo.state == ("voted", 6, -1, 2)
-    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
+            context.answer(peer, context.voted(False))
+    context.ask(context.vote(2, epoch=6))
+    assert context.state == ("voted", 6, -1, 2)
+    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
 
 
 # Randomness ----------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_q9d_a_vote_given_late_begins_the_wait_anew() -> None:
 
 def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> None:
     by_seed = {unattached(config=RaftConfig(seed=s)).in_ms("election") for s in range(20)}
-    by_epoch = {Solo(ElectionState(epoch)).in_ms("election") for epoch in range(1, 21)}
+    by_epoch = {SingleCore(ElectionState(epoch)).in_ms("election") for epoch in range(1, 21)}
     assert min(len(by_seed), len(by_epoch)) > 15
     assert all(ELECTION <= wait < 2 * ELECTION for wait in by_seed | by_epoch)
 
@@ -150,14 +150,14 @@ def test_q10_election_timeouts_differ_between_replicas_and_between_epochs() -> N
 def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
     waits = []
     for seed in range(10):
-        solo = unattached(config=RaftConfig(seed=seed))
+        context = unattached(config=RaftConfig(seed=seed))
         ours = []
         for _ in range(10):
-            solo.wait_for("election")
-            solo.answer(2, solo.voted(False))
-            solo.answer(3, solo.voted(False))
-            assert solo.state == ("unattached", 5, -1, -1)
-            ours.append(solo.in_ms("election"))
+            context.wait_for("election")
+            context.answer(2, context.voted(False))
+            context.answer(3, context.voted(False))
+            assert context.state == ("unattached", 5, -1, -1)
+            ours.append(context.in_ms("election"))
         waits.append(ours)
     widest = [max(column) for column in zip(*waits, strict=True)]
     assert all(0 < wait <= BACKOFF for wait in widest)
@@ -170,10 +170,10 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
 
 def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
     """Q3: its own vote is durable before it asks. C34."""
-    solo = prospective(slow_disk=True)
-    effects = solo.answer(2, solo.voted())
-    assert solo.core.election == ElectionState(6, -1, key(1))
-    assert of(PersistElection, effects) == [PersistElection(1, solo.core.election)]
+    context = prospective(slow_disk=True)
+    effects = context.answer(2, context.voted())
+    assert context.core.election == ElectionState(6, -1, key(1))
+    assert of(PersistElection, effects) == [PersistElection(1, context.core.election)]
     assert [(send.peer, send.body, send.after) for send in of(Send, effects)] == [
         (peer, Vote("cluster", key(peer), 6, key(1), 1, 10, False), (ElectionDurable(1),))
         for peer in (2, 3)
@@ -191,76 +191,76 @@ def test_q13_its_own_vote_counts_once_it_is_durable() -> None:
 @pytest.mark.parametrize("needed", [1, 2])
 def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
     """C36."""
-    solo = candidate(voters=voters_of(1, 2, 3) if needed == 1 else FIVE)
+    context = candidate(voters=voters_of(1, 2, 3) if needed == 1 else FIVE)
     for peer in (2, 3)[: needed - 1]:
-        solo.answer(peer, solo.voted())
-    assert solo.role == "candidate"
-    effects = solo.answer(needed + 1, solo.voted())
-    assert solo.state == ("leader", 5, 1, 1)
+        context.answer(peer, context.voted())
+    assert context.role == "candidate"
+    effects = context.answer(needed + 1, context.voted())
+    assert context.state == ("leader", 5, 1, 1)
     assert of(LeaderChanged, effects) == [LeaderChanged(1, 5)]
 
 
 def test_q13_no_voter_is_counted_twice_nor_changes_its_word() -> None:
     """C35."""
-    solo = candidate(voters=FIVE)
+    context = candidate(voters=FIVE)
     for granted in (True, False):
-        solo.core.send(2, solo.vote())
-        solo.step()
-        solo.answer(2, solo.voted(granted))
-    solo.core.send(2, solo.vote())
-    solo.step()
-    solo.answer(2, solo.voted())
-    assert solo.role == "candidate"  # two of five: itself, and 2 but once
-    solo.answer(3, solo.voted())
-    assert solo.role == "leader"
+        context.core.send(2, context.vote())
+        context.step()
+        context.answer(2, context.voted(granted))
+    context.core.send(2, context.vote())
+    context.step()
+    context.answer(2, context.voted())
+    assert context.role == "candidate"  # two of five: itself, and 2 but once
+    context.answer(3, context.voted())
+    assert context.role == "leader"
 
 
 def test_q13_a_majority_of_refusals_is_final_and_backs_off_at_once() -> None:
     """Q10: instead of waiting for the election timeout. C37."""
-    solo = candidate(voters=FIVE)
+    context = candidate(voters=FIVE)
     for peer in (2, 3):
-        solo.answer(peer, solo.voted(False))
-    assert solo.in_ms("election") >= ELECTION
-    solo.answer(4, solo.voted(False))
-    assert solo.in_ms("election") <= 100
-    solo.answer(5, solo.voted())
-    solo.wait_for("election")
-    assert solo.state == ("prospective", 5, -1, 1)
+        context.answer(peer, context.voted(False))
+    assert context.in_ms("election") >= ELECTION
+    context.answer(4, context.voted(False))
+    assert context.in_ms("election") <= 100
+    context.answer(5, context.voted())
+    context.wait_for("election")
+    assert context.state == ("prospective", 5, -1, 1)
 
 
 def test_q13_an_unanswered_vote_request_is_repeated_with_backoff() -> None:
     """Q24 too. C41, C118."""
-    solo = candidate()
+    context = candidate()
     pauses = []
     for _ in range(8):
-        solo.unanswered(3)
-        pauses.append(solo.in_ms("ask 3"))
-        if solo.in_ms("ask 3") >= solo.in_ms("election"):
+        context.unanswered(3)
+        pauses.append(context.in_ms("ask 3"))
+        if context.in_ms("ask 3") >= context.in_ms("election"):
             break
-        assert sends(solo.wait_for("ask 3"))[3] == solo.vote(
+        assert sends(context.wait_for("ask 3"))[3] == context.vote(
             1, receiver=key(3), epoch=5, end_offset=10
         )
     assert pauses[0] <= 40
     assert max(pauses) > 200
-    assert solo.role == "candidate"
+    assert context.role == "candidate"
 
 
 @pytest.mark.parametrize("leader_id", [2, 3])
 def test_q16_a_candidate_follows_whoever_won_its_epoch(leader_id: int) -> None:
     """C40, C68."""
-    solo = candidate()
-    late = solo.core.peer(3).in_flight
-    solo.ask(solo.begin(leader_id, 5))
-    assert solo.state == ("follower", 5, leader_id, 1)
-    solo.step(Answered(3, late, solo.voted()))  # asked in another role
-    assert solo.state == ("follower", 5, leader_id, 1)
+    context = candidate()
+    late = context.core.peer(3).in_flight
+    context.ask(context.begin(leader_id, 5))
+    assert context.state == ("follower", 5, leader_id, 1)
+    context.step(Response(3, late, context.voted()))  # asked in another role
+    assert context.state == ("follower", 5, leader_id, 1)
 
 
 def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
     """C39."""
-    solo = candidate()
-    assert not solo.asked(solo.vote(2)).granted
-    assert solo.state == ("candidate", 5, -1, 1)
+    context = candidate()
+    assert not context.asked(context.vote(2)).granted
+    assert context.state == ("candidate", 5, -1, 1)
 
 
 # Epochs --------------------------------------------------------------------------------------
@@ -269,90 +269,90 @@ def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 @pytest.mark.parametrize(("leader_id", "role"), [(-1, "unattached"), (3, "follower")])
 def test_q2_an_answer_of_a_newer_epoch_is_adopted(make: Any, leader_id: int, role: str) -> None:
-    solo = make()
-    solo.core.send(3, solo.vote())
-    solo.step()
-    effects = solo.answer(3, solo.voted(epoch=7, leader_id=leader_id))
-    assert solo.state == (role, 7, leader_id, -1)
-    assert solo.persisted == ElectionState(7, leader_id)
+    context = make()
+    context.core.send(3, context.vote())
+    context.step()
+    effects = context.answer(3, context.voted(epoch=7, leader_id=leader_id))
+    assert context.state == (role, 7, leader_id, -1)
+    assert context.persisted == ElectionState(7, leader_id)
     assert of(LeaderChanged, effects) == [LeaderChanged(leader_id, 7)]
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 def test_q2_an_answer_of_an_older_epoch_changes_nothing(make: Any) -> None:
     """C18."""
-    solo = make()
-    before = solo.state
-    solo.core.send(3, solo.vote())
-    solo.step()
-    solo.answer(3, solo.voted(epoch=4, leader_id=3))
-    assert solo.state == before
+    context = make()
+    before = context.state
+    context.core.send(3, context.vote())
+    context.step()
+    context.answer(3, context.voted(epoch=4, leader_id=3))
+    assert context.state == before
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 def test_q2_an_answer_nobody_waits_for_changes_nothing(make: Any) -> None:
     """C68, C117."""
-    solo = make()
-    before = solo.state
-    solo.core.send(3, solo.vote())
-    number = solo.core.peer(3).in_flight
-    solo.core.send(3, solo.vote())
-    solo.step()
-    solo.step(Answered(3, number, solo.voted(epoch=9)))
-    assert solo.state == before
+    context = make()
+    before = context.state
+    context.core.send(3, context.vote())
+    number = context.core.peer(3).in_flight
+    context.core.send(3, context.vote())
+    context.step()
+    context.step(Response(3, number, context.voted(epoch=9)))
+    assert context.state == before
 
 
 def test_q2_nobody_else_decides_that_a_replica_leads() -> None:
-    solo = unattached()
-    solo.wait_for("discover")
-    asked = next(peer for peer in (2, 3) if solo.core.peer(peer).in_flight >= 0)
-    solo.answer(asked, solo.fetched(error=6, epoch=7, leader_id=1))
-    assert solo.state == ("unattached", 7, -1, -1)
+    context = unattached()
+    context.wait_for("discover")
+    asked = next(peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0)
+    context.answer(asked, context.fetched(error=6, epoch=7, leader_id=1))
+    assert context.state == ("unattached", 7, -1, -1)
 
 
 def test_q2_at_the_last_epoch_a_node_stops_and_never_wraps() -> None:
     """C145."""
-    solo = unattached()
+    context = unattached()
     last = 2**31 - 1
-    assert solo.asked(solo.vote(2, epoch=last)).granted
-    solo.wait_for("election")
-    effects = solo.answer(3, solo.voted())
+    assert context.asked(context.vote(2, epoch=last)).granted
+    context.wait_for("election")
+    effects = context.answer(3, context.voted())
     assert len(of(Stop, effects)) == 1
-    assert (solo.role, solo.core.election.epoch) == ("prospective", last)
+    assert (context.role, context.core.election.epoch) == ("prospective", last)
 
 
 def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
-    solo = candidate()
-    solo.answer(2, solo.voted(False, leader_id=2))
-    assert solo.state == ("follower", 5, 2, 1)
-    assert Begin not in map(type, sends(solo.step()).values())
+    context = candidate()
+    context.answer(2, context.voted(False, leader_id=2))
+    assert context.state == ("follower", 5, 2, 1)
+    assert Begin not in map(type, sends(context.step()).values())
 
 
 def test_q13_who_was_refused_by_a_majority_tries_again_in_the_next_epoch() -> None:
     """C37, Q10: after a pause, and after asking whether it is worth it."""
-    solo = candidate()
+    context = candidate()
     for peer in (2, 3):
-        solo.answer(peer, solo.voted(False))
-    solo.wait_for("election")
-    assert solo.state == ("prospective", 5, -1, 1)
-    solo.answer(2, solo.voted())
-    assert solo.state == ("candidate", 6, -1, 1)
+        context.answer(peer, context.voted(False))
+    context.wait_for("election")
+    assert context.state == ("prospective", 5, -1, 1)
+    context.answer(2, context.voted())
+    assert context.state == ("candidate", 6, -1, 1)
 
 
 @pytest.mark.parametrize("how", ["vote", "stand"])
 def test_q26_what_was_committed_is_told_whatever_becomes_of_the_role(how: str) -> None:
     """C42: nothing of it is lost in the change, and it stays known."""
-    solo = loyal()
-    answer = solo.fetched(batch(10, 5), high_watermark=11)
-    solo.core.handle(Answered(2, solo.core.peer(2).in_flight, answer), solo.now)
+    context = loyal()
+    answer = context.fetched(batch(10, 5), high_watermark=11)
+    context.core.handle(Response(2, context.core.peer(2).in_flight, answer), context.now)
     if how == "vote":
-        effects = solo.ask(solo.vote(3, epoch=6, end_offset=11, last_epoch=5))
-        assert solo.state == ("voted", 6, -1, 3)
+        effects = context.ask(context.vote(3, epoch=6, end_offset=11, last_epoch=5))
+        assert context.state == ("voted", 6, -1, 3)
     else:
-        effects = solo.ask(end_of(2, 5, 1))
-        assert solo.state == ("candidate", 6, -1, 1)
+        effects = context.ask(end_of(2, 5, 1))
+        assert context.state == ("candidate", 6, -1, 1)
     assert of(Committed, effects) == [Committed(11)]
-    assert solo.core.log.high_watermark == 11
+    assert context.core.log.high_watermark == 11
 
 
 # The table of transitions --------------------------------------------------------------------

@@ -7,9 +7,16 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import FetchAnswer
+from kraftlog.raft.messages import FetchResult
 from kraftlog.types import OffsetAndEpoch
-from tests.raft.solo import EVERY_ROLE, Solo, committed_leader, leader, replies, voters_of
+from tests.raft.single_core import (
+    EVERY_ROLE,
+    SingleCore,
+    committed_leader,
+    leader,
+    replies,
+    voters_of,
+)
 
 NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leader"}
 
@@ -18,13 +25,15 @@ NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leade
 @pytest.mark.parametrize("cluster_id", ["cluster", "other", None])
 def test_q18_who_does_not_lead_says_who_does_and_checks_nothing(make: Any, cluster_id: Any) -> None:
     """Q23 too: also for a fetch of another epoch. C61."""
-    solo = make()
-    before = solo.state
+    context = make()
+    before = context.state
     for epoch in (4, 5, 9):
-        answer = solo.asked(solo.fetch(cluster_id=cluster_id, epoch=epoch, offset=0, last_epoch=0))
-        leader_id = solo.core.election.leader_id
-        assert answer == FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id, 5, -1)
-    assert solo.state == before
+        answer = context.asked(
+            context.fetch(cluster_id=cluster_id, epoch=epoch, offset=0, last_epoch=0)
+        )
+        leader_id = context.core.election.leader_id
+        assert answer == FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id, 5, -1)
+    assert context.state == before
 
 
 @pytest.mark.parametrize(
@@ -54,11 +63,11 @@ def test_q18_a_leader_checks_cluster_and_epoch_in_this_order(
 
     C80, C85.
     """
-    solo = committed_leader()
-    answer = solo.asked(solo.fetch(**{"max_wait_ms": 0, **changes}))
+    context = committed_leader()
+    answer = context.asked(context.fetch(**{"max_wait_ms": 0, **changes}))
     assert (answer.error, answer.leader_id, answer.epoch) == (error, 1, 5)
     assert answer.diverging is None
-    assert solo.role == "leader"
+    assert context.role == "leader"
 
 
 # The leader's log: epoch 1 from 0, epoch 3 from 4, epoch 5 from 10, its end at 11.
@@ -88,14 +97,14 @@ def test_q19_a_fetch_outside_its_last_epoch_gets_that_epochs_end(
     offset: int, last_epoch: int, diverging: tuple[int, int] | None
 ) -> None:
     """At once, without records and without an error code. C75, C79."""
-    solo = leader(epochs=EPOCHS)
-    got = replies(solo.ask(solo.fetch(2, offset=offset, last_epoch=last_epoch)))[-1:]
+    context = leader(epochs=EPOCHS)
+    got = replies(context.ask(context.fetch(2, offset=offset, last_epoch=last_epoch)))[-1:]
     if diverging is None:
         assert all(answer.diverging is None for answer in got)
     else:
         (answer,) = got
         expected = OffsetAndEpoch(*diverging)
-        assert answer == FetchAnswer(0, 1, 5, 0, diverging=expected)
+        assert answer == FetchResult(0, 1, 5, 0, diverging=expected)
 
 
 @pytest.mark.parametrize(("offset", "last_epoch"), [(5, 1), (1, 1), (3, 2)])
@@ -103,23 +112,23 @@ def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
     offset: int, last_epoch: int
 ) -> None:
     """C79."""
-    solo = leader(epochs=((3, 0),))
-    answer = solo.asked(solo.fetch(2, offset=offset, last_epoch=last_epoch))
+    context = leader(epochs=((3, 0),))
+    answer = context.asked(context.fetch(2, offset=offset, last_epoch=last_epoch))
     assert (answer.error, answer.diverging.offset) == (0, 0)
     assert answer.diverging.epoch <= last_epoch
 
 
 def test_q19_a_leader_without_a_log_makes_followers_begin_at_the_start() -> None:
-    solo = leader(end=0, voters=voters_of(1, 2, 3))
-    answer = solo.asked(solo.fetch(2, offset=7, last_epoch=3))
+    context = leader(end=0, voters=voters_of(1, 2, 3))
+    answer = context.asked(context.fetch(2, offset=7, last_epoch=3))
     assert (answer.error, answer.diverging.offset) == (0, 0)
 
 
 def test_q19_following_the_answers_ends_where_the_logs_agree() -> None:
     """Q7: by the epochs alone; each answer shortens the log, and agreed records stay. C127."""
     agreed = ((1, 0), (2, 3))
-    ahead = Solo(epochs=(*agreed, (3, 5), (6, 7)), end=9)
-    behind = Solo(epochs=(*agreed, (4, 5), (5, 8)), end=12)
+    ahead = SingleCore(epochs=(*agreed, (3, 5), (6, 7)), end=9)
+    behind = SingleCore(epochs=(*agreed, (4, 5), (5, 8)), end=12)
     ends = [behind.core.log.end]
     while True:
         log = behind.core.log

@@ -10,7 +10,7 @@ from kraftlog.errors import ErrorCode
 from kraftlog.raft.fetching import NO_NEWS
 from kraftlog.raft.messages import (
     Append,
-    BeginAnswer,
+    BeginResult,
     Committed,
     ElectionDurable,
     Fetch,
@@ -21,7 +21,7 @@ from kraftlog.raft.messages import (
     Truncate,
 )
 from kraftlog.types import OffsetAndEpoch
-from tests.raft.solo import (
+from tests.raft.single_core import (
     EVERY_ROLE,
     FETCH,
     VOTERS,
@@ -45,12 +45,12 @@ everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE
 
 def test_q22_who_only_votes_does_not_ask_for_commits_alone() -> None:
     """And learns of them with the records that follow."""
-    solo = follower()
-    solo.core.config = solo.core.config.replace(awaits_commits=False)
-    end = solo.core.log.end
-    (sent,) = of(Send, solo.answer(2, solo.fetched(high_watermark=end)))
+    context = follower()
+    context.core.config = context.core.config.replace(awaits_commits=False)
+    end = context.core.log.end
+    (sent,) = of(Send, context.answer(2, context.fetched(high_watermark=end)))
     assert sent.body.high_watermark == NO_NEWS
-    assert solo.core.log.high_watermark == end
+    assert context.core.log.high_watermark == end
 
 
 # Who leads -----------------------------------------------------------------------------------
@@ -59,11 +59,11 @@ def test_q22_who_only_votes_does_not_ask_for_commits_alone() -> None:
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
     """Q3: the fetch leaves once the election state is durable. C63."""
-    solo = make()
-    solo.slow_disk = True
-    log = solo.core.log
-    effects = solo.ask(solo.begin(3, 6))
-    assert solo.state == ("follower", 6, 3, -1)
+    context = make()
+    context.slow_disk = True
+    log = context.core.log
+    effects = context.ask(context.begin(3, 6))
+    assert context.state == ("follower", 6, 3, -1)
     (persist,) = of(PersistElection, effects)
     assert of(LeaderChanged, effects) == [LeaderChanged(3, 6)]
     (fetch,) = of(Send, effects)
@@ -76,89 +76,89 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, observer])
 def test_q16_begin_quorum_epoch_is_believed_without_a_known_leader(make: Any) -> None:
     """C20."""
-    solo = make()
-    vote = solo.core.election.voted
-    assert solo.asked(solo.begin(3, 5)) == BeginAnswer(0, 3, 5)
-    assert (solo.core.election.leader_id, solo.core.election.voted) == (3, vote)
-    assert solo.role in {"follower", "observer"}
+    context = make()
+    vote = context.core.election.voted
+    assert context.asked(context.begin(3, 5)) == BeginResult(0, 3, 5)
+    assert (context.core.election.leader_id, context.core.election.voted) == (3, vote)
+    assert context.role in {"follower", "observer"}
 
 
 @pytest.mark.parametrize("make", [leader, follower, loyal, resigned])
 def test_q16_another_leader_in_the_same_epoch_is_an_illegal_state(make: Any) -> None:
     """C52, C72."""
-    solo = make()
-    before = solo.state
-    assert solo.asked(solo.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
-    assert solo.state == before
+    context = make()
+    before = context.state
+    assert context.asked(context.begin(3, 5)).error == ErrorCode.INVALID_REQUEST
+    assert context.state == before
 
 
 @everywhere
 def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
     """C18."""
-    solo = make()
-    before = solo.state
-    answer = solo.asked(solo.begin(3, 4))
+    context = make()
+    before = context.state
+    answer = context.asked(context.begin(3, 4))
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
-    assert solo.state == before
+    assert context.state == before
 
 
 def test_q16_to_be_told_again_changes_nothing() -> None:
     """C69."""
-    solo = loyal()
-    solo.wait(100)
-    effects = solo.ask(solo.begin(2, 5))
-    assert [effect.body for effect in effects] == [BeginAnswer(0, 2, 5)]
-    assert solo.in_ms("fetch timeout") == FETCH - 100
+    context = loyal()
+    context.wait(100)
+    effects = context.ask(context.begin(2, 5))
+    assert [effect.body for effect in effects] == [BeginResult(0, 2, 5)]
+    assert context.in_ms("fetch timeout") == FETCH - 100
 
 
 @everywhere
 @pytest.mark.parametrize("leader_id", [-1, -7])
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q28_nobody_begins_an_epoch_for_nobody(make: Any, leader_id: int, epoch: int) -> None:
-    solo = make()
-    before = solo.state
-    assert solo.asked(solo.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
-    assert solo.state == before
+    context = make()
+    before = context.state
+    assert context.asked(context.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert context.state == before
 
 
 @everywhere
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q16_nobody_else_says_that_this_replica_leads(make: Any, epoch: int) -> None:
     """C52."""
-    solo = make()
-    before = solo.state
-    assert solo.asked(solo.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
-    assert solo.state == before
+    context = make()
+    before = context.state
+    assert context.asked(context.begin(1, epoch)).error == ErrorCode.INVALID_REQUEST
+    assert context.state == before
 
 
 # Fetching ------------------------------------------------------------------------------------
 
 
 def test_q19_following_records_are_appended_and_acknowledged_by_a_fetch() -> None:
-    solo = follower()
-    effects = solo.answer(2, solo.fetched(batch(10, 4), batch(11, 5, last=12)))
+    context = follower()
+    effects = context.answer(2, context.fetched(batch(10, 4), batch(11, 5, last=12)))
     assert of(Append, effects) == [Append(batch(10, 4)), Append(batch(11, 5, last=12))]
     fetch = sends(effects)[2]
     assert (fetch.epoch, fetch.offset, fetch.last_epoch) == (5, 13, 5)
-    assert solo.core.log.epochs.entries() == [(1, 0), (4, 10), (5, 11)]
+    assert context.core.log.epochs.entries() == [(1, 0), (4, 10), (5, 11)]
 
 
 def test_q6_a_voter_acknowledges_only_what_is_durable() -> None:
     """C74."""
-    solo = follower(slow_disk=True)
-    (send,) = of(Send, solo.answer(2, solo.fetched(batch(10, 5))))
+    context = follower(slow_disk=True)
+    (send,) = of(Send, context.answer(2, context.fetched(batch(10, 5))))
     assert send.after == (LogDurable(11),)
-    solo.flush()
-    (send,) = of(Send, solo.answer(2, solo.fetched()))
+    context.flush()
+    (send,) = of(Send, context.answer(2, context.fetched()))
     assert send.after == ()
 
 
 def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
     """C74."""
-    solo = observer(slow_disk=True)
-    solo.ask(solo.begin(2, 5))
-    solo.persist()
-    (send,) = of(Send, solo.answer(2, solo.fetched(batch(10, 5))))
+    context = observer(slow_disk=True)
+    context.ask(context.begin(2, 5))
+    context.persist()
+    (send,) = of(Send, context.answer(2, context.fetched(batch(10, 5))))
     assert (send.body.offset, send.after) == (11, ())
 
 
@@ -174,61 +174,61 @@ def test_q6_an_observer_acknowledges_nothing_and_need_not_wait() -> None:
 )
 def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kept: int) -> None:
     """C81. C139."""
-    solo = follower()
-    effects = solo.answer(2, solo.fetched(*batches))
+    context = follower()
+    effects = context.answer(2, context.fetched(*batches))
     assert of(Append, effects) == [Append(sound) for sound in batches[:kept]]
-    assert solo.role == "follower"
+    assert context.role == "follower"
 
 
-@pytest.mark.parametrize(("told", "known"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
+@pytest.mark.parametrize(("outcome", "known"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
 def test_q22_the_high_watermark_is_told_by_the_leader_within_the_own_log(
-    told: int, known: int
+    outcome: int, known: int
 ) -> None:
     """C83, C84."""
-    solo = follower(high_watermark=4)
-    effects = solo.answer(2, solo.fetched(batch(10, 5), high_watermark=told))
-    assert solo.core.log.high_watermark == known
+    context = follower(high_watermark=4)
+    effects = context.answer(2, context.fetched(batch(10, 5), high_watermark=outcome))
+    assert context.core.log.high_watermark == known
     assert of(Committed, effects) == ([Committed(known)] if known > 4 else [])
 
 
 def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
     """C71."""
-    solo = follower()
-    solo.answer(2, solo.fetched(high_watermark=7))
-    solo.wait(FETCH)
-    solo.answer(2, solo.voted())
-    solo.answer(2, solo.voted(epoch=6, leader_id=2))
-    assert (solo.state, solo.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
+    context = follower()
+    context.answer(2, context.fetched(high_watermark=7))
+    context.wait(FETCH)
+    context.answer(2, context.voted())
+    context.answer(2, context.voted(epoch=6, leader_id=2))
+    assert (context.state, context.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
 
 
 def test_q24_a_silent_leader_is_asked_again_with_backoff() -> None:
     """C118."""
-    solo = follower()
+    context = follower()
     pauses = []
     for _ in range(5):
-        solo.unanswered(2)
-        pauses.append(solo.in_ms("fetch"))
-        assert isinstance(sends(solo.wait_for("fetch"))[2], Fetch)
+        context.unanswered(2)
+        pauses.append(context.in_ms("fetch"))
+        assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)
     assert pauses[-1] > 4 * pauses[0]
-    solo.answer(2, solo.fetched())
-    solo.unanswered(2)
-    assert solo.in_ms("fetch") <= 2 * pauses[0] + 2
+    context.answer(2, context.fetched())
+    context.unanswered(2)
+    assert context.in_ms("fetch") <= 2 * pauses[0] + 2
 
 
 @pytest.mark.parametrize("role", ["prospective", "another leader"])
 def test_q2_what_was_asked_in_another_role_is_not_answered_in_this_one(role: str) -> None:
     """C68, C117."""
-    from kraftlog.raft.messages import Answered
+    from kraftlog.raft.messages import Response
 
-    solo = loyal()
-    late = solo.core.peer(2).in_flight
-    answer = solo.fetched(batch(10, 5), high_watermark=9)
+    context = loyal()
+    late = context.core.peer(2).in_flight
+    answer = context.fetched(batch(10, 5), high_watermark=9)
     if role == "prospective":
-        solo.wait(FETCH)
+        context.wait(FETCH)
     else:
-        solo.ask(solo.begin(3, 6))
-    assert solo.step(Answered(2, late, answer)) == []
-    assert solo.core.log.end == 10
+        context.ask(context.begin(3, 6))
+    assert context.step(Response(2, late, answer)) == []
+    assert context.core.log.end == 10
 
 
 # Reconciling ---------------------------------------------------------------------------------
@@ -237,7 +237,7 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
 
 
 @pytest.mark.parametrize(
-    ("told", "end"),
+    ("outcome", "end"),
     [
         ((9, 4), 9),  # its end of the epoch comes first
         ((4, 1), 4),
@@ -251,39 +251,39 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
     ],
 )
 def test_q19_a_diverging_log_is_cut_at_the_smaller_end_of_the_epoch(
-    told: tuple[int, int], end: int
+    outcome: tuple[int, int], end: int
 ) -> None:
     """C76."""
-    solo = follower(**LOG)
-    effects = solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(*told)))
+    context = follower(**LOG)
+    effects = context.answer(2, context.fetched(diverging=OffsetAndEpoch(*outcome)))
     assert of(Truncate, effects) == [Truncate(end)]
     fetch = sends(effects)[2]
-    assert fetch.offset == solo.core.log.end == end
+    assert fetch.offset == context.core.log.end == end
     assert fetch.last_epoch == max([epoch for epoch, start in LOG["epochs"] if start < end] or [0])
 
 
 def test_q19_committed_records_are_never_cut_off() -> None:
     """It is a fatal, loud error, and nothing is carried out before it. C77."""
-    solo = follower(**LOG, high_watermark=6)
-    answer = solo.fetched(diverging=OffsetAndEpoch(5, 3))
+    context = follower(**LOG, high_watermark=6)
+    answer = context.fetched(diverging=OffsetAndEpoch(5, 3))
     with pytest.raises(AssertionError, match="the high watermark is 6"):
-        solo.answer(2, answer)
-    assert of(Truncate, solo.core.take_effects()) == []
-    assert solo.core.log.end == 10
+        context.answer(2, answer)
+    assert of(Truncate, context.core.take_effects()) == []
+    assert context.core.log.end == 10
 
 
 def test_q21_a_diverging_answer_tells_no_high_watermark() -> None:
     """C84."""
-    solo = follower(**LOG)
-    effects = solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(9, 4), high_watermark=9))
+    context = follower(**LOG)
+    effects = context.answer(2, context.fetched(diverging=OffsetAndEpoch(9, 4), high_watermark=9))
     assert of(Committed, effects) == []
 
 
 def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
-    solo = follower(**LOG, slow_disk=True)
-    solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(5, 3)))
-    assert solo.core.log.flushed == 5
-    (send,) = of(Send, solo.answer(2, solo.fetched(batch(5, 5))))
+    context = follower(**LOG, slow_disk=True)
+    context.answer(2, context.fetched(diverging=OffsetAndEpoch(5, 3)))
+    assert context.core.log.flushed == 5
+    (send,) = of(Send, context.answer(2, context.fetched(batch(5, 5))))
     assert send.after == (LogDurable(6),)
 
 
@@ -293,11 +293,11 @@ def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
 @pytest.mark.parametrize("make", [unattached, voted])
 def test_r5_a_leader_that_is_no_voter_may_be_followed(make: Any) -> None:
     """C73: it was removed, and commits just that."""
-    solo = make()
-    assert solo.asked(solo.begin(9, 5)) == BeginAnswer(0, 9, 5)
-    effects = solo.answer(9, solo.fetched(batch(10, 5), high_watermark=11))
+    context = make()
+    assert context.asked(context.begin(9, 5)) == BeginResult(0, 9, 5)
+    effects = context.answer(9, context.fetched(batch(10, 5), high_watermark=11))
     assert of(Committed, effects) == [Committed(11)]
-    assert solo.role == "follower"
+    assert context.role == "follower"
 
 
 def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
@@ -319,8 +319,8 @@ def test_q7_truncating_no_record_still_removes_epochs_starting_there() -> None:
 )
 def test_q9a_an_error_of_the_leader_does_not_reset_the_timeout(answer: dict[str, int]) -> None:
     """C65: it is asked again, and left at the end of the timeout."""
-    solo = loyal()
-    solo.wait(100)
-    solo.answer(2, solo.fetched(**answer))
-    assert solo.in_ms("fetch timeout") == FETCH - 100
-    assert isinstance(sends(solo.wait_for("fetch"))[2], Fetch)
+    context = loyal()
+    context.wait(100)
+    context.answer(2, context.fetched(**answer))
+    assert context.in_ms("fetch timeout") == FETCH - 100
+    assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)

@@ -10,24 +10,24 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.messages import (
     MAX_EPOCH,
-    Answered,
-    Asked,
     Committed,
     ElectionState,
     Fetch,
-    FetchAnswer,
+    FetchResult,
     Proposed,
     ReadOffset,
-    ReadOffsetAnswer,
+    ReadOffsetResult,
+    Request,
+    Response,
     SnapshotFetch,
     Truncate,
     Vote,
 )
 from kraftlog.types import OffsetAndEpoch
-from tests.raft.frail import FrailNet
-from tests.raft.solo import (
+from tests.raft.faulty_core_network import FaultyNetwork
+from tests.raft.single_core import (
     FETCH,
-    Solo,
+    SingleCore,
     committed_leader,
     end_of,
     follower,
@@ -39,32 +39,32 @@ from tests.raft.solo import (
 )
 
 
-def running(*ids: int) -> FrailNet:
-    net = FrailNet(*ids)
+def running(*ids: int) -> FaultyNetwork:
+    net = FaultyNetwork(*ids)
     net.pass_time(5000)
     check_same_logs(net)
     return net
 
 
-def others(net: FrailNet) -> list[int]:
+def others(net: FaultyNetwork) -> list[int]:
     return [replica_id for replica_id in net.hosts if replica_id != net.leader().me.id]
 
 
-def propose(net: FrailNet, slot: str, replica_id: int = -1) -> None:
+def propose(net: FaultyNetwork, slot: str, replica_id: int = -1) -> None:
     core = net.core(replica_id) if replica_id >= 0 else net.leader()
     assert core.propose(slot, 1, 70, slot, net.now) == 0
 
 
-def told(net: FrailNet, slot: str) -> list[int]:
+def outcome(net: FaultyNetwork, slot: str) -> list[int]:
     effects = [effect for host in net.hosts.values() for effect in host.others]
     return [e.error for e in effects if isinstance(e, Proposed) and e.slot == slot]
 
 
-def payloads(net: FrailNet, replica_id: int) -> list[Any]:
+def payloads(net: FaultyNetwork, replica_id: int) -> list[Any]:
     return [b.payload for b in net.hosts[replica_id].batches if isinstance(b.payload, str)]
 
 
-def check_same_logs(net: FrailNet) -> None:
+def check_same_logs(net: FaultyNetwork) -> None:
     """Everybody has the log of the leader, and knows all of it to be committed."""
     batches = [host.batches for host in net.hosts.values()]
     assert all(one == batches[0] for one in batches)
@@ -76,9 +76,9 @@ def check_same_logs(net: FrailNet) -> None:
 
 def test_q21_a_fetch_of_an_older_epoch_moves_no_high_watermark() -> None:
     """The first design of KIP-320: it came from a follower of somebody else. C124."""
-    solo = leader()
-    answer = solo.asked(solo.fetch(2, epoch=4, offset=11, last_epoch=4))
-    assert (answer.error, solo.core.log.high_watermark) == (ErrorCode.FENCED_LEADER_EPOCH, 0)
+    context = leader()
+    answer = context.asked(context.fetch(2, epoch=4, offset=11, last_epoch=4))
+    assert (answer.error, context.core.log.high_watermark) == (ErrorCode.FENCED_LEADER_EPOCH, 0)
 
 
 def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
@@ -93,7 +93,7 @@ def test_q21_a_diverging_fetch_moves_no_high_watermark() -> None:
     assert old.log.end > new.log.end
     before = new.log.high_watermark
     fetch = Fetch("cluster", old.me, new.election.epoch, old.log.end, old.log.last_epoch, 0, 500, 9)
-    new.handle(Asked((9, new.me.id, 1), fetch, "direct", 1), net.now)
+    new.handle(Request((9, new.me.id, 1), fetch, "direct", 1), net.now)
     assert new.log.high_watermark == before
     net.heal()
     net.pass_time(5000)
@@ -129,8 +129,8 @@ def test_q19_logs_of_two_fast_leaders_converge() -> None:
         net.pass_time(5000)
     check_same_logs(net)
     assert payloads(net, 1) == ["kept 0", "kept 1", "kept 2"]
-    assert [told(net, f"kept {n}") for n in range(3)] == [[0]] * 3
-    assert [told(net, f"lost {n}") for n in range(3)] == [[ErrorCode.REQUEST_TIMED_OUT]] * 3
+    assert [outcome(net, f"kept {n}") for n in range(3)] == [[0]] * 3
+    assert [outcome(net, f"lost {n}") for n in range(3)] == [[ErrorCode.REQUEST_TIMED_OUT]] * 3
 
 
 # Disks ---------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
     net.crash(slow)
     assert net.core(slow).log.end == before
     net.pass_time(1000)
-    assert told(net, "a") == [0]  # flushed this time
+    assert outcome(net, "a") == [0]  # flushed this time
     assert payloads(net, slow) == ["a"]
 
 
@@ -160,7 +160,7 @@ def test_q8_what_was_told_committed_outlives_a_power_loss_of_all(lost: int) -> N
     net = running(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
-    assert told(net, "a") == [0]
+    assert outcome(net, "a") == [0]
     epoch = net.leader().election.epoch
     net.crash(1, 2, 3)
     net.isolate(lost)
@@ -176,12 +176,12 @@ def test_q8_what_was_told_committed_outlives_a_power_loss_of_all(lost: int) -> N
 
 def test_q3_a_vote_that_was_lost_in_a_crash_was_never_told() -> None:
     """The double vote: granted, forgotten, granted to another. C130."""
-    net = FrailNet(1, 2, 3)
+    net = FaultyNetwork(1, 2, 3)
     net.frail(3).slow = True
 
     def ask(candidate: int) -> None:
         vote = Vote("cluster", ReplicaKey(-1), 1, key(candidate), 0, 0, False)
-        net.core(3).handle(Asked((candidate, 3, 99), vote, candidate, 99), net.now)
+        net.core(3).handle(Request((candidate, 3, 99), vote, candidate, 99), net.now)
         net.hosts[3].settle()
 
     ask(1)
@@ -201,13 +201,13 @@ def test_q6_a_sole_voter_tells_nobody_of_what_a_crash_could_take() -> None:
     net.frail(1).slow = True
     propose(net, "a")
     net.deliver_all()
-    assert told(net, "a") == []
+    assert outcome(net, "a") == []
     net.crash(1)
     assert payloads(net, 1) == []
     net.pass_time(5000)
     propose(net, "b")
     net.deliver_all()
-    assert (told(net, "b"), payloads(net, 1)) == ([0], ["b"])
+    assert (outcome(net, "b"), payloads(net, 1)) == ([0], ["b"])
 
 
 # Voters --------------------------------------------------------------------------------------
@@ -224,37 +224,37 @@ def test_r3_no_voter_change_before_the_first_commit_of_the_epoch(
     """
     from kraftlog.logstate.voters import Voter
 
-    solo = leader(voters=voters_of(1, 2, 3, 4))
+    context = leader(voters=voters_of(1, 2, 3, 4))
     for _ in range(2):
-        solo.ask(solo.fetch(9, max_wait_ms=0), channel=9)
-        solo.wait(10)
+        context.ask(context.fetch(9, max_wait_ms=0), channel=9)
+        context.wait(10)
 
     def attempt(slot: str) -> int:
         if change == "remove":
-            return solo.core.remove_voter(slot, key(4), solo.now)
-        return solo.core.add_voter(slot, Voter(key(9)), solo.now)
+            return context.core.remove_voter(slot, key(4), context.now)
+        return context.core.add_voter(slot, Voter(key(9)), context.now)
 
     assert attempt("early") != 0
-    assert solo.core.log.end == 11
+    assert context.core.log.end == 11
     for replica in (2, 3):
-        solo.ask(solo.fetch(replica, max_wait_ms=0), channel=replica)
+        context.ask(context.fetch(replica, max_wait_ms=0), channel=replica)
     assert attempt("now") == 0
     assert attempt("while that is pending") != 0
-    assert solo.core.log.end == 12
+    assert context.core.log.end == 12
 
 
 def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> None:
     """Split brain by a replica that forgot its promises. C87. C133."""
     wiped = ReplicaKey(3, bytes(15) + b"\x77")
-    back = Solo(ElectionState(), me=wiped, end=0)
+    back = SingleCore(ElectionState(), me=wiped, end=0)
     assert back.role == "observer"
     answer = back.asked(back.vote(2, receiver=key(3), epoch=1))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
-    solo = leader()
-    solo.ask(solo.fetch(3, replica=wiped))
-    assert solo.core.log.high_watermark == 0
-    solo.wait(FETCH * 3 // 2)
-    assert solo.role == "resigned"
+    context = leader()
+    context.ask(context.fetch(3, replica=wiped))
+    assert context.core.log.high_watermark == 0
+    context.wait(FETCH * 3 // 2)
+    assert context.role == "resigned"
 
 
 # Leaders that were none ----------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
     propose(net, "a", old.me.id)
     net.pass_time(FETCH * 3 // 2 + 500)
     assert old.role.name != "leader"
-    assert told(net, "a") == [ErrorCode.REQUEST_TIMED_OUT]
+    assert outcome(net, "a") == [ErrorCode.REQUEST_TIMED_OUT]
     net.pass_time(10_000)
     propose(net, "b")
     net.pass_time(1000)
@@ -306,12 +306,12 @@ def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
     late = net.core(follower_id).peer(old.me.id)
     number, fetch = late.in_flight, late.asked
     assert isinstance(fetch, Fetch)
-    old.handle(Asked(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
+    old.handle(Request(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
     channel = net.channels[follower_id, number]
     for again in (number, number, number - 1):
-        old.handle(Asked((follower_id, old.me.id, again), fetch, channel, again), net.now)
+        old.handle(Request((follower_id, old.me.id, again), fetch, channel, again), net.now)
     effects = old.take_effects()
-    assert [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)] == []
+    assert [body for body in replies(effects) if isinstance(body, ReadOffsetResult)] == []
     net.pass_time(FETCH * 3 // 2)
     assert old.role.name != "leader"
     assert net.leader() is not old
@@ -322,11 +322,11 @@ def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
 
     C142, C143.
     """
-    solo = leader()
+    context = leader()
     for _ in range(3):
-        effects = solo.ask(ReadOffset("cluster"), channel="client")
-        effects += solo.ask(solo.fetch(2, offset=10, last_epoch=1, max_wait_ms=0))
-        assert not [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)]
+        effects = context.ask(ReadOffset("cluster"), channel="client")
+        effects += context.ask(context.fetch(2, offset=10, last_epoch=1, max_wait_ms=0))
+        assert not [body for body in replies(effects) if isinstance(body, ReadOffsetResult)]
 
 
 # Numbers -------------------------------------------------------------------------------------
@@ -334,19 +334,19 @@ def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
 
 def test_q2_the_last_epoch_can_be_lived_in() -> None:
     """C145."""
-    solo = follower()
-    assert solo.asked(solo.begin(2, MAX_EPOCH)).error == 0
-    assert solo.state == ("follower", MAX_EPOCH, 2, -1)
-    assert not solo.asked(solo.vote(3, epoch=MAX_EPOCH)).granted
+    context = follower()
+    assert context.asked(context.begin(2, MAX_EPOCH)).error == 0
+    assert context.state == ("follower", MAX_EPOCH, 2, -1)
+    assert not context.asked(context.vote(3, epoch=MAX_EPOCH)).granted
 
 
 @pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, 12])
 def test_q19_the_largest_offsets_are_beyond_the_log_and_no_more(offset: int) -> None:
     """C145."""
-    solo = committed_leader()
-    answer = solo.asked(solo.fetch(2, offset=offset))
+    context = committed_leader()
+    answer = context.asked(context.fetch(2, offset=offset))
     assert (answer.error, answer.diverging.offset) == (0, 11)
-    assert solo.core.log.high_watermark == 11
+    assert context.core.log.high_watermark == 11
 
 
 def test_q26_committed_records_are_told_in_order_and_once() -> None:
@@ -372,7 +372,7 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
     net = running(1, 2, 3)
     propose(net, "a")
     net.pass_time(1000)
-    assert told(net, "a") == [0]
+    assert outcome(net, "a") == [0]
     first, (one, other) = net.leader().me.id, others(net)
     if loses_memory:
         net.crash(one)
@@ -390,13 +390,13 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
 @pytest.mark.parametrize("asked_of", [2, 3])
 def test_q19_nothing_is_cut_off_by_the_word_of_an_older_epoch(asked_of: int) -> None:
     """C123: whoever gave it has been cut back itself since."""
-    solo = follower(epochs=((1, 0), (4, 5)), end=10)
-    late = solo.core.peer(2).in_flight
-    part = FetchAnswer(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
-    solo.ask(solo.begin(3, 6))
-    number = late if asked_of == 2 else solo.core.peer(3).in_flight
-    assert of(Truncate, solo.step(Answered(asked_of, number, part))) == []
-    assert (solo.core.log.end, solo.state) == (10, ("follower", 6, 3, -1))
+    context = follower(epochs=((1, 0), (4, 5)), end=10)
+    late = context.core.peer(2).in_flight
+    part = FetchResult(0, 2, 5, 0, diverging=OffsetAndEpoch(3, 1))
+    context.ask(context.begin(3, 6))
+    number = late if asked_of == 2 else context.core.peer(3).in_flight
+    assert of(Truncate, context.step(Response(asked_of, number, part))) == []
+    assert (context.core.log.end, context.state) == (10, ("follower", 6, 3, -1))
 
 
 def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
@@ -407,7 +407,7 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
 
     def read_at_the_leader(number: int) -> int:
         slot = ("client", net.leader().me.id, number)
-        net.leader().handle(Asked(slot, ReadOffset("cluster"), "client", number), net.now)
+        net.leader().handle(Request(slot, ReadOffset("cluster"), "client", number), net.now)
         answers = []
         for _ in range(100):
             net.settle()
@@ -433,19 +433,19 @@ def test_p5_reads_after_a_failover_are_not_older_than_before() -> None:
 
 def test_q25_a_later_epoch_completes_nothing_that_waited_in_an_earlier_one() -> None:
     """C144: its records have taken the place of those, at the same offsets."""
-    solo = committed_leader()
-    solo.propose("lost")
-    effects = solo.ask(solo.begin(2, 6))
+    context = committed_leader()
+    context.propose("lost")
+    effects = context.ask(context.begin(2, 6))
     assert of(Proposed, effects) == [Proposed("lost", ErrorCode.REQUEST_TIMED_OUT)]
-    solo.answer(2, solo.fetched(diverging=OffsetAndEpoch(11, 5), error=0))
-    assert solo.core.log.end == 11
-    solo.wait(FETCH)
-    solo.answer(2, solo.voted())
-    solo.answer(2, solo.voted())
-    assert (solo.role, solo.core.election.epoch, solo.core.log.end) == ("leader", 7, 12)
-    solo.propose("kept")
-    solo.step()
-    effects = solo.ask(solo.fetch(2, max_wait_ms=0))
+    context.answer(2, context.fetched(diverging=OffsetAndEpoch(11, 5), error=0))
+    assert context.core.log.end == 11
+    context.wait(FETCH)
+    context.answer(2, context.voted())
+    context.answer(2, context.voted())
+    assert (context.role, context.core.election.epoch, context.core.log.end) == ("leader", 7, 12)
+    context.propose("kept")
+    context.step()
+    effects = context.ask(context.fetch(2, max_wait_ms=0))
     assert of(Proposed, effects) == [Proposed("kept", 0, 13)]
 
 
@@ -455,19 +455,19 @@ def test_q25_a_later_epoch_completes_nothing_that_waited_in_an_earlier_one() -> 
 @pytest.mark.parametrize("epoch", [MAX_EPOCH, 6])
 def test_q18_a_fetch_or_snapshot_of_a_later_epoch_moves_nobody(epoch: int) -> None:
     """C145."""
-    solo = committed_leader()
-    before = solo.state
-    assert solo.asked(solo.fetch(2, epoch=epoch)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    context = committed_leader()
+    before = context.state
+    assert context.asked(context.fetch(2, epoch=epoch)).error == ErrorCode.UNKNOWN_LEADER_EPOCH
     chunk = SnapshotFetch("cluster", key(2), epoch, OffsetAndEpoch(4, 1), 2**63 - 1, 100)
-    assert solo.asked(chunk).error == ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert solo.state == before
+    assert context.asked(chunk).error == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert context.state == before
 
 
 @pytest.mark.parametrize("epoch", [-1, -(2**31)])
 def test_q16_the_beginning_or_end_of_a_negative_epoch_is_fenced(epoch: int) -> None:
     """C145."""
-    solo = follower()
-    before = solo.state
-    assert solo.asked(solo.begin(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
-    assert solo.asked(end_of(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
-    assert solo.state == before
+    context = follower()
+    before = context.state
+    assert context.asked(context.begin(3, epoch)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert context.asked(end_of(3, epoch, 1)).error == ErrorCode.FENCED_LEADER_EPOCH
+    assert context.state == before

@@ -10,21 +10,21 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter, VoterSet
 from kraftlog.raft.messages import (
     Begin,
-    BeginAnswer,
+    BeginResult,
     ClusterIdKnown,
     ElectionState,
     End,
-    FetchAnswer,
+    FetchResult,
     ReadOffset,
     Send,
     Stop,
     Vote,
     WrongCluster,
 )
-from tests.raft.solo import (
+from tests.raft.single_core import (
     CONFIG,
     EVERY_ROLE,
-    Solo,
+    SingleCore,
     batch,
     candidate,
     end_of,
@@ -56,16 +56,16 @@ MISMATCH = ErrorCode.INCONSISTENT_CLUSTER_ID
 def test_q30_every_request_carries_the_cluster_id_or_null(
     make: Any, timer: str, cluster_id: str | None
 ) -> None:
-    solo = make(cluster_id=cluster_id)
-    asked = of(Send, solo.first) + of(Send, solo.wait_for(timer))
+    context = make(cluster_id=cluster_id)
+    asked = of(Send, context.first) + of(Send, context.wait_for(timer))
     assert all(send.body.cluster_id == cluster_id for send in asked)
 
 
 @pytest.mark.parametrize("cluster_id", ["cluster", None])
 def test_q30_so_do_those_of_candidates_and_leaders(cluster_id: str | None) -> None:
-    solo = prospective(cluster_id=cluster_id)
-    asked = of(Send, solo.answer(2, solo.voted()))
-    asked += of(Send, solo.answer(2, solo.voted())) + of(Send, solo.shut_down())
+    context = prospective(cluster_id=cluster_id)
+    asked = of(Send, context.answer(2, context.voted()))
+    asked += of(Send, context.answer(2, context.voted())) + of(Send, context.shut_down())
     assert {type(send.body) for send in asked} == {Vote, Begin, End}
     assert {send.body.cluster_id for send in asked} == {cluster_id}
 
@@ -77,16 +77,16 @@ def test_q30_null_skips_the_check_and_nothing_else_does(
     kind: str, mine: str | None, theirs: str | None
 ) -> None:
     """C85."""
-    solo = leader(cluster_id=mine) if kind in {"fetch", "read"} else unattached(cluster_id=mine)
+    context = leader(cluster_id=mine) if kind in {"fetch", "read"} else unattached(cluster_id=mine)
     body: Any = {
-        "vote": solo.vote(cluster_id=theirs),
-        "pre-vote": solo.vote(cluster_id=theirs, pre_vote=True),
-        "begin": solo.begin(cluster_id=theirs),
+        "vote": context.vote(cluster_id=theirs),
+        "pre-vote": context.vote(cluster_id=theirs, pre_vote=True),
+        "begin": context.begin(cluster_id=theirs),
         "end": end_of(3, 5).replace(cluster_id=theirs),
-        "fetch": solo.fetch(cluster_id=theirs),
+        "fetch": context.fetch(cluster_id=theirs),
         "read": ReadOffset(theirs),
     }[kind]
-    errors = [answer.error for answer in replies(solo.ask(body))]
+    errors = [answer.error for answer in replies(context.ask(body))]
     differs = None not in {mine, theirs} and mine != theirs
     assert (MISMATCH in errors) is differs
 
@@ -98,55 +98,55 @@ UNCONFIRMED = {name: make for name, make in EVERY_ROLE.items() if name not in CO
 
 @pytest.mark.parametrize("make", UNCONFIRMED.values(), ids=UNCONFIRMED)
 def test_q31_a_begin_of_another_cluster_stops_an_unconfirmed_node(make: Any) -> None:
-    solo = make()
-    before = solo.state
-    effects = solo.ask(solo.begin(2, 6, cluster_id="other"))
+    context = make()
+    before = context.state
+    effects = context.ask(context.begin(2, 6, cluster_id="other"))
     assert [answer.error for answer in replies(effects)] == [MISMATCH]
     assert len(of(Stop, effects)) == 1
-    assert solo.state == before
+    assert context.state == before
 
 
 @pytest.mark.parametrize("make", CONFIRMED.values(), ids=CONFIRMED)
 def test_q31_a_begin_of_another_cluster_is_refused_and_logged_once(make: Any) -> None:
-    solo = make()
-    before = solo.state
+    context = make()
+    before = context.state
     for leader_id, logged in ((3, 1), (3, 0), (2, 1)):
-        effects = solo.ask(solo.begin(leader_id, 6, cluster_id="other"))
+        effects = context.ask(context.begin(leader_id, 6, cluster_id="other"))
         assert [answer.error for answer in replies(effects)] == [MISMATCH]
         assert of(WrongCluster, effects) == [WrongCluster(leader_id)] * logged
         assert of(Stop, effects) == []
-    assert solo.state == before
+    assert context.state == before
 
 
 def test_q31_a_refused_fetch_confirms_nothing() -> None:
-    solo = follower()
-    solo.answer(2, solo.fetched(error=ErrorCode.FENCED_LEADER_EPOCH))
-    assert len(of(Stop, solo.ask(solo.begin(2, 6, cluster_id="other")))) == 1
+    context = follower()
+    context.answer(2, context.fetched(error=ErrorCode.FENCED_LEADER_EPOCH))
+    assert len(of(Stop, context.ask(context.begin(2, 6, cluster_id="other")))) == 1
 
 
 def test_q31_a_confirmed_follower_survives_a_mismatch_of_its_leader() -> None:
     """Its address may belong to a node of another cluster by now."""
-    solo = loyal()
-    effects = solo.answer(2, solo.fetched(error=MISMATCH))
+    context = loyal()
+    effects = context.answer(2, context.fetched(error=MISMATCH))
     assert of(WrongCluster, effects) == [WrongCluster(2)]
     assert of(Stop, effects) == []
-    assert solo.state == ("follower", 5, 2, -1)
-    solo.wait_for("fetch timeout")
-    assert solo.role == "prospective"
+    assert context.state == ("follower", 5, 2, -1)
+    context.wait_for("fetch timeout")
+    assert context.role == "prospective"
 
 
 @pytest.mark.parametrize("make", [unattached, follower, prospective, candidate])
 def test_q31_no_epoch_of_another_cluster_is_adopted(make: Any) -> None:
-    solo = make()
-    before = solo.state
+    context = make()
+    before = context.state
     if make is unattached:
-        (send,) = of(Send, solo.wait_for("discover"))
-        solo.answer(send.peer, solo.fetched(error=MISMATCH, epoch=9, leader_id=7))
+        (send,) = of(Send, context.wait_for("discover"))
+        context.answer(send.peer, context.fetched(error=MISMATCH, epoch=9, leader_id=7))
     elif make is follower:
-        solo.answer(2, solo.fetched(error=MISMATCH, epoch=9, leader_id=2))
+        context.answer(2, context.fetched(error=MISMATCH, epoch=9, leader_id=2))
     else:
-        solo.answer(2, solo.voted(granted=True, error=MISMATCH, epoch=9))
-    assert solo.state == before
+        context.answer(2, context.voted(granted=True, error=MISMATCH, epoch=9))
+    assert context.state == before
 
 
 @pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
@@ -154,77 +154,77 @@ def test_q31_no_epoch_of_another_cluster_is_adopted(make: Any) -> None:
 def test_q31_any_other_request_of_another_cluster_is_refused_and_no_more(
     make: Any, kind: str
 ) -> None:
-    solo = make()
-    before = solo.state
+    context = make()
+    before = context.state
     body: Any = {
-        "vote": solo.vote(cluster_id="other", epoch=9),
-        "pre-vote": solo.vote(cluster_id="other", epoch=9, pre_vote=True),
+        "vote": context.vote(cluster_id="other", epoch=9),
+        "pre-vote": context.vote(cluster_id="other", epoch=9, pre_vote=True),
         "end": end_of(2, 9, 1).replace(cluster_id="other"),
-        "fetch": solo.fetch(cluster_id="other"),
+        "fetch": context.fetch(cluster_id="other"),
         "read": ReadOffset("other"),
     }[kind]
-    effects = solo.ask(body)
+    effects = context.ask(body)
     assert [effect for effect in effects if isinstance(effect, Stop)] == []
     assert all(answer.error for answer in replies(effects))
-    assert solo.state == before
+    assert context.state == before
 
 
 def test_q31_the_leader_that_is_followed_may_say_so() -> None:
-    solo = follower()
-    assert len(of(Stop, solo.answer(2, solo.fetched(error=MISMATCH)))) == 1
+    context = follower()
+    assert len(of(Stop, context.answer(2, context.fetched(error=MISMATCH)))) == 1
 
 
 def test_q31_so_may_a_node_that_names_itself_leader() -> None:
-    solo = unattached()
-    (send,) = of(Send, solo.wait_for("discover"))
-    effects = solo.answer(send.peer, solo.fetched(error=MISMATCH, leader_id=send.peer))
+    context = unattached()
+    (send,) = of(Send, context.wait_for("discover"))
+    effects = context.answer(send.peer, context.fetched(error=MISMATCH, leader_id=send.peer))
     assert len(of(Stop, effects)) == 1
 
 
 def test_q31_from_anybody_else_it_is_a_refusal_and_the_next_is_tried() -> None:
-    solo = unattached()
+    context = unattached()
     asked = set()
     for _ in range(8):
-        (send,) = of(Send, solo.wait_for("discover"))
+        (send,) = of(Send, context.wait_for("discover"))
         asked.add(send.peer)
-        assert of(Stop, solo.answer(send.peer, solo.fetched(error=MISMATCH))) == []
+        assert of(Stop, context.answer(send.peer, context.fetched(error=MISMATCH))) == []
     assert asked == {2, 3}
-    assert solo.state == ("unattached", 5, -1, -1)
+    assert context.state == ("unattached", 5, -1, -1)
 
 
 @pytest.mark.parametrize("make", [prospective, candidate])
 def test_q31_a_vote_that_is_refused_for_it_is_a_vote_not_given(make: Any) -> None:
-    solo = make()
-    effects = solo.answer(2, solo.voted(False, error=MISMATCH))
+    context = make()
+    effects = context.answer(2, context.voted(False, error=MISMATCH))
     assert of(Stop, effects) == []
-    solo.answer(3, solo.voted())
-    assert solo.role == ("candidate" if make is prospective else "leader")
+    context.answer(3, context.voted())
+    assert context.role == ("candidate" if make is prospective else "leader")
 
 
 def test_q31_an_end_that_is_refused_for_it_is_no_reason_to_stop() -> None:
-    from kraftlog.raft.messages import EndAnswer
+    from kraftlog.raft.messages import EndResult
 
-    solo = leader()
-    solo.shut_down()
-    assert solo.answer(2, EndAnswer(MISMATCH, -1, 5)) == []
-    assert solo.role == resigned().role
+    context = leader()
+    context.shut_down()
+    assert context.answer(2, EndResult(MISMATCH, -1, 5)) == []
+    assert context.role == resigned().role
 
 
 def test_q29_the_id_is_kept_once_it_is_committed_and_checked_from_then_on() -> None:
-    solo = follower(cluster_id=None)
+    context = follower(cluster_id=None)
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="new")
-    effects = solo.answer(2, solo.fetched(batch(10, 5, voters=named)))
+    effects = context.answer(2, context.fetched(batch(10, 5, voters=named)))
     assert of(ClusterIdKnown, effects) == []
-    assert solo.core.cluster_id is None
-    effects = solo.answer(2, solo.fetched(high_watermark=11))
+    assert context.core.cluster_id is None
+    effects = context.answer(2, context.fetched(high_watermark=11))
     assert of(ClusterIdKnown, effects) == [ClusterIdKnown("new")]
-    assert solo.asked(solo.vote(3, cluster_id="cluster")).error == MISMATCH
+    assert context.asked(context.vote(3, cluster_id="cluster")).error == MISMATCH
 
 
 def test_q29_an_id_that_is_known_is_not_told_again() -> None:
-    solo = follower()
+    context = follower()
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
-    effects = solo.answer(2, solo.fetched(batch(10, 5, voters=named), high_watermark=11))
+    effects = context.answer(2, context.fetched(batch(10, 5, voters=named), high_watermark=11))
     assert of(ClusterIdKnown, effects) == []
 
 
@@ -235,11 +235,11 @@ def test_q29_an_id_that_is_known_is_not_told_again() -> None:
 @pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: Any) -> None:
     """C87: a wiped disk is another replica."""
-    solo = make()
-    before = solo.state
-    answer = solo.asked(solo.begin(3, 6, receiver=receiver))
+    context = make()
+    before = context.state
+    answer = context.asked(context.begin(3, 6, receiver=receiver))
     assert answer.error == ErrorCode.INVALID_VOTER_KEY
-    assert solo.state == before
+    assert context.state == before
 
 
 @pytest.mark.parametrize("kind", ["fetch", "vote", "begin"])
@@ -247,32 +247,32 @@ def test_a_peer_that_says_this_node_is_not_authorized_stops_it(kind: str) -> Non
     """C89: as in Kafka, for it will not become so by asking again."""
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if kind == "fetch":
-        solo = follower()
-        effects = solo.answer(2, solo.fetched(error=refused))
+        context = follower()
+        effects = context.answer(2, context.fetched(error=refused))
     elif kind == "vote":
-        solo = candidate()
-        effects = solo.answer(2, solo.voted(False, error=refused))
+        context = candidate()
+        effects = context.answer(2, context.voted(False, error=refused))
     else:
-        solo = leader()
-        effects = solo.answer(2, BeginAnswer(refused, -1, 5))
+        context = leader()
+        effects = context.answer(2, BeginResult(refused, -1, 5))
     (stop,) = of(Stop, effects)
     assert "not authorized" in stop.why
 
 
-def broker(*bootstrap_ids: int) -> Solo:
+def broker(*bootstrap_ids: int) -> SingleCore:
     """An observer without a log, which knows where to ask and nobody's id."""
     config = CONFIG.replace(bootstrap_ids=bootstrap_ids)
-    return Solo(ElectionState(0), voters=VoterSet(), end=0, config=config)
+    return SingleCore(ElectionState(0), voters=VoterSet(), end=0, config=config)
 
 
-def refused(solo: Solo, *peers: int) -> list[Stop]:
+def refused(context: SingleCore, *peers: int) -> list[Stop]:
     """What follows once each of these has said that it belongs to another cluster."""
     stops: list[Stop] = []
     left = list(peers)
     while left:
-        for peer in sends(solo.wait_for("discover")):
+        for peer in sends(context.wait_for("discover")):
             error = MISMATCH if peer in peers else ErrorCode.NOT_LEADER_OR_FOLLOWER
-            stops += of(Stop, solo.answer(peer, FetchAnswer(error, -1, 0, -1)))
+            stops += of(Stop, context.answer(peer, FetchResult(error, -1, 0, -1)))
             left = [it for it in left if it != peer]
     return stops
 
@@ -284,22 +284,22 @@ def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> Non
 
 def test_q31_a_broker_goes_on_while_there_is_another_to_ask() -> None:
     """One wrong address of two, or of all at different times, ends nobody."""
-    solo = broker(-2, -3)
-    assert refused(solo, -2) == []
-    while -2 not in sends(solo.wait_for("discover")):
-        solo.unanswered(-3)
-    assert of(Stop, solo.answer(-2, FetchAnswer(0, -1, 0, -1))) == []
-    assert refused(solo, -3) == []
-    assert len(refused(solo, -2, -3)) == 1
+    context = broker(-2, -3)
+    assert refused(context, -2) == []
+    while -2 not in sends(context.wait_for("discover")):
+        context.unanswered(-3)
+    assert of(Stop, context.answer(-2, FetchResult(0, -1, 0, -1))) == []
+    assert refused(context, -3) == []
+    assert len(refused(context, -2, -3)) == 1
 
 
 def test_q31_a_broker_that_has_heard_its_leader_looks_on() -> None:
     """Its own quorum has confirmed the cluster id in this life."""
-    solo = broker(-2)
-    solo.core.is_confirmed = True
-    assert refused(solo, -2) == []
+    context = broker(-2)
+    context.core.is_confirmed = True
+    assert refused(context, -2) == []
 
 
 def test_q31_a_voter_whose_peers_are_of_another_cluster_looks_on() -> None:
-    solo = unattached()
-    assert refused(solo, 2, 3) == []
+    context = unattached()
+    assert refused(context, 2, 3) == []

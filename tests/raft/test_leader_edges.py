@@ -10,11 +10,11 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Voter
 from kraftlog.raft.messages import Append, End, Proposed, SnapshotFetch
 from kraftlog.types import OffsetAndEpoch
-from tests.raft.frail import FrailNet
-from tests.raft.solo import (
+from tests.raft.faulty_core_network import FaultyNetwork
+from tests.raft.single_core import (
     CONFIG,
     FETCH,
-    Solo,
+    SingleCore,
     committed_leader,
     key,
     leader,
@@ -31,16 +31,16 @@ from tests.raft.solo import (
 SILENCE = FETCH * 3 // 2
 
 
-def caught_up(solo: Solo, replica: int) -> None:
+def caught_up(context: SingleCore, replica: int) -> None:
     """Fetch as an observer until it could be a voter."""
     for _ in range(2):
-        solo.ask(solo.fetch(replica, max_wait_ms=0), channel=replica)
-        solo.wait(10)
+        context.ask(context.fetch(replica, max_wait_ms=0), channel=replica)
+        context.wait(10)
 
 
-def committed(solo: Solo, replica: int, offset: int) -> int:
-    solo.ask(solo.fetch(replica, offset=offset, max_wait_ms=0), channel=replica)
-    return solo.core.log.high_watermark
+def committed(context: SingleCore, replica: int, offset: int) -> int:
+    context.ask(context.fetch(replica, offset=offset, max_wait_ms=0), channel=replica)
+    return context.core.log.high_watermark
 
 
 # Voters that come and go ---------------------------------------------------------------------
@@ -48,14 +48,14 @@ def committed(solo: Solo, replica: int, offset: int) -> int:
 
 def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
     """C48, C111: of the two that are left both must hold the record that removes it. C137."""
-    solo = committed_leader()
-    assert solo.core.remove_voter("me", key(1), solo.now) == 0
-    solo.step()
-    assert committed(solo, 2, 12) == 11
-    effects = solo.ask(solo.fetch(3, max_wait_ms=0), channel=3)
-    assert solo.core.log.high_watermark == 12
+    context = committed_leader()
+    assert context.core.remove_voter("me", key(1), context.now) == 0
+    context.step()
+    assert committed(context, 2, 12) == 11
+    effects = context.ask(context.fetch(3, max_wait_ms=0), channel=3)
+    assert context.core.log.high_watermark == 12
     assert of(Proposed, effects) == [Proposed("me", 0, 12)]
-    assert solo.role == "resigned"
+    assert context.role == "resigned"
     assert {peer: end.successors for peer, end in sends(effects).items()} == dict.fromkeys(
         (2, 3), (key(2), key(3))
     )
@@ -63,40 +63,40 @@ def test_q21_a_leader_outside_the_voter_set_does_not_count_itself() -> None:
 
 def test_q21_a_new_voter_lowers_nothing() -> None:
     """C49: it counts from now on, with what it is known to hold."""
-    solo = committed_leader()
-    caught_up(solo, 4)
-    solo.propose("a")
-    solo.step()
-    assert committed(solo, 2, 12) == 12
-    assert solo.core.add_voter("grow", Voter(key(4)), solo.now) == 0
-    solo.step()
-    assert solo.core.log.high_watermark == 12
-    assert committed(solo, 2, 13) == 12, "two of four are no majority"
-    assert committed(solo, 3, 13) == 13
+    context = committed_leader()
+    caught_up(context, 4)
+    context.propose("a")
+    context.step()
+    assert committed(context, 2, 12) == 12
+    assert context.core.add_voter("grow", Voter(key(4)), context.now) == 0
+    context.step()
+    assert context.core.log.high_watermark == 12
+    assert committed(context, 2, 13) == 12, "two of four are no majority"
+    assert committed(context, 3, 13) == 13
 
 
 def test_q21_the_removal_of_one_that_lagged_may_commit_at_once() -> None:
     """C49: of three and one that lags a majority is three; of three it is two."""
-    solo = committed_leader(voters=voters_of(1, 2, 3, 4))
-    solo.propose("a")
-    solo.step()
-    assert committed(solo, 2, 12) == 11
-    assert solo.core.remove_voter("lagging", key(4), solo.now) == 0
-    assert Proposed("a", 0, 12) in solo.step()
-    assert solo.core.log.high_watermark == 12
+    context = committed_leader(voters=voters_of(1, 2, 3, 4))
+    context.propose("a")
+    context.step()
+    assert committed(context, 2, 12) == 11
+    assert context.core.remove_voter("lagging", key(4), context.now) == 0
+    assert Proposed("a", 0, 12) in context.step()
+    assert context.core.log.high_watermark == 12
 
 
 def test_q21_the_same_fetch_again_changes_nothing() -> None:
     """C47."""
-    solo = committed_leader()
-    solo.propose("a")
-    solo.step()
-    assert [committed(solo, 2, offset) for offset in (12, 12, 11, 12)] == [12, 12, 12, 12]
+    context = committed_leader()
+    context.propose("a")
+    context.step()
+    assert [committed(context, 2, offset) for offset in (12, 12, 11, 12)] == [12, 12, 12, 12]
 
 
 def test_q15_a_voter_that_forgot_who_leads_finds_the_leader_by_fetching() -> None:
     """C45: it has endorsed already, so nobody tells it again."""
-    net = FrailNet(1, 2, 3)
+    net = FaultyNetwork(1, 2, 3)
     net.pass_time(5000)
     leading = net.leader()
     lost = next(one for one in (1, 2, 3) if one != leading.me.id)
@@ -112,16 +112,16 @@ def test_q15_a_voter_that_forgot_who_leads_finds_the_leader_by_fetching() -> Non
 
 def test_q11_fetching_a_snapshot_is_a_sign_of_life() -> None:
     """C54: a voter that needs long for it keeps its leader."""
-    solo = leader()
+    context = leader()
     chunk = SnapshotFetch("cluster", key(2), 5, OffsetAndEpoch(4, 1), 0, 100)
     for _ in range(4):
-        solo.wait(SILENCE - 1)
-        solo.ask(chunk)
-    assert solo.role == "leader"
-    solo.wait(SILENCE - 1)
-    solo.ask(chunk.replace(replica=key(9)))
-    solo.wait(1)
-    assert solo.role == "resigned"
+        context.wait(SILENCE - 1)
+        context.ask(chunk)
+    assert context.role == "leader"
+    context.wait(SILENCE - 1)
+    context.ask(chunk.replace(replica=key(9)))
+    context.wait(1)
+    assert context.role == "resigned"
 
 
 # Told to stop --------------------------------------------------------------------------------
@@ -129,15 +129,15 @@ def test_q11_fetching_a_snapshot_is_a_sign_of_life() -> None:
 
 def test_q26_a_state_machine_that_can_not_go_on_gives_up_its_epoch() -> None:
     """C56: KAFKA-13104, or the quorum would be led by nobody. C140."""
-    solo = committed_leader()
-    solo.propose("a")
-    assert solo.core.resign(5, solo.now) == 0
-    effects = solo.step()
-    assert solo.role == "resigned"
+    context = committed_leader()
+    context.propose("a")
+    assert context.core.resign(5, context.now) == 0
+    effects = context.step()
+    assert context.role == "resigned"
     assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert all(isinstance(body, End) for body in sends(effects).values())
-    assert solo.core.resign(5, solo.now) == 0, "that has come about already"
-    assert solo.step() == []
+    assert context.core.resign(5, context.now) == 0, "that has come about already"
+    assert context.step() == []
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_q26_a_state_machine_that_can_not_go_on_gives_up_its_epoch() -> None:
 )
 def test_q26_of_any_other_epoch_nothing_is_given_up(make: Any, epoch: int, error: int) -> None:
     """C56: an older one is over already, of a newer one it knows nothing."""
-    solo = make()
-    before = solo.state
-    assert solo.core.resign(epoch, solo.now) == error
-    assert solo.state == before
+    context = make()
+    before = context.state
+    assert context.core.resign(epoch, context.now) == error
+    assert context.state == before
 
 
 # What it does not append ---------------------------------------------------------------------
@@ -164,35 +164,37 @@ def test_q26_of_any_other_epoch_nothing_is_given_up(make: Any, epoch: int, error
 
 def test_q25_refusals_tell_apart_why_and_append_nothing() -> None:
     """C57: an oversized batch costs the proposal, not the leadership (AutoMQ 2057). C140."""
-    solo = committed_leader()
+    context = committed_leader()
     limit = CONFIG.max_batch_bytes
 
     def attempt(size_bytes: int, epoch: int) -> int:
-        return solo.core.propose("slot", 1, size_bytes, None, solo.now, epoch)
+        return context.core.propose("slot", 1, size_bytes, None, context.now, epoch)
 
     assert attempt(limit + 1, 5) == ErrorCode.MESSAGE_TOO_LARGE
     assert attempt(10, 4) == attempt(10, 6) == ErrorCode.FENCED_LEADER_EPOCH
-    assert (solo.step(), solo.core.log.end, solo.role) == ([], 11, "leader")
+    assert (context.step(), context.core.log.end, context.role) == ([], 11, "leader")
     assert attempt(limit, 5) == attempt(10, -1) == ErrorCode.NONE
-    assert len(of(Append, solo.step())) == 2
-    solo = resigned()
+    assert len(of(Append, context.step())) == 2
+    context = resigned()
     assert attempt(10, 5) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_q26_proposals_of_an_old_epoch_are_not_appended() -> None:
     """C57: it led, lost and won again before its state machine looked."""
-    solo = unattached(voters=voters_of(1))
-    old = solo.core.election.epoch
-    assert solo.core.resign(old, solo.now) == 0
-    solo.wait_for("election")
-    assert (solo.role, solo.core.election.epoch) == ("leader", old + 1)
-    assert solo.core.propose("slot", 1, 10, None, solo.now, old) == ErrorCode.FENCED_LEADER_EPOCH
+    context = unattached(voters=voters_of(1))
+    old = context.core.election.epoch
+    assert context.core.resign(old, context.now) == 0
+    context.wait_for("election")
+    assert (context.role, context.core.election.epoch) == ("leader", old + 1)
+    assert (
+        context.core.propose("slot", 1, 10, None, context.now, old) == ErrorCode.FENCED_LEADER_EPOCH
+    )
 
 
 def test_q20_a_held_fetch_learns_that_the_leader_resigns() -> None:
     """C60."""
-    solo = committed_leader()
-    assert replies(solo.ask(solo.fetch(9), channel=9)) == []
-    solo.core.resign(5, solo.now)
-    (answer,) = replies(solo.step())
+    context = committed_leader()
+    assert replies(context.ask(context.fetch(9), channel=9)) == []
+    context.core.resign(5, context.now)
+    (answer,) = replies(context.step())
     assert (answer.error, answer.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)

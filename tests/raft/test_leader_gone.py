@@ -9,8 +9,8 @@ import pytest
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import ElectionState, PeerGone
 from kraftlog.raft.roles.follower import TURN_MS
-from tests.raft.solo import ELECTION, Solo, key, loyal, observer, sends, voters_of
-from tests.raft.trio import Net
+from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import ELECTION, SingleCore, key, loyal, observer, sends, voters_of
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
@@ -19,114 +19,114 @@ if TYPE_CHECKING:
 FIRST_BACKOFF = 100
 
 
-def standing() -> Solo:
+def standing() -> SingleCore:
     """A candidate of epoch 6, since its leader 2 is gone."""
-    solo = loyal()
-    solo.gone(2)
-    solo.answer(3, solo.voted())
-    assert solo.state == ("candidate", 6, -1, 1)
-    return solo
+    context = loyal()
+    context.gone(2)
+    context.answer(3, context.voted())
+    assert context.state == ("candidate", 6, -1, 1)
+    return context
 
 
 def test_q10_who_is_refused_by_the_living_waits_for_no_vote_of_the_dead() -> None:
-    solo = standing()
-    solo.answer(3, solo.voted(False))
-    assert solo.in_ms("election") >= ELECTION
-    solo.unanswered(2)
-    assert solo.in_ms("election") <= FIRST_BACKOFF
+    context = standing()
+    context.answer(3, context.voted(False))
+    assert context.in_ms("election") >= ELECTION
+    context.unanswered(2)
+    assert context.in_ms("election") <= FIRST_BACKOFF
 
 
 def test_q10_the_dead_may_be_found_silent_before_the_living_refuse() -> None:
-    solo = standing()
-    solo.unanswered(2)
-    solo.answer(3, solo.voted(False))
-    solo.wait_for("ask 2")
-    assert solo.in_ms("election") >= ELECTION - FIRST_BACKOFF
-    solo.unanswered(2)
-    assert solo.in_ms("election") <= FIRST_BACKOFF
+    context = standing()
+    context.unanswered(2)
+    context.answer(3, context.voted(False))
+    context.wait_for("ask 2")
+    assert context.in_ms("election") >= ELECTION - FIRST_BACKOFF
+    context.unanswered(2)
+    assert context.in_ms("election") <= FIRST_BACKOFF
 
 
 def test_q10_who_was_gone_may_be_back_to_vote() -> None:
     """Of five, 2 led and is gone; 3 was gone as well, and is being asked."""
-    solo = loyal(voters=voters_of(1, 2, 3, 4, 5))
-    solo.gone(3)
-    solo.gone(2)
+    context = loyal(voters=voters_of(1, 2, 3, 4, 5))
+    context.gone(3)
+    context.gone(2)
     for peer in (4, 5):
-        solo.answer(peer, solo.voted())
-    assert solo.role == "candidate"
-    solo.answer(5, solo.voted(False))
-    solo.unanswered(2)
-    assert solo.in_ms("election") >= ELECTION
-    solo.answer(3, solo.voted())
-    solo.answer(4, solo.voted())
-    assert solo.role == "leader"
+        context.answer(peer, context.voted())
+    assert context.role == "candidate"
+    context.answer(5, context.voted(False))
+    context.unanswered(2)
+    assert context.in_ms("election") >= ELECTION
+    context.answer(3, context.voted())
+    context.answer(4, context.voted())
+    assert context.role == "leader"
 
 
 def test_q10_silence_alone_is_no_refusal() -> None:
     """Nobody has proved that 3 is gone."""
-    solo = standing()
-    solo.unanswered(2)
-    solo.unanswered(3)
-    assert solo.in_ms("election") >= ELECTION
+    context = standing()
+    context.unanswered(2)
+    context.unanswered(3)
+    assert context.in_ms("election") >= ELECTION
 
 
 def test_p1_a_voter_that_still_sees_the_leader_is_soon_asked_again() -> None:
-    solo = loyal()
-    solo.gone(2)
-    solo.answer(3, solo.voted(False, leader_id=2))
-    assert solo.role == "prospective"
-    assert solo.in_ms("ask 3") <= solo.core.config.retry_backoff_ms
-    assert sends(solo.wait_for("ask 3"))[3].pre_vote
-    solo.answer(3, solo.voted())
-    assert solo.role == "candidate"
+    context = loyal()
+    context.gone(2)
+    context.answer(3, context.voted(False, leader_id=2))
+    assert context.role == "prospective"
+    assert context.in_ms("ask 3") <= context.core.config.retry_backoff_ms
+    assert sends(context.wait_for("ask 3"))[3].pre_vote
+    context.answer(3, context.voted())
+    assert context.role == "candidate"
 
 
 @pytest.mark.parametrize(("me", "turn"), [(1, 2), (3, 3)])
 def test_q9a_who_has_much_to_replay_leaves_all_the_others_their_turn(me: int, turn: int) -> None:
-    solo = loyal(me=key(me))
-    solo.step(PeerGone(2, lags=True))
-    solo.wait(turn * TURN_MS - 1)
-    assert solo.role == "follower"
-    solo.wait(1)
-    assert solo.role == "prospective"
+    context = loyal(me=key(me))
+    context.step(PeerGone(2, lags=True))
+    context.wait(turn * TURN_MS - 1)
+    assert context.role == "follower"
+    context.wait(1)
+    assert context.role == "prospective"
 
 
 def test_q24_a_peer_that_is_gone_is_seldom_asked_who_leads() -> None:
     """Unless all are gone: then any of them may be back first."""
-    solo = observer()
-    solo.gone(2)
-    solo.gone(4)
-    asked = [ask(solo) for _ in range(40)]
+    context = observer()
+    context.gone(2)
+    context.gone(4)
+    asked = [ask(context) for _ in range(40)]
     assert set(asked) == {2, 3, 4}
     assert asked.count(3) >= 24
-    solo.gone(3)
-    assert {ask(solo) for _ in range(20)} == {2, 3, 4}
+    context.gone(3)
+    assert {ask(context) for _ in range(20)} == {2, 3, 4}
 
 
 def test_q24_an_observer_finds_a_leader_that_only_seemed_gone() -> None:
     """The leader's process runs; no other voter is believed that names it, as it may be dead."""
-    solo = Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    solo.gone(2)
-    hearsay = solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
+    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+    context.gone(2)
+    hearsay = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
     for _ in range(40):
-        ((peer, _),) = sends(solo.wait_for("discover")).items()
+        ((peer, _),) = sends(context.wait_for("discover")).items()
         if peer == 2:
-            solo.answer(2, solo.fetched(leader_id=2))
+            context.answer(2, context.fetched(leader_id=2))
             break
-        solo.answer(peer, hearsay)
-    assert solo.state == ("observer", 5, 2, -1)
+        context.answer(peer, hearsay)
+    assert context.state == ("observer", 5, 2, -1)
 
 
-def ask(solo: Solo) -> int:
+def ask(context: SingleCore) -> int:
     """Whom it asks next, who does not answer."""
-    [peer] = sends(solo.wait_for("discover"))
-    solo.unanswered(peer)
+    [peer] = sends(context.wait_for("discover"))
+    context.unanswered(peer)
     return peer
 
 
 def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
     """Both were granted a pre-vote by the other, as when the first in turn is busy for a moment."""
-    net = Net(1, 2, 3)
+    net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     dead = net.leader().me.id
     del net.hosts[dead]
@@ -142,12 +142,12 @@ def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
     assert {first.role.name, second.role.name} == {"leader", "follower"}
 
 
-def see_gone(net: Net, core: RaftCore, dead: int) -> None:
+def see_gone(net: CoreNetwork, core: RaftCore, dead: int) -> None:
     core.handle(PeerGone(dead), net.now)
     net.settle()
 
 
-def deliver_in_waves(net: Net, count: int) -> None:
+def deliver_in_waves(net: CoreNetwork, count: int) -> None:
     """All questions that are under way, then all answers: nobody is ahead of the other."""
     for _ in range(count):
         net.settle()

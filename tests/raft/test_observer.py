@@ -8,9 +8,10 @@ from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.describe import describe
 from kraftlog.raft.messages import Append, Committed, ElectionState, Fetch, LeaderChanged
-from tests.raft.solo import (
+from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import (
     FETCH,
-    Solo,
+    SingleCore,
     batch,
     committed_leader,
     key,
@@ -20,48 +21,47 @@ from tests.raft.solo import (
     sends,
     voters_of,
 )
-from tests.raft.trio import Net
 
 
-def following() -> Solo:
-    return Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+def following() -> SingleCore:
+    return SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
 
 
 def test_q24_an_observer_asks_one_voter_after_another_until_it_is_told() -> None:
     """C90."""
-    solo = observer()
+    context = observer()
     asked = []
     for _ in range(30):
-        ((peer, body),) = sends(solo.wait_for("discover")).items()
+        ((peer, body),) = sends(context.wait_for("discover")).items()
         asked.append(peer)
         assert isinstance(body, Fetch)
-        solo.answer(peer, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        context.answer(peer, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert set(asked) == {2, 3, 4}
-    ((peer, _),) = sends(solo.wait_for("discover")).items()
-    answer = solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=4)
-    assert list(sends(solo.answer(peer, answer))) == [4]
-    assert solo.state == ("observer", 5, 4, -1)
+    ((peer, _),) = sends(context.wait_for("discover")).items()
+    answer = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=4)
+    assert list(sends(context.answer(peer, answer))) == [4]
+    assert context.state == ("observer", 5, 4, -1)
 
 
 def test_q32_an_observer_never_stands_however_long_it_looks() -> None:
     """C13, C92."""
-    solo = observer()
+    context = observer()
     for _ in range(100):
-        for peer in sends(solo.wait_for("discover")):
-            solo.unanswered(peer)
-    assert solo.now.monotonic_ms > 20 * FETCH
-    assert solo.state == ("observer", 5, -1, -1)
+        for peer in sends(context.wait_for("discover")):
+            context.unanswered(peer)
+    assert context.now.monotonic_ms > 20 * FETCH
+    assert context.state == ("observer", 5, -1, -1)
 
 
 def test_q24_an_unreachable_voter_is_retried_with_backoff() -> None:
     """C91."""
-    solo = observer()
+    context = observer()
     pauses = []
     for _ in range(60):
-        for peer in sends(solo.wait_for("discover")):
-            solo.unanswered(peer)
-            pauses.append(solo.in_ms("discover"))
-    limit = solo.core.config.retry_backoff_max_ms
+        for peer in sends(context.wait_for("discover")):
+            context.unanswered(peer)
+            pauses.append(context.in_ms("discover"))
+    limit = context.core.config.retry_backoff_max_ms
     assert max(pauses[:3]) <= 160
     assert limit // 2 <= min(pauses[-10:]) <= max(pauses) <= limit
 
@@ -69,16 +69,16 @@ def test_q24_an_unreachable_voter_is_retried_with_backoff() -> None:
 @pytest.mark.parametrize("how", ["silence", "death"])
 def test_q9_an_observer_that_loses_its_leader_looks_again(how: str) -> None:
     """C91."""
-    solo = following()
-    effects = solo.wait(FETCH) if how == "silence" else solo.gone(2)
-    assert solo.state == ("observer", 5, -1, -1)
+    context = following()
+    effects = context.wait(FETCH) if how == "silence" else context.gone(2)
+    assert context.state == ("observer", 5, -1, -1)
     assert of(LeaderChanged, effects) == [LeaderChanged(-1, 5)]
-    assert "discover" in solo.core.timers or sends(effects)
+    assert "discover" in context.core.timers or sends(effects)
 
 
 def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
-    solo = following()
-    effects = solo.answer(2, solo.fetched(batch(10, 5), high_watermark=11))
+    context = following()
+    effects = context.answer(2, context.fetched(batch(10, 5), high_watermark=11))
     assert of(Append, effects) == [Append(batch(10, 5))]
     assert of(Committed, effects) == [Committed(11)]
     assert sends(effects)[2].offset == 11
@@ -86,22 +86,22 @@ def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
 
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q16_an_observer_that_is_told_who_leads_stays_one(epoch: int) -> None:
-    solo = observer()
-    assert solo.asked(solo.begin(3, epoch)).error == 0
-    assert solo.state == ("observer", epoch, 3, -1)
+    context = observer()
+    assert context.asked(context.begin(3, epoch)).error == 0
+    assert context.state == ("observer", epoch, 3, -1)
 
 
 def test_r8_an_observer_votes_when_somebody_takes_it_for_a_voter() -> None:
     """C92."""
-    solo = observer()
-    assert solo.asked(solo.vote(2)).granted
-    assert solo.asked(solo.vote(3)).granted is False
-    assert solo.persisted == ElectionState(5, -1, key(2))
-    assert solo.role == "observer"
+    context = observer()
+    assert context.asked(context.vote(2)).granted
+    assert context.asked(context.vote(3)).granted is False
+    assert context.persisted == ElectionState(5, -1, key(2))
+    assert context.role == "observer"
 
 
 def test_q32_an_observer_finds_the_leader_and_its_successor() -> None:
-    net = Net(1, 2, 3, 9, voters=(1, 2, 3))
+    net = CoreNetwork(1, 2, 3, 9, voters=(1, 2, 3))
     net.pass_time(5000)
     old = net.leader()
     assert net.core(9).election.leader_id == old.me.id
@@ -116,49 +116,49 @@ def test_q32_an_observer_finds_the_leader_and_its_successor() -> None:
 
 def test_q18_a_fetch_without_an_id_is_answered_and_counts_for_nothing() -> None:
     """C93: a tool that looks at the log."""
-    solo = committed_leader()
-    solo.propose("a")
-    solo.step()
+    context = committed_leader()
+    context.propose("a")
+    context.step()
     for _ in range(3):
         nobody = ReplicaKey(-1)
-        (answer,) = replies(solo.ask(solo.fetch(9, replica=nobody, offset=12, max_wait_ms=0)))
+        (answer,) = replies(context.ask(context.fetch(9, replica=nobody, offset=12, max_wait_ms=0)))
         assert answer.error == 0
-    assert solo.core.log.high_watermark == 11
-    described = describe(solo.core, solo.now)
+    assert context.core.log.high_watermark == 11
+    described = describe(context.core, context.now)
     assert described is not None
     assert described.observers == ()
-    solo.wait(FETCH * 3 // 2)
-    assert solo.role == "resigned"
+    context.wait(FETCH * 3 // 2)
+    assert context.role == "resigned"
 
 
 def test_q32_one_that_was_gone_and_has_been_elected_since_is_followed() -> None:
     """Its death was proved before it led: who says that it leads now is believed."""
-    solo = following()
-    solo.gone(3)
-    solo.gone(2)
-    refusal = solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=6, leader_id=-1)
+    context = following()
+    context.gone(3)
+    context.gone(2)
+    refusal = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, epoch=6, leader_id=-1)
     for leader in (-1, 3):
-        ((peer, _),) = sends(solo.wait_for("discover")).items()
+        ((peer, _),) = sends(context.wait_for("discover")).items()
         while peer == 3:
-            solo.unanswered(3)
-            ((peer, _),) = sends(solo.wait_for("discover")).items()
-        solo.answer(peer, refusal.replace(leader_id=leader))
-        assert solo.state == ("observer", 6, leader, -1)
+            context.unanswered(3)
+            ((peer, _),) = sends(context.wait_for("discover")).items()
+        context.answer(peer, refusal.replace(leader_id=leader))
+        assert context.state == ("observer", 6, leader, -1)
 
 
 def test_q9a_hearsay_does_not_bring_back_a_leader_that_is_gone() -> None:
     """Proof of death outlives the word of those who have not noticed it yet."""
-    solo = following()
-    solo.gone(2)
-    assert solo.state == ("observer", 5, -1, -1)
-    answer = solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
+    context = following()
+    context.gone(2)
+    assert context.state == ("observer", 5, -1, -1)
+    answer = context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=2)
     for _ in range(20):
-        ((peer, _),) = sends(solo.wait_for("discover")).items()
+        ((peer, _),) = sends(context.wait_for("discover")).items()
         if peer == 2:
-            solo.unanswered(2)
+            context.unanswered(2)
         else:
-            solo.answer(peer, answer)
-            assert solo.state == ("observer", 5, -1, -1)
-    ((peer, _),) = sends(solo.wait_for("discover")).items()
-    solo.answer(peer, answer.replace(leader_id=2, epoch=6))
-    assert solo.state == ("observer", 6, 2, -1)
+            context.answer(peer, answer)
+            assert context.state == ("observer", 5, -1, -1)
+    ((peer, _),) = sends(context.wait_for("discover")).items()
+    context.answer(peer, answer.replace(leader_id=2, epoch=6))
+    assert context.state == ("observer", 6, 2, -1)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Answered, ElectionState, Fetch, PersistElection, Vote
-from tests.raft.solo import (
+from kraftlog.raft.messages import ElectionState, Fetch, PersistElection, Response, Vote
+from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import (
     ELECTION,
     FETCH,
     end_of,
@@ -22,7 +23,6 @@ from tests.raft.solo import (
     voted,
     voters_of,
 )
-from tests.raft.trio import Net
 
 
 @pytest.mark.parametrize(
@@ -36,38 +36,38 @@ from tests.raft.trio import Net
 )
 def test_p1_it_asks_with_the_epoch_it_has_and_persists_no_vote(make: Any, timer: str) -> None:
     """C21, C63."""
-    solo = make()
-    vote = solo.persisted.voted
-    effects = solo.wait_for(timer)
-    log = solo.core.log
+    context = make()
+    vote = context.persisted.voted
+    effects = context.wait_for(timer)
+    log = context.core.log
     assert sends(effects) == {
         peer: Vote("cluster", key(peer), 5, key(1), log.last_epoch, log.end, True)
         for peer in (2, 3)
     }
-    assert (solo.role, solo.core.election.epoch) == ("prospective", 5)
+    assert (context.role, context.core.election.epoch) == ("prospective", 5)
     assert all(persist.state.voted == vote for persist in of(PersistElection, effects))
-    assert solo.persisted.epoch == 5
+    assert context.persisted.epoch == 5
 
 
 @pytest.mark.parametrize("make", [unattached, voted, follower])
 def test_p1_asking_writes_nothing_at_all(make: Any) -> None:
     """C21."""
-    solo = make()
-    before = solo.core.election
-    timer = "election" if "election" in solo.core.timers else "fetch timeout"
-    assert of(PersistElection, solo.wait_for(timer)) == []
+    context = make()
+    before = context.core.election
+    timer = "election" if "election" in context.core.timers else "fetch timeout"
+    assert of(PersistElection, context.wait_for(timer)) == []
     for peer in (2, 3):
-        solo.answer(peer, solo.voted(False))
-    assert solo.core.election == before
+        context.answer(peer, context.voted(False))
+    assert context.core.election == before
 
 
 def test_p3_a_majority_of_grants_leads_to_the_real_election() -> None:
     """C25."""
-    solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    solo.answer(2, solo.voted())
-    assert solo.role == "prospective"
-    votes = sends(solo.answer(3, solo.voted()))
-    assert solo.state == ("candidate", 6, -1, 1)
+    context = prospective(voters=voters_of(1, 2, 3, 4, 5))
+    context.answer(2, context.voted())
+    assert context.role == "prospective"
+    votes = sends(context.answer(3, context.voted()))
+    assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == dict.fromkeys(
         (2, 3, 4, 5), False
     )
@@ -86,91 +86,93 @@ def test_p3_without_a_majority_it_is_again_what_it_was(
     make: Any, timer: str, role: str, how: str
 ) -> None:
     """C26."""
-    solo = make()
-    before = solo.core.election
-    solo.wait_for(timer)
+    context = make()
+    before = context.core.election
+    context.wait_for(timer)
     if how == "refused":
         for peer in (2, 3):
-            solo.answer(peer, solo.voted(False))
+            context.answer(peer, context.voted(False))
     else:
-        assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
-        solo.wait_for("election")
-    assert (solo.role, solo.core.election) == (role, before)
+        assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+        context.wait_for("election")
+    assert (context.role, context.core.election) == (role, before)
 
 
 def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
     """Q11: it follows nobody, least of all itself, until it wins or learns of a newer leader."""
-    solo = resigned()
-    solo.wait_for("election")
-    assert solo.role == "prospective"
+    context = resigned()
+    context.wait_for("election")
+    assert context.role == "prospective"
     for peer in (2, 3):
-        solo.answer(peer, solo.voted(False))
-    assert solo.state == ("voted", 5, -1, 1)
-    assert set(sends(solo.wait_for("discover"))) <= {2, 3}
+        context.answer(peer, context.voted(False))
+    assert context.state == ("voted", 5, -1, 1)
+    assert set(sends(context.wait_for("discover"))) <= {2, 3}
 
 
 @pytest.mark.parametrize("leader_known", [False, True])
 def test_q16_a_prospective_told_who_leads_follows_at_once(leader_known: bool) -> None:
     """C27."""
-    solo = follower() if leader_known else unattached()
-    solo.wait_for("fetch timeout" if leader_known else "election")
-    assert solo.role == "prospective"
-    asked = sends(solo.ask(solo.begin(2, 5)))
-    assert solo.state == ("follower", 5, 2, -1)
+    context = follower() if leader_known else unattached()
+    context.wait_for("fetch timeout" if leader_known else "election")
+    assert context.role == "prospective"
+    asked = sends(context.ask(context.begin(2, 5)))
+    assert context.state == ("follower", 5, 2, -1)
     assert (asked[2].epoch, asked[2].offset) == (5, 10)
-    assert solo.in_ms("fetch timeout") == FETCH
+    assert context.in_ms("fetch timeout") == FETCH
 
 
 def test_p2_a_refusal_that_names_the_leader_is_believed() -> None:
     """C27."""
-    solo = prospective()
-    solo.answer(2, solo.voted(False, leader_id=3))
-    assert solo.state == ("follower", 5, 3, -1)
+    context = prospective()
+    context.answer(2, context.voted(False, leader_id=3))
+    assert context.state == ("follower", 5, 3, -1)
 
 
 def test_p2_a_refusal_that_tells_of_a_newer_epoch_is_believed() -> None:
-    solo = prospective()
-    solo.answer(2, solo.voted(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH))
-    assert solo.state == ("follower", 8, 3, -1)
+    context = prospective()
+    context.answer(
+        2, context.voted(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH)
+    )
+    assert context.state == ("follower", 8, 3, -1)
 
 
 def test_q12_a_prospective_may_still_give_its_vote() -> None:
     """C24."""
-    solo = prospective()
-    assert solo.asked(solo.vote(2)).granted
-    assert solo.core.election == ElectionState(5, -1, key(2))
-    assert not solo.asked(solo.vote(3)).granted
+    context = prospective()
+    assert context.asked(context.vote(2)).granted
+    assert context.core.election == ElectionState(5, -1, key(2))
+    assert not context.asked(context.vote(3)).granted
 
 
 def test_q17_a_successor_that_is_asking_already_stands() -> None:
-    solo = follower()
-    solo.wait_for("fetch timeout")
-    solo.ask(end_of(2, 5, 1))
-    assert solo.state == ("candidate", 6, -1, 1)
+    context = follower()
+    context.wait_for("fetch timeout")
+    context.ask(end_of(2, 5, 1))
+    assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_p4_a_peer_that_does_not_know_the_question_counts_as_a_grant() -> None:
     """No epoch moves before a majority is reached that way. C29."""
-    solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    unaware = solo.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
-    solo.answer(2, unaware)
-    assert solo.state == ("prospective", 5, -1, -1)
-    assert sorted(sends(solo.answer(3, unaware))) == [2, 3, 4, 5]
-    assert solo.state == ("candidate", 6, -1, 1)
+    context = prospective(voters=voters_of(1, 2, 3, 4, 5))
+    unaware = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
+    context.answer(2, unaware)
+    assert context.state == ("prospective", 5, -1, -1)
+    assert sorted(sends(context.answer(3, unaware))) == [2, 3, 4, 5]
+    assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_p4_in_the_real_election_not_knowing_is_no_vote() -> None:
-    solo = prospective()
-    solo.answer(2, solo.voted())
-    solo.answer(2, solo.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
-    assert solo.role == "candidate"
+    context = prospective()
+    context.answer(2, context.voted())
+    context.answer(2, context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
+    assert context.role == "candidate"
 
 
 # Many ----------------------------------------------------------------------------------------
 
 
-def elected(*ids: int) -> Net:
-    net = Net(*ids)
+def elected(*ids: int) -> CoreNetwork:
+    net = CoreNetwork(*ids)
     net.pass_time(5000)
     net.leader()
     return net
@@ -206,7 +208,7 @@ def test_p3_a_cut_between_the_leader_and_one_follower_deposes_nobody() -> None:
 
 def test_p3_partly_connected_voters_do_not_alternate_as_leaders() -> None:
     """The ping-pong of KIP-996: 4 and 5 see only 2, which everybody sees. C135."""
-    net = Net(1, 2, 3, 4, 5)
+    net = CoreNetwork(1, 2, 3, 4, 5)
     for lonely in (4, 5):
         net.cut |= {(lonely, other) for other in (1, 3)} | {(other, lonely) for other in (1, 3)}
     net.cut |= {(4, 5), (5, 4)}
@@ -244,76 +246,76 @@ def test_q11_without_its_leader_the_others_elect_another() -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_p1_each_round_of_asking_begins_with_nobodys_word(first: bool) -> None:
     """C23: who said yes may say no the next time, and the other way round."""
-    solo = prospective(voters=voters_of(1, 2, 3, 4, 5))
-    solo.answer(2, solo.voted(first))
-    solo.wait_for("election")
-    assert solo.role == "unattached"
-    solo.wait_for("election")
-    assert solo.role == "prospective"
-    solo.answer(2, solo.voted(not first))
-    assert solo.role == "prospective"
-    solo.answer(3, solo.voted())
-    assert solo.role == ("prospective" if first else "candidate")
+    context = prospective(voters=voters_of(1, 2, 3, 4, 5))
+    context.answer(2, context.voted(first))
+    context.wait_for("election")
+    assert context.role == "unattached"
+    context.wait_for("election")
+    assert context.role == "prospective"
+    context.answer(2, context.voted(not first))
+    assert context.role == "prospective"
+    context.answer(3, context.voted())
+    assert context.role == ("prospective" if first else "candidate")
 
 
 def test_r8_the_word_of_one_who_is_no_voter_is_none_in_a_pre_vote() -> None:
     """C23."""
-    solo = prospective()
-    solo.core.send(9, solo.vote())
-    solo.step()
-    solo.answer(9, solo.voted())
-    assert solo.role == "prospective"
+    context = prospective()
+    context.core.send(9, context.vote())
+    context.step()
+    context.answer(9, context.voted())
+    assert context.role == "prospective"
 
 
 def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
     """C28: also once it follows somebody."""
-    solo = prospective()
-    late = solo.core.peer(2).in_flight
-    solo.wait_for("election")
-    solo.wait_for("election")
-    assert solo.role == "prospective"
-    solo.step(Answered(2, late, solo.voted()))
-    assert solo.role == "prospective"
-    late = solo.core.peer(2).in_flight
-    solo.ask(solo.begin(3, 5))
-    solo.step(Answered(2, late, solo.voted()))
-    assert solo.state == ("follower", 5, 3, -1)
+    context = prospective()
+    late = context.core.peer(2).in_flight
+    context.wait_for("election")
+    context.wait_for("election")
+    assert context.role == "prospective"
+    context.step(Response(2, late, context.voted()))
+    assert context.role == "prospective"
+    late = context.core.peer(2).in_flight
+    context.ask(context.begin(3, 5))
+    context.step(Response(2, late, context.voted()))
+    assert context.state == ("follower", 5, 3, -1)
 
 
 def test_q24_a_pre_vote_without_an_answer_is_asked_again() -> None:
     """C30."""
-    solo = prospective()
-    solo.unanswered(2)
-    again = sends(solo.wait_for("ask 2"))
+    context = prospective()
+    context.unanswered(2)
+    again = sends(context.wait_for("ask 2"))
     assert list(again) == [2]
     assert again[2].pre_vote
-    solo.answer(2, solo.voted())
-    assert solo.role == "candidate"
+    context.answer(2, context.voted())
+    assert context.role == "candidate"
 
 
 def test_q12_a_prospective_that_knows_the_leader_refuses_votes() -> None:
     """C24, C6."""
-    solo = follower()
-    solo.wait_for("fetch timeout")
-    assert not solo.asked(solo.vote(3)).granted
-    assert solo.state == ("prospective", 5, 2, -1)
+    context = follower()
+    context.wait_for("fetch timeout")
+    assert not context.asked(context.vote(3)).granted
+    assert context.state == ("prospective", 5, 2, -1)
 
 
 def test_q24_a_voter_asks_for_the_leader_between_its_elections() -> None:
     """C14: KAFKA-17030, one that can't win must be able to find out who has. C136."""
-    solo = unattached()
+    context = unattached()
     for _ in range(4):
         asked = set()
-        while solo.in_ms("discover") < solo.in_ms("election"):
-            for peer, body in sends(solo.wait_for("discover")).items():
+        while context.in_ms("discover") < context.in_ms("election"):
+            for peer, body in sends(context.wait_for("discover")).items():
                 assert isinstance(body, Fetch)
                 asked.add(peer)
-                solo.answer(peer, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-        solo.wait_for("election")
+                context.answer(peer, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        context.wait_for("election")
         for peer in (2, 3):
-            solo.answer(peer, solo.voted(False))
-        assert solo.role == "unattached"
-    solo.wait_for("discover")
-    (peer,) = [peer for peer in (2, 3) if solo.core.peer(peer).in_flight >= 0]
-    solo.answer(peer, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=3))
-    assert solo.state == ("follower", 5, 3, -1)
+            context.answer(peer, context.voted(False))
+        assert context.role == "unattached"
+    context.wait_for("discover")
+    (peer,) = [peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0]
+    context.answer(peer, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id=3))
+    assert context.state == ("follower", 5, 3, -1)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Asked, Fetch, ReadOffsetAnswer, Reply, Send
-from tests.raft.solo import (
+from kraftlog.raft.messages import Fetch, ReadOffsetResult, Reply, Request, Send
+from tests.raft.single_core import (
     EVERY_ROLE,
     FETCH,
-    Solo,
+    SingleCore,
     committed_leader,
     leader,
     loyal,
@@ -27,81 +27,81 @@ NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leade
 
 
 def reads_in(effects: list[Any]) -> list[Any]:
-    return [body for body in replies(effects) if isinstance(body, ReadOffsetAnswer)]
+    return [body for body in replies(effects) if isinstance(body, ReadOffsetResult)]
 
 
-def fetch(solo: Solo, replica: int, channel: Any = None, **changes: Any) -> list[Any]:
+def fetch(context: SingleCore, replica: int, channel: Any = None, **changes: Any) -> list[Any]:
     """The next fetch of a replica, on its one connection unless another is named."""
-    return solo.ask(solo.fetch(replica, **changes), channel=channel or replica)
+    return context.ask(context.fetch(replica, **changes), channel=channel or replica)
 
 
-def followed(voters: Any = None) -> Solo:
+def followed(voters: Any = None) -> SingleCore:
     """A leader with a committed record, whose voters each have a fetch parked."""
-    solo = committed_leader(voters=voters or voters_of(1, 2, 3))
-    for peer in solo.core.others:
-        assert of(Reply, fetch(solo, peer)) == []
-    return solo
+    context = committed_leader(voters=voters or voters_of(1, 2, 3))
+    for peer in context.core.others:
+        assert of(Reply, fetch(context, peer)) == []
+    return context
 
 
 def test_p5_a_read_answers_parked_fetches_and_waits_for_the_next_ones() -> None:
     """Q20 too."""
-    solo = followed()
-    effects = solo.ask(read(), channel="client")
+    context = followed()
+    effects = context.ask(read(), channel="client")
     assert len(replies(effects)) == 2
     assert reads_in(effects) == []
-    assert reads_in(fetch(solo, 2)) == [ReadOffsetAnswer(0, 1, 5, 11)]
+    assert reads_in(fetch(context, 2)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
 def test_p5_two_of_five_others_must_follow_and_the_leader_counts_itself() -> None:
-    solo = followed(FIVE)
-    solo.ask(read(), channel="client")
-    assert reads_in(fetch(solo, 4)) == []
-    assert reads_in(fetch(solo, 4)) == []
-    assert len(reads_in(fetch(solo, 5))) == 1
+    context = followed(FIVE)
+    context.ask(read(), channel="client")
+    assert reads_in(fetch(context, 4)) == []
+    assert reads_in(fetch(context, 4)) == []
+    assert len(reads_in(fetch(context, 5))) == 1
 
 
 def test_p5_observers_prove_nothing() -> None:
-    solo = followed()
+    context = followed()
     for _ in range(3):
-        solo.ask(read(), channel="client")
-        assert reads_in(fetch(solo, 8)) == reads_in(fetch(solo, 9)) == []
+        context.ask(read(), channel="client")
+        assert reads_in(fetch(context, 8)) == reads_in(fetch(context, 9)) == []
 
 
 def test_p5_a_fetch_on_its_way_when_the_read_arrived_does_not_count() -> None:
     """It was answered before the read, and the next one was sent before it too."""
-    solo = committed_leader()
-    fetch(solo, 2, max_wait_ms=0)
-    solo.ask(read(), channel="client")
-    assert reads_in(fetch(solo, 2)) == []
-    assert len(reads_in(fetch(solo, 2))) == 1
+    context = committed_leader()
+    fetch(context, 2, max_wait_ms=0)
+    context.ask(read(), channel="client")
+    assert reads_in(fetch(context, 2)) == []
+    assert len(reads_in(fetch(context, 2))) == 1
 
 
 def test_p5_a_fetch_on_another_connection_does_not_count() -> None:
     """It follows no answer: it may have been sent before the read arrived."""
-    solo = followed()
-    solo.ask(read(), channel="client")
-    assert reads_in(fetch(solo, 2, channel=7)) == []
-    assert len(reads_in(fetch(solo, 2, channel=7))) == 1
+    context = followed()
+    context.ask(read(), channel="client")
+    assert reads_in(fetch(context, 2, channel=7)) == []
+    assert len(reads_in(fetch(context, 2, channel=7))) == 1
 
 
 def test_p5_a_request_repeated_late_does_not_count() -> None:
     """Its number is not beyond that of the fetch that was answered. C142."""
-    solo = followed()
-    solo.ask(read(), channel="client")
-    old = Asked("late", solo.fetch(2), 2, 1)
-    assert reads_in(solo.step(old)) == []
+    context = followed()
+    context.ask(read(), channel="client")
+    old = Request("late", context.fetch(2), 2, 1)
+    assert reads_in(context.step(old)) == []
 
 
 @pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
 def test_p5_a_copy_does_not_take_the_place_of_what_was_answered_later(channel: int) -> None:
     """The fetch after it was sent before the read: it follows the copy's first answer, not this."""
-    solo = committed_leader()
-    solo.step(Asked("before", solo.fetch(2, max_wait_ms=0), 5, 103))
-    solo.ask(read(), channel="client")
-    solo.step(Asked("copy", solo.fetch(2), channel, 101))
-    assert reads_in(solo.step(Asked("late", solo.fetch(2), channel, 102))) == []
-    assert reads_in(solo.step(Asked("late too", solo.fetch(2), 5, 104))) == []
-    assert len(reads_in(solo.step(Asked("follows", solo.fetch(2), 5, 105)))) == 1
+    context = committed_leader()
+    context.step(Request("before", context.fetch(2, max_wait_ms=0), 5, 103))
+    context.ask(read(), channel="client")
+    context.step(Request("copy", context.fetch(2), channel, 101))
+    assert reads_in(context.step(Request("late", context.fetch(2), channel, 102))) == []
+    assert reads_in(context.step(Request("late too", context.fetch(2), 5, 104))) == []
+    assert len(reads_in(context.step(Request("follows", context.fetch(2), 5, 105)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -110,59 +110,59 @@ def test_p5_a_copy_does_not_take_the_place_of_what_was_answered_later(channel: i
     ids=str,
 )
 def test_p5_a_fetch_that_is_not_of_this_epoch_does_not_count(changes: dict[str, Any]) -> None:
-    solo = followed()
-    solo.ask(read(), channel="client")
+    context = followed()
+    context.ask(read(), channel="client")
     for _ in range(3):
-        assert reads_in(fetch(solo, 2, **changes)) == []
+        assert reads_in(fetch(context, 2, **changes)) == []
 
 
 def test_p5_no_read_before_the_first_commit_of_the_epoch() -> None:
     """C142, C143."""
-    solo = leader(voters=FIVE)
-    solo.ask(read(), channel="client")
+    context = leader(voters=FIVE)
+    context.ask(read(), channel="client")
     for _ in range(3):
         for replica in (2, 3):
-            assert reads_in(fetch(solo, replica, offset=10, last_epoch=1)) == []
-    assert reads_in(fetch(solo, 2)) == []
-    assert reads_in(fetch(solo, 3)) == [ReadOffsetAnswer(0, 1, 5, 11)]
+            assert reads_in(fetch(context, replica, offset=10, last_epoch=1)) == []
+    assert reads_in(fetch(context, 2)) == []
+    assert reads_in(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
 def test_p5_the_answer_is_the_high_watermark_when_it_is_given() -> None:
-    solo = followed(FIVE)
-    solo.ask(read(), channel="client")
-    solo.propose("a")
-    solo.step()
-    fetch(solo, 2)
-    fetch(solo, 2)
-    assert reads_in(fetch(solo, 3)) == [ReadOffsetAnswer(0, 1, 5, 12)]
+    context = followed(FIVE)
+    context.ask(read(), channel="client")
+    context.propose("a")
+    context.step()
+    fetch(context, 2)
+    fetch(context, 2)
+    assert reads_in(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 12)]
 
 
 def test_p5_reads_are_proved_each_for_itself() -> None:
-    solo = followed()
-    solo.ask(read(), channel="client")
-    solo.ask(read(), channel="client")
-    assert len(reads_in(fetch(solo, 2))) == 1  # its answer was sent between the two
-    assert len(reads_in(fetch(solo, 2))) == 1
+    context = followed()
+    context.ask(read(), channel="client")
+    context.ask(read(), channel="client")
+    assert len(reads_in(fetch(context, 2))) == 1  # its answer was sent between the two
+    assert len(reads_in(fetch(context, 2))) == 1
 
 
 def test_p5_a_sole_voter_answers_at_once() -> None:
-    solo = unattached(voters=voters_of(1))
-    answer = solo.asked(read())
-    assert (answer.error, answer.offset) == (0, solo.core.log.end)
+    context = unattached(voters=voters_of(1))
+    answer = context.asked(read())
+    assert (answer.error, answer.offset) == (0, context.core.log.end)
 
 
 def test_p5_a_sole_voter_too_waits_for_a_record_of_its_own() -> None:
-    solo = unattached(voters=voters_of(1), slow_disk=True)
-    solo.persist()
-    assert reads_in(solo.ask(read())) == []
-    assert len(reads_in(solo.flush())) == 1
+    context = unattached(voters=voters_of(1), slow_disk=True)
+    context.persist()
+    assert reads_in(context.ask(read())) == []
+    assert len(reads_in(context.flush())) == 1
 
 
 @pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
 def test_p5_who_does_not_lead_says_so(make: Any) -> None:
-    solo = make()
-    leader_id = solo.core.election.leader_id
-    assert solo.asked(read()) == ReadOffsetAnswer(
+    context = make()
+    leader_id = context.core.election.leader_id
+    assert context.asked(read()) == ReadOffsetResult(
         ErrorCode.NOT_LEADER_OR_FOLLOWER, leader_id, 5, -1
     )
 
@@ -173,32 +173,32 @@ def test_p5_who_does_not_lead_says_so(make: Any) -> None:
 )
 def test_p5_a_read_of_another_cluster_is_refused(cluster_id: str | None, error: int) -> None:
     """Q30: null skips the check."""
-    solo = unattached(voters=voters_of(1))
-    assert solo.asked(read(cluster_id)).error == error
+    context = unattached(voters=voters_of(1))
+    assert context.asked(read(cluster_id)).error == error
 
 
 @pytest.mark.parametrize("how", ["newer epoch", "silence", "shutdown"])
 def test_p5_losing_leadership_fails_what_waits(how: str) -> None:
     """Q11 too."""
-    solo = followed()
-    solo.ask(read(), channel="client")
+    context = followed()
+    context.ask(read(), channel="client")
     if how == "newer epoch":
-        effects = solo.ask(solo.vote(2, epoch=6))
+        effects = context.ask(context.vote(2, epoch=6))
     elif how == "silence":
-        effects = solo.wait(FETCH * 3 // 2)
+        effects = context.wait(FETCH * 3 // 2)
     else:
-        effects = solo.shut_down()
+        effects = context.shut_down()
     (answer,) = reads_in(effects)
     assert (answer.error, answer.offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
     """A read that waits for the others must not make it fetch without pause."""
-    solo = followed(FIVE)
-    solo.ask(read(), channel="client")
-    assert of(Reply, fetch(solo, 2)) == []
-    assert of(Reply, fetch(solo, 9)) == []  # an observer never has to
-    effects = solo.ask(read(), channel="client")
+    context = followed(FIVE)
+    context.ask(read(), channel="client")
+    assert of(Reply, fetch(context, 2)) == []
+    assert of(Reply, fetch(context, 9)) == []  # an observer never has to
+    effects = context.ask(read(), channel="client")
     assert len(replies(effects)) == 2  # for the new one it has to prove it again
 
 
@@ -207,17 +207,17 @@ def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
 
 def test_p5_asking_again_before_the_answer_takes_a_new_connection() -> None:
     """Two old fetches on one connection would look like an answer that was followed. C117."""
-    solo = loyal()
-    assert isinstance(solo.core.peer(2).asked, Fetch)
-    asked = of(Send, solo.wait(FETCH))
+    context = loyal()
+    assert isinstance(context.core.peer(2).asked, Fetch)
+    asked = of(Send, context.wait(FETCH))
     assert [(send.peer, send.fresh) for send in asked] == [(2, True), (3, False)]
-    solo.answer(3, solo.voted(False))
-    (again,) = of(Send, solo.answer(2, solo.voted(False)))
+    context.answer(3, context.voted(False))
+    (again,) = of(Send, context.answer(2, context.voted(False)))
     assert isinstance(again.body, Fetch)
     assert not again.fresh, "the fetch that was given up is on another connection"
 
 
 def test_p5_after_an_answer_the_connection_is_kept() -> None:
-    solo = loyal()
-    (following,) = of(Send, solo.answer(2, solo.fetched()))
+    context = loyal()
+    (following,) = of(Send, context.answer(2, context.fetched()))
     assert not following.fresh

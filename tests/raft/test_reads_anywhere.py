@@ -8,18 +8,18 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import (
-    Answered,
-    Asked,
     LeaderChanged,
+    NoResponse,
     ReadOffset,
-    ReadOffsetAnswer,
+    ReadOffsetResult,
+    Request,
+    Response,
     Send,
-    Unanswered,
 )
 from kraftlog.raft.reads import Applied, ReadDone, Reads
-from tests.raft.solo import (
+from tests.raft.single_core import (
     FETCH,
-    Solo,
+    SingleCore,
     committed_leader,
     follower,
     loyal,
@@ -36,32 +36,32 @@ LIMIT = 5000
 class Reader:
     """Reads beside a core; a test plays the leader and the state machine."""
 
-    def __init__(self, solo: Solo, applied: int = 0) -> None:
-        self.solo = solo
-        self.reads = Reads(solo.core, applied)
+    def __init__(self, context: SingleCore, applied: int = 0) -> None:
+        self.context = context
+        self.reads = Reads(context.core, applied)
 
     def read(self, slot: str) -> list[Any]:
-        self.reads.read(slot, self.solo.now)
+        self.reads.read(slot, self.context.now)
         return self.reads.take_effects()
 
     def tell(self, message: Any) -> list[Any]:
-        self.reads.handle(message, self.solo.now)
+        self.reads.handle(message, self.context.now)
         return self.reads.take_effects()
 
     def answer(self, offset: int, error: int = 0, number: int = -1) -> list[Any]:
         number = self.reads.in_flight if number < 0 else number
-        epoch = self.solo.core.election.epoch
-        return self.tell(Answered(2, number, ReadOffsetAnswer(error, 2, epoch, offset)))
+        epoch = self.context.core.election.epoch
+        return self.tell(Response(2, number, ReadOffsetResult(error, 2, epoch, offset)))
 
     def wait(self, ms: int) -> list[Any]:
-        self.solo.pass_unpolled(ms)
-        self.reads.poll(self.solo.now)
+        self.context.pass_unpolled(ms)
+        self.reads.poll(self.context.now)
         return self.reads.take_effects()
 
     def in_ms(self) -> int:
         deadline = self.reads.deadline()
         assert deadline is not None
-        return deadline - self.solo.now.monotonic_ms
+        return deadline - self.context.now.monotonic_ms
 
 
 def asked(effects: list[Any]) -> list[int]:
@@ -70,10 +70,10 @@ def asked(effects: list[Any]) -> list[int]:
     return [send.peer for send in of(Send, effects)]
 
 
-def following_observer() -> Solo:
-    solo = observer()
-    solo.ask(solo.begin(2, 5))
-    return solo
+def following_observer() -> SingleCore:
+    context = observer()
+    context.ask(context.begin(2, 5))
+    return context
 
 
 @pytest.mark.parametrize("make", [loyal, following_observer])
@@ -128,11 +128,11 @@ def test_p6_a_read_that_is_held_too_long_fails_with_a_timeout(stage: str) -> Non
 
 
 def test_p6_without_a_leader_it_waits_for_one() -> None:
-    solo = unattached()
-    reader = Reader(solo)
+    context = unattached()
+    reader = Reader(context)
     assert reader.read("a") == []
-    (told,) = of(LeaderChanged, solo.ask(solo.begin(3, 5)))
-    assert asked(reader.tell(told)) == [3]
+    (outcome,) = of(LeaderChanged, context.ask(context.begin(3, 5)))
+    assert asked(reader.tell(outcome)) == [3]
 
 
 @pytest.mark.parametrize("how", ["refused", "unanswered"])
@@ -145,7 +145,7 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
         if how == "refused":
             assert reader.answer(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == []
         else:
-            assert reader.tell(Unanswered(2, reader.reads.in_flight)) == []
+            assert reader.tell(NoResponse(2, reader.reads.in_flight)) == []
         assert reader.read(f"{len(pauses)}") == []
         pauses.append(reader.in_ms())
         assert asked(reader.wait(pauses[-1])) == [2]
@@ -156,13 +156,13 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
 
 def test_p6_when_the_leader_changes_what_it_was_asked_is_asked_of_the_next() -> None:
     """And the last one's answer comes too late."""
-    solo = loyal()
-    reader = Reader(solo, applied=9)
+    context = loyal()
+    reader = Reader(context, applied=9)
     reader.read("a")
     late = reader.reads.in_flight
     assert reader.read("b") == []
-    (told,) = of(LeaderChanged, solo.ask(solo.begin(3, 6)))
-    assert asked(reader.tell(told)) == [3]
+    (outcome,) = of(LeaderChanged, context.ask(context.begin(3, 6)))
+    assert asked(reader.tell(outcome)) == [3]
     assert reader.answer(4, number=late) == []
     assert [done.slot for done in reader.answer(9)] == ["a", "b"]
 
@@ -177,42 +177,42 @@ def test_p6_another_cluster_is_no_reason_to_ask_again() -> None:
 def local(reader: Reader, effects: list[Any]) -> list[Any]:
     """A question to itself goes to the own core; its answer, once there is one, comes back."""
     (send,) = of(Send, effects)
-    assert send.peer == reader.solo.core.me.id
-    return replies(reader.solo.step(Asked("own", send.body)))
+    assert send.peer == reader.context.core.me.id
+    return replies(reader.context.step(Request("own", send.body)))
 
 
 def test_p6_a_leader_reads_too_and_proves_first_that_it_leads() -> None:
     """P5: for itself it does what it does for others."""
-    solo = committed_leader()
-    reader = Reader(solo, applied=11)
-    for peer in solo.core.others:
-        solo.ask(solo.fetch(peer), channel=peer)
+    context = committed_leader()
+    reader = Reader(context, applied=11)
+    for peer in context.core.others:
+        context.ask(context.fetch(peer), channel=peer)
     held = local(reader, reader.read("a"))
-    assert not [body for body in held if isinstance(body, ReadOffsetAnswer)]
-    (body,) = replies(solo.ask(solo.fetch(2), channel=2))
-    assert reader.tell(Answered(1, reader.reads.in_flight, body)) == [ReadDone("a", 0, 11)]
+    assert not [body for body in held if isinstance(body, ReadOffsetResult)]
+    (body,) = replies(context.ask(context.fetch(2), channel=2))
+    assert reader.tell(Response(1, reader.reads.in_flight, body)) == [ReadDone("a", 0, 11)]
 
 
 def test_p6_a_leader_that_loses_its_epoch_reads_at_the_next_one() -> None:
-    solo = committed_leader()
-    reader = Reader(solo, applied=11)
+    context = committed_leader()
+    reader = Reader(context, applied=11)
     local(reader, reader.read("a"))
-    effects = solo.wait(FETCH * 3 // 2)
-    (body,) = [b for b in replies(effects) if isinstance(b, ReadOffsetAnswer)]
+    effects = context.wait(FETCH * 3 // 2)
+    (body,) = [b for b in replies(effects) if isinstance(b, ReadOffsetResult)]
     assert body.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert reader.tell(Answered(1, reader.reads.in_flight, body)) == []
-    for told in of(LeaderChanged, effects):
-        assert reader.tell(told) == []
-    (told,) = of(LeaderChanged, solo.ask(solo.begin(3, 6)))
-    assert asked(reader.tell(told)) == [3]
+    assert reader.tell(Response(1, reader.reads.in_flight, body)) == []
+    for outcome in of(LeaderChanged, effects):
+        assert reader.tell(outcome) == []
+    (outcome,) = of(LeaderChanged, context.ask(context.begin(3, 6)))
+    assert asked(reader.tell(outcome)) == [3]
 
 
 def test_p6_a_sole_voter_reads_without_a_message_to_anybody() -> None:
-    solo = unattached(voters=voters_of(1))
-    reader = Reader(solo, applied=solo.core.log.end)
+    context = unattached(voters=voters_of(1))
+    reader = Reader(context, applied=context.core.log.end)
     (body,) = local(reader, reader.read("a"))
-    (done,) = reader.tell(Answered(1, reader.reads.in_flight, body))
-    assert (done.error, done.offset) == (0, solo.core.log.end)
+    (done,) = reader.tell(Response(1, reader.reads.in_flight, body))
+    assert (done.error, done.offset) == (0, context.core.log.end)
 
 
 def test_p6_the_cluster_id_goes_along() -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.config import RaftConfig
-from kraftlog.raft.messages import Answered, End, EndAnswer, Proposed, Send
-from tests.raft.solo import (
+from kraftlog.raft.messages import End, EndResult, Proposed, Response, Send
+from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import (
     CONFIG,
     ELECTION,
     EVERY_ROLE,
@@ -28,7 +29,6 @@ from tests.raft.solo import (
     voted,
     voters_of,
 )
-from tests.raft.trio import Net
 
 FOUR = voters_of(1, 2, 3, 4)
 
@@ -38,74 +38,74 @@ FOUR = voters_of(1, 2, 3, 4)
 
 def test_q17_a_leader_shutting_down_names_the_most_caught_up_first() -> None:
     """C55."""
-    solo = leader(voters=FOUR)
+    context = leader(voters=FOUR)
     for replica, offset in ((2, 4), (3, 10)):
-        solo.ask(solo.fetch(replica, offset=offset, last_epoch=1), channel=replica)
-    effects = solo.shut_down()
+        context.ask(context.fetch(replica, offset=offset, last_epoch=1), channel=replica)
+    effects = context.shut_down()
     end = End("cluster", 1, 5, (key(3), key(2), key(4)))
     assert sends(effects) == {2: end, 3: end, 4: end}
-    assert (solo.role, solo.core.election.epoch) == ("resigned", 5)
+    assert (context.role, context.core.election.epoch) == ("resigned", 5)
 
 
 def test_q17_a_candidate_that_shuts_down_says_that_nobody_leads() -> None:
-    solo = candidate()
-    assert sends(solo.shut_down()) == {peer: End("cluster", -1, 5, ()) for peer in (2, 3)}
+    context = candidate()
+    assert sends(context.shut_down()) == {peer: End("cluster", -1, 5, ()) for peer in (2, 3)}
 
 
 def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None:
     """C61."""
-    solo = committed_leader()
-    solo.ask(solo.fetch(9), channel=9)
-    solo.propose("a")
-    solo.step()
-    solo.ask(solo.fetch(9), channel=9)
-    effects = solo.shut_down()
+    context = committed_leader()
+    context.ask(context.fetch(9), channel=9)
+    context.propose("a")
+    context.step()
+    context.ask(context.fetch(9), channel=9)
+    effects = context.shut_down()
     assert of(Proposed, effects) == [Proposed("a", ErrorCode.REQUEST_TIMED_OUT)]
     assert [answer.error for answer in replies(effects)] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    assert solo.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert context.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_q17_it_is_repeated_to_those_that_have_not_answered() -> None:
     """C62."""
-    solo = leader()
-    solo.shut_down()
-    solo.answer(2, EndAnswer(0, -1, 5))
+    context = leader()
+    context.shut_down()
+    context.answer(2, EndResult(0, -1, 5))
     pauses = []
     for _ in range(4):
-        solo.unanswered(3)
-        pauses.append(solo.in_ms("tell 3"))
-        assert list(sends(solo.wait_for("tell 3"))) == [3]
+        context.unanswered(3)
+        pauses.append(context.in_ms("end-epoch 3"))
+        assert list(sends(context.wait_for("end-epoch 3"))) == [3]
     assert pauses[-1] > 2 * pauses[0]
 
 
 @pytest.mark.parametrize("how", ["a new leader", "the election timeout"])
 def test_q17_it_is_repeated_no_longer_than_it_can_help(how: str) -> None:
     """C55, C63."""
-    solo = leader()
-    solo.shut_down()
-    solo.unanswered(3)
+    context = leader()
+    context.shut_down()
+    context.unanswered(3)
     if how == "a new leader":
-        solo.ask(solo.begin(2, 6))
-        assert solo.state == ("follower", 6, 2, -1)
+        context.ask(context.begin(2, 6))
+        assert context.state == ("follower", 6, 2, -1)
     else:
-        assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
-        solo.wait_for("election")
-    assert not [name for name in solo.core.timers if name.startswith("tell")]
+        assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+        context.wait_for("election")
+    assert not [name for name in context.core.timers if name.startswith("tell")]
 
 
 def test_q17_it_does_not_vote_for_itself_or_others_in_that_epoch_again() -> None:
     """C61."""
-    solo = leader()
-    solo.shut_down()
-    assert not solo.asked(solo.vote(2)).granted
-    assert solo.asked(solo.vote(2, epoch=6)).granted
-    assert solo.state == ("voted", 6, -1, 2)
+    context = leader()
+    context.shut_down()
+    assert not context.asked(context.vote(2)).granted
+    assert context.asked(context.vote(2, epoch=6)).granted
+    assert context.state == ("voted", 6, -1, 2)
 
 
 def test_q17_who_does_not_lead_has_nobody_to_tell() -> None:
-    solo = loyal()
-    assert of(Send, solo.shut_down()) == []
-    assert solo.role == "follower"
+    context = loyal()
+    assert of(Send, context.shut_down()) == []
+    assert context.role == "follower"
 
 
 # Those that are told -------------------------------------------------------------------------
@@ -114,10 +114,10 @@ def test_q17_who_does_not_lead_has_nobody_to_tell() -> None:
 @pytest.mark.parametrize("make", [follower, loyal, unattached, voted])
 def test_q17_the_first_successor_becomes_a_candidate_at_once(make: Any) -> None:
     """C67."""
-    solo = make()
-    effects = solo.ask(end_of(2, 5, 1, 3))
+    context = make()
+    effects = context.ask(end_of(2, 5, 1, 3))
     assert [(answer.error, answer.epoch) for answer in replies(effects)] == [(0, 5)]
-    assert solo.state == ("candidate", 6, -1, 1)
+    assert context.state == ("candidate", 6, -1, 1)
 
 
 @pytest.mark.parametrize("position", [1, 2, 3, 6, 9])
@@ -129,12 +129,12 @@ def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
     names = (*range(10, 10 + position), 1)
     waits = set()
     for seed in range(20):
-        solo = loyal(config=RaftConfig(seed=seed))
-        solo.ask(end_of(2, 5, *names))
-        assert solo.state == ("follower", 5, 2, -1)
-        waits.add(solo.in_ms("succession"))
-        votes = sends(solo.wait_for("succession"))
-        assert solo.state == ("candidate", 6, -1, 1)
+        context = loyal(config=RaftConfig(seed=seed))
+        context.ask(end_of(2, 5, *names))
+        assert context.state == ("follower", 5, 2, -1)
+        waits.add(context.in_ms("succession"))
+        votes = sends(context.wait_for("succession"))
+        assert context.state == ("candidate", 6, -1, 1)
         assert not votes[3].pre_vote
     assert longest // 2 <= min(waits)
     assert max(waits) <= longest
@@ -142,25 +142,25 @@ def test_q17_later_successors_wait_longer_and_skip_the_pre_vote(
 
 
 def test_q17_a_voter_that_is_not_named_keeps_its_ordinary_timeout() -> None:
-    solo = loyal()
-    solo.wait(300)
-    before = dict(solo.core.timers)
-    solo.ask(end_of(2, 5, 3))
-    assert (solo.state, solo.core.timers) == (("follower", 5, 2, -1), before)
+    context = loyal()
+    context.wait(300)
+    before = dict(context.core.timers)
+    context.ask(end_of(2, 5, 3))
+    assert (context.state, context.core.timers) == (("follower", 5, 2, -1), before)
 
 
 def test_q17_another_directory_under_the_same_id_is_not_named() -> None:
     from kraftlog.logstate.voters import ReplicaKey
 
-    solo = loyal()
-    solo.ask(End("cluster", 2, 5, (ReplicaKey(1, bytes(15) + b"\x77"),)))
-    assert solo.role == "follower"
+    context = loyal()
+    context.ask(End("cluster", 2, 5, (ReplicaKey(1, bytes(15) + b"\x77"),)))
+    assert context.role == "follower"
 
 
 def test_q17_an_observer_does_not_stand_whatever_it_is_told() -> None:
-    solo = observer()
-    solo.ask(end_of(2, 5, 1))
-    assert solo.role == "observer"
+    context = observer()
+    context.ask(end_of(2, 5, 1))
+    assert context.role == "observer"
 
 
 @pytest.mark.parametrize(
@@ -175,38 +175,38 @@ def test_q17_an_observer_does_not_stand_whatever_it_is_told() -> None:
 )
 def test_q17_what_does_not_fit_is_refused_and_changes_nothing(end: End, error: int) -> None:
     """Q28 too."""
-    solo = loyal()
-    answer = solo.asked(end)
-    assert answer == EndAnswer(error, 2, 5)
-    assert solo.state == ("follower", 5, 2, -1)
+    context = loyal()
+    answer = context.asked(end)
+    assert answer == EndResult(error, 2, 5)
+    assert context.state == ("follower", 5, 2, -1)
 
 
 @pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
     """C18, C39."""
-    solo = make()
-    before = solo.state
-    answer = solo.asked(end_of(2, 4, 1))
+    context = make()
+    before = context.state
+    answer = context.asked(end_of(2, 4, 1))
     assert (answer.error, answer.epoch) == (ErrorCode.FENCED_LEADER_EPOCH, 5)
-    assert solo.state == before
+    assert context.state == before
 
 
 def test_q17_the_end_of_a_newer_epoch_is_news_of_that_epoch() -> None:
     """Q2: adopted first; here with nobody named."""
-    solo = unattached()
-    solo.ask(end_of(3, 7))
-    assert solo.state == ("follower", 7, 3, -1)
+    context = unattached()
+    context.ask(end_of(3, 7))
+    assert context.state == ("follower", 7, 3, -1)
 
 
 def test_q17_a_candidate_that_leaves_says_so_without_a_leader() -> None:
     """The receiver's side: nobody is named and nothing changes."""
-    solo = unattached()
-    assert solo.asked(end_of(-1, 5)) == EndAnswer(0, -1, 5)
-    assert solo.state == ("unattached", 5, -1, -1)
+    context = unattached()
+    assert context.asked(end_of(-1, 5)) == EndResult(0, -1, 5)
+    assert context.state == ("unattached", 5, -1, -1)
 
 
 def test_q17_a_handover_takes_less_than_any_timeout() -> None:
-    net = Net(1, 2, 3)
+    net = CoreNetwork(1, 2, 3)
     net.pass_time(5000)
     old = net.leader()
     epoch = old.election.epoch
@@ -221,30 +221,30 @@ def test_q17_a_handover_takes_less_than_any_timeout() -> None:
 
 def test_q17_an_answer_of_one_that_was_not_told_changes_nothing() -> None:
     """C64."""
-    solo = leader()
-    solo.shut_down()
-    before = solo.core.role.key()
-    solo.step(Answered(9, 77, EndAnswer(0, -1, 5)))
-    solo.step(Answered(2, 77, EndAnswer(0, -1, 5)))
-    assert (solo.role, solo.core.role.key()) == ("resigned", before)
+    context = leader()
+    context.shut_down()
+    before = context.core.role.key()
+    context.step(Response(9, 77, EndResult(0, -1, 5)))
+    context.step(Response(2, 77, EndResult(0, -1, 5)))
+    assert (context.role, context.core.role.key()) == ("resigned", before)
 
 
 def test_q17_a_leader_that_stops_goes_on_answering_votes() -> None:
     """C55: its successors need them."""
-    solo = leader()
-    solo.shut_down()
-    assert solo.asked(solo.vote(2, epoch=6)).granted
-    assert not solo.asked(solo.vote(3, epoch=6)).granted
-    assert solo.asked(solo.begin(2, 6)).error == 0
-    assert solo.state == ("follower", 6, 2, 2)
+    context = leader()
+    context.shut_down()
+    assert context.asked(context.vote(2, epoch=6)).granted
+    assert not context.asked(context.vote(3, epoch=6)).granted
+    assert context.asked(context.begin(2, 6)).error == 0
+    assert context.state == ("follower", 6, 2, 2)
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
 def test_q17_who_knows_no_leader_waits_by_its_position_too(make: Any) -> None:
     """C67."""
-    solo = make()
-    solo.ask(end_of(2, 5, 3, 1))
-    assert solo.role == "follower"
-    assert 0 <= solo.in_ms("succession") <= CONFIG.retry_backoff_ms
-    solo.wait_for("succession")
-    assert solo.state[:2] == ("candidate", 6)
+    context = make()
+    context.ask(end_of(2, 5, 3, 1))
+    assert context.role == "follower"
+    assert 0 <= context.in_ms("succession") <= CONFIG.retry_backoff_ms
+    context.wait_for("succession")
+    assert context.state[:2] == ("candidate", 6)

@@ -11,15 +11,15 @@ from kraftlog.logstate.voters import ReplicaKey, VoterHistory
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import (
-    Answered,
-    Asked,
     ClusterIdKnown,
     DropPrefix,
     ElectionState,
     Fetch,
-    FetchAnswer,
+    FetchResult,
     InstallSnapshot,
     Reply,
+    Request,
+    Response,
     SnapshotChunk,
     SnapshotDamaged,
     SnapshotFetch,
@@ -28,10 +28,11 @@ from kraftlog.raft.messages import (
     WriteSnapshot,
 )
 from kraftlog.types import OffsetAndEpoch
-from tests.raft.solo import (
+from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import (
     CONFIG,
     FETCH,
-    Solo,
+    SingleCore,
     batch,
     committed_leader,
     follower,
@@ -44,12 +45,11 @@ from tests.raft.solo import (
     sends,
     voters_of,
 )
-from tests.raft.trio import Net
 
 
-def with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) -> Net:
+def with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) -> CoreNetwork:
     """A quorum whose leader holds its first records in a snapshot alone."""
-    net = Net(*ids, voters=voters)
+    net = CoreNetwork(*ids, voters=voters)
     if cut_off:
         net.isolate(cut_off)
     net.pass_time(5000)
@@ -98,18 +98,18 @@ def test_q38_who_needs_the_snapshot_is_told_its_id(
     leader = net.leader()
     assert leader.log.snapshot == OffsetAndEpoch(23, 1)
     fetch = Fetch("cluster", ReplicaKey(9), 1, offset, last_epoch, -1, 0, 1000)
-    leader.handle(Asked("it", fetch), net.now)
+    leader.handle(Request("it", fetch), net.now)
     net.settle()
     (answer,) = [body for slot, body in net.replies if slot == "it"]
-    assert isinstance(answer, FetchAnswer)
+    assert isinstance(answer, FetchResult)
     assert answer.snapshot == (leader.log.snapshot if needs else None)
 
 
 def parted(offset: int, last_epoch: int) -> Any:
     """What a fetch gets at a leader whose log starts behind a snapshot at 10, of epoch 1."""
-    solo = committed_leader()
-    solo.step(SnapshotTaken(OffsetAndEpoch(10, 1)))
-    return solo.asked(solo.fetch(offset=offset, last_epoch=last_epoch, max_wait_ms=0))
+    context = committed_leader()
+    context.step(SnapshotTaken(OffsetAndEpoch(10, 1)))
+    return context.asked(context.fetch(offset=offset, last_epoch=last_epoch, max_wait_ms=0))
 
 
 @pytest.mark.parametrize("last_epoch", [0, 2, 3])
@@ -142,7 +142,7 @@ def test_q38_a_chunk_is_refused_with_kafkas_codes(change: dict[str, object], err
     """C85, C96."""
     net = with_snapshot(1, voters=(1,))
     good = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 0, 100)
-    net.leader().handle(Asked("it", good.replace(**change)), net.now)
+    net.leader().handle(Request("it", good.replace(**change)), net.now)
     net.settle()
     (answer,) = [body for slot, body in net.replies if slot == "it"]
     assert isinstance(answer, SnapshotChunk)
@@ -179,12 +179,12 @@ def test_q38_another_leader_abandons_a_download() -> None:
 BEHIND = OffsetAndEpoch(30, 4)
 
 
-def downloading(**how: Any) -> Solo:
+def downloading(**how: Any) -> SingleCore:
     """A follower whose leader's log starts behind its own end; it has asked for the first chunk."""
-    solo = loyal(**how)
-    (asked,) = sends(solo.answer(2, solo.fetched(snapshot=BEHIND))).values()
-    assert asked == SnapshotFetch(solo.core.cluster_id, key(1), 5, BEHIND, 0, 8 << 20)
-    return solo
+    context = loyal(**how)
+    (asked,) = sends(context.answer(2, context.fetched(snapshot=BEHIND))).values()
+    assert asked == SnapshotFetch(context.core.cluster_id, key(1), 5, BEHIND, 0, 8 << 20)
+    return context
 
 
 def chunk(position: int, data: bytes, size: int = 10, **changes: Any) -> SnapshotChunk:
@@ -194,26 +194,26 @@ def chunk(position: int, data: bytes, size: int = 10, **changes: Any) -> Snapsho
 
 def test_q38_an_interrupted_download_goes_on_where_it_stopped() -> None:
     """C99."""
-    solo = downloading()
-    effects = solo.answer(2, chunk(0, b"abcd"))
+    context = downloading()
+    effects = context.answer(2, chunk(0, b"abcd"))
     assert of(WriteSnapshot, effects) == [WriteSnapshot(BEHIND, 0, b"abcd")]
     assert sends(effects)[2].position == 4
-    solo.unanswered(2)
-    assert sends(solo.wait_for("fetch"))[2].position == 4
-    effects = solo.answer(2, chunk(4, b"efghij"))
+    context.unanswered(2)
+    assert sends(context.wait_for("fetch"))[2].position == 4
+    effects = context.answer(2, chunk(4, b"efghij"))
     assert of(WriteSnapshot, effects) == [WriteSnapshot(BEHIND, 4, b"efghij")]
     assert of(InstallSnapshot, effects) == [InstallSnapshot(BEHIND)]
 
 
 def test_q9a_a_chunk_of_a_snapshot_is_a_sign_of_the_leader() -> None:
     """C66: each one resets the fetch timeout, a refusal does not."""
-    solo = downloading()
-    solo.wait(FETCH - 1)
-    solo.answer(2, chunk(0, b"abcd"))
-    assert solo.in_ms("fetch timeout") == FETCH
-    solo.wait(FETCH - 1)
-    solo.answer(2, chunk(4, b"", error=ErrorCode.SNAPSHOT_NOT_FOUND))
-    assert solo.in_ms("fetch timeout") == 1
+    context = downloading()
+    context.wait(FETCH - 1)
+    context.answer(2, chunk(0, b"abcd"))
+    assert context.in_ms("fetch timeout") == FETCH
+    context.wait(FETCH - 1)
+    context.answer(2, chunk(4, b"", error=ErrorCode.SNAPSHOT_NOT_FOUND))
+    assert context.in_ms("fetch timeout") == 1
 
 
 @pytest.mark.parametrize(
@@ -231,10 +231,10 @@ def test_q38_a_download_that_does_not_fit_is_abandoned_and_a_fetch_follows(
     answer: SnapshotChunk,
 ) -> None:
     """C100."""
-    solo = downloading()
-    effects = solo.answer(2, answer)
+    context = downloading()
+    effects = context.answer(2, answer)
     assert of(WriteSnapshot, effects) == []
-    fetch = sends(solo.wait_for("fetch"))[2]
+    fetch = sends(context.wait_for("fetch"))[2]
     assert isinstance(fetch, Fetch)
     assert fetch.offset == 10
 
@@ -242,21 +242,21 @@ def test_q38_a_download_that_does_not_fit_is_abandoned_and_a_fetch_follows(
 @pytest.mark.parametrize("epoch", [5, 6])
 def test_q38_a_chunk_that_comes_late_is_ignored(epoch: int) -> None:
     """C101, C68: another leader, or none, is followed by then."""
-    solo = downloading()
-    late = solo.core.peer(2).in_flight
+    context = downloading()
+    late = context.core.peer(2).in_flight
     if epoch == 5:
-        solo.wait(FETCH)
+        context.wait(FETCH)
     else:
-        solo.ask(solo.begin(3, 6))
-    assert solo.step(Answered(2, late, chunk(0, b"abcdefghij"))) == []
+        context.ask(context.begin(3, 6))
+    assert context.step(Response(2, late, chunk(0, b"abcdefghij"))) == []
 
 
 def test_q38_a_whole_snapshot_takes_the_place_of_the_log() -> None:
     """C102: what it held is gone, and the next fetch begins behind the snapshot."""
-    solo = downloading()
-    solo.answer(2, chunk(0, b"abcdefghij"))
-    effects = solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
-    log = solo.core.log
+    context = downloading()
+    context.answer(2, chunk(0, b"abcdefghij"))
+    effects = context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+    log = context.core.log
     assert (log.start, log.end, log.high_watermark, log.last_epoch) == (30, 30, 30, 4)
     fetch = sends(effects)[2]
     assert (fetch.offset, fetch.last_epoch) == (30, 4)
@@ -267,19 +267,19 @@ def test_q38_a_snapshot_holds_what_is_committed_and_ends_in_its_epoch(
     taken: OffsetAndEpoch,
 ) -> None:
     """C103: anything else is a mistake of the state machine, and loud."""
-    solo = follower(high_watermark=8)
+    context = follower(high_watermark=8)
     with pytest.raises(AssertionError):
-        solo.step(SnapshotTaken(taken))
-    assert of(DropPrefix, solo.step(SnapshotTaken(OffsetAndEpoch(8, 1)))) == [DropPrefix(8)]
+        context.step(SnapshotTaken(taken))
+    assert of(DropPrefix, context.step(SnapshotTaken(OffsetAndEpoch(8, 1)))) == [DropPrefix(8)]
 
 
 @pytest.mark.parametrize("make", [follower, observer, resigned])
 def test_q38_who_does_not_lead_has_no_snapshot_to_give(make: Any) -> None:
     """C96: and says who does."""
-    solo = make()
-    answer = solo.asked(SnapshotFetch("cluster", key(3), 5, BEHIND, 0, 100))
+    context = make()
+    answer = context.asked(SnapshotFetch("cluster", key(3), 5, BEHIND, 0, 100))
     assert answer.error == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert answer.leader_id == solo.core.election.leader_id
+    assert answer.leader_id == context.core.election.leader_id
 
 
 CHUNK_LIMIT = RaftConfig().max_snapshot_bytes
@@ -291,7 +291,7 @@ def test_q38_a_chunk_is_as_large_as_was_asked_for_and_as_may_be(max_bytes: int) 
     net = with_snapshot(1, voters=(1,))
     asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
     leading = net.leader()
-    leading.handle(Asked("it", asked), net.now)
+    leading.handle(Request("it", asked), net.now)
     (answer,) = [effect.body for effect in leading.take_effects() if isinstance(effect, Reply)]
     assert (answer.error, answer.position, answer.max_bytes) == (0, 3, min(max_bytes, CHUNK_LIMIT))
 
@@ -299,90 +299,92 @@ def test_q38_a_chunk_is_as_large_as_was_asked_for_and_as_may_be(max_bytes: int) 
 # Between the whole snapshot and the log that begins behind it -----------------------------------
 
 
-def installing(**how: Any) -> Solo:
+def installing(**how: Any) -> SingleCore:
     """The snapshot is whole; the host is putting it in place of the log."""
-    solo = downloading(**how)
-    assert of(InstallSnapshot, solo.answer(2, chunk(0, b"abcdefghij"))) == [InstallSnapshot(BEHIND)]
-    return solo
+    context = downloading(**how)
+    assert of(InstallSnapshot, context.answer(2, chunk(0, b"abcdefghij"))) == [
+        InstallSnapshot(BEHIND)
+    ]
+    return context
 
 
 def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
     """C102: what another leader sent meanwhile would stand behind records that are no more."""
-    solo = installing()
-    assert sends(solo.ask(solo.begin(3, 6))) == {}
-    assert solo.role == "follower"
-    effects = solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+    context = installing()
+    assert sends(context.ask(context.begin(3, 6))) == {}
+    assert context.role == "follower"
+    effects = context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
     fetch = sends(effects)[3]
     assert (fetch.epoch, fetch.offset, fetch.last_epoch) == (6, 30, 4)
 
 
 def test_q38_who_knows_no_leader_when_a_snapshot_is_in_place_asks_nobody() -> None:
-    solo = Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    solo.answer(2, solo.fetched(snapshot=BEHIND))
-    solo.answer(2, chunk(0, b"abcdefghij"))
-    assert solo.core.log.installing == BEHIND
-    solo.gone(2)
-    assert solo.core.election.leader_id == -1
-    assert sends(solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))) == {}
-    assert solo.core.log.start == 30
+    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+    context.answer(2, context.fetched(snapshot=BEHIND))
+    context.answer(2, chunk(0, b"abcdefghij"))
+    assert context.core.log.installing == BEHIND
+    context.gone(2)
+    assert context.core.election.leader_id == -1
+    assert sends(context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))) == {}
+    assert context.core.log.start == 30
 
 
 def test_q38_a_damaged_snapshot_is_fetched_again_after_a_while() -> None:
     """From its beginning, by way of an ordinary fetch; the log is as it was."""
-    solo = installing()
-    before = solo.core.log.end
-    assert sends(solo.step(SnapshotDamaged(BEHIND))) == {}
-    fetch = sends(solo.wait(CONFIG.retry_backoff_max_ms))[2]
+    context = installing()
+    before = context.core.log.end
+    assert sends(context.step(SnapshotDamaged(BEHIND))) == {}
+    fetch = sends(context.wait(CONFIG.retry_backoff_max_ms))[2]
     assert (type(fetch), fetch.offset, before) == (Fetch, before, 10)
-    again = sends(solo.answer(2, solo.fetched(snapshot=BEHIND)))[2]
+    again = sends(context.answer(2, context.fetched(snapshot=BEHIND)))[2]
     assert (type(again), again.position) == (SnapshotFetch, 0)
 
 
 def test_q38_of_a_snapshot_that_nobody_installs_any_more_nothing_is_heard() -> None:
-    solo = installing()
-    solo.step(SnapshotDamaged(OffsetAndEpoch(31, 4)))
-    assert solo.core.log.installing == BEHIND
+    context = installing()
+    context.step(SnapshotDamaged(OffsetAndEpoch(31, 4)))
+    assert context.core.log.installing == BEHIND
 
 
 def test_q38_without_a_leader_a_damaged_snapshot_is_asked_of_nobody() -> None:
-    solo = Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    solo.answer(2, solo.fetched(snapshot=BEHIND))
-    solo.answer(2, chunk(0, b"abcdefghij"))
-    assert solo.core.log.installing == BEHIND
-    solo.gone(2)
-    timers = set(solo.core.timers)
-    assert sends(solo.step(SnapshotDamaged(BEHIND))) == {}
-    assert set(solo.core.timers) == timers
+    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+    context.answer(2, context.fetched(snapshot=BEHIND))
+    context.answer(2, chunk(0, b"abcdefghij"))
+    assert context.core.log.installing == BEHIND
+    context.gone(2)
+    timers = set(context.core.timers)
+    assert sends(context.step(SnapshotDamaged(BEHIND))) == {}
+    assert set(context.core.timers) == timers
 
 
 def test_q29_a_snapshot_tells_the_id_of_the_cluster() -> None:
-    solo = installing(cluster_id=None)
+    context = installing(cluster_id=None)
     voters = voters_of(1, 2, 3).replace(cluster_id="cluster")
-    effects = solo.step(SnapshotInstalled(BEHIND, voters))
+    effects = context.step(SnapshotInstalled(BEHIND, voters))
     assert of(ClusterIdKnown, effects) == [ClusterIdKnown("cluster")]
     assert sends(effects)[2].cluster_id == "cluster"
 
 
 def test_q38_a_snapshot_that_holds_nothing_new_is_not_fetched() -> None:
     """An ordinary fetch follows: silence would depose a leader that is well."""
-    solo = loyal(high_watermark=8)
-    effects = solo.answer(2, solo.fetched(snapshot=OffsetAndEpoch(8, 1)))
+    context = loyal(high_watermark=8)
+    effects = context.answer(2, context.fetched(snapshot=OffsetAndEpoch(8, 1)))
     assert sends(effects) == {}
-    assert isinstance(sends(solo.wait_for("fetch"))[2], Fetch)
+    assert isinstance(sends(context.wait_for("fetch"))[2], Fetch)
 
 
 def test_q12_a_log_without_records_is_in_the_epoch_of_its_snapshot() -> None:
     """Also when what stood behind the snapshot is cut: else it would vote for an older log."""
-    solo = downloading()
-    solo.answer(2, chunk(0, b"abcdefghij"))
-    solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
-    solo.answer(2, solo.fetched(batch(30, 5)))
-    assert solo.core.log.last_epoch == 5
-    solo.ask(solo.begin(3, 6))
-    solo.answer(3, solo.fetched(leader_id=3, epoch=6, diverging=BEHIND))
-    log = solo.core.log
+    context = downloading()
+    context.answer(2, chunk(0, b"abcdefghij"))
+    context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+    context.answer(2, context.fetched(batch(30, 5)))
+    assert context.core.log.last_epoch == 5
+    context.ask(context.begin(3, 6))
+    context.answer(3, context.fetched(leader_id=3, epoch=6, diverging=BEHIND))
+    log = context.core.log
     assert (log.end, log.last_epoch) == (30, 4)
-    answer = solo.asked(solo.vote(2, epoch=7, last_epoch=3, end_offset=99))
+    answer = context.asked(context.vote(2, epoch=7, last_epoch=3, end_offset=99))
     assert not answer.granted
 
 
@@ -393,6 +395,6 @@ def test_q12_a_log_recovered_behind_a_snapshot_is_in_its_epoch() -> None:
 
 
 def test_q38_who_leads_loads_no_snapshot() -> None:
-    solo = leader()
+    context = leader()
     with pytest.raises(AssertionError, match="holds all that is committed"):
-        solo.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))
+        context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))

@@ -10,16 +10,7 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, End, Fetch, Send, Vote
 from kraftlog.types import Now
-from tests.raft.solo import (
-    ELECTION,
-    FETCH,
-    Solo,
-    follower,
-    key,
-    of,
-    sends,
-    voters_of,
-)
+from tests.raft.single_core import ELECTION, FETCH, SingleCore, follower, key, of, sends, voters_of
 
 
 @pytest.mark.parametrize(
@@ -38,17 +29,17 @@ def test_q8_a_voter_starts_as_what_it_had_promised(
 ) -> None:
     """C1, C4, C5."""
     end = 10 if promised.epoch else 0
-    assert Solo(promised, end=end).state == state
+    assert SingleCore(promised, end=end).state == state
 
 
 def test_q8_who_led_before_the_restart_is_resigned() -> None:
     """Q8, Q17: it no longer knows what it told whom, so it leads no more in that epoch. C7."""
-    solo = Solo(ElectionState(5, 1, key(1)))
-    assert solo.role == "resigned"
-    assert solo.propose("slot") != 0
-    assert not solo.asked(solo.vote(2)).granted
-    solo.wait_for("election")
-    assert (solo.role, solo.core.election.epoch) == ("prospective", 5)
+    context = SingleCore(ElectionState(5, 1, key(1)))
+    assert context.role == "resigned"
+    assert context.propose("slot") != 0
+    assert not context.asked(context.vote(2)).granted
+    context.wait_for("election")
+    assert (context.role, context.core.election.epoch) == ("prospective", 5)
 
 
 @pytest.mark.parametrize(
@@ -56,8 +47,8 @@ def test_q8_who_led_before_the_restart_is_resigned() -> None:
 )
 def test_q1_one_that_is_no_voter_starts_as_an_observer(promised: ElectionState) -> None:
     """C3."""
-    solo = Solo(promised, voters=voters_of(2, 3, 4))
-    assert solo.role == "observer"
+    context = SingleCore(promised, voters=voters_of(2, 3, 4))
+    assert context.role == "observer"
 
 
 @pytest.mark.parametrize(
@@ -71,26 +62,26 @@ def test_q1_one_that_is_no_voter_starts_as_an_observer(promised: ElectionState) 
 )
 def test_q1_a_sole_voter_elects_itself_at_once_without_a_message(promised: ElectionState) -> None:
     """C2."""
-    solo = Solo(promised, voters=voters_of(1), end=10 if promised.epoch else 0)
-    assert solo.state == ("leader", promised.epoch + 1, 1, 1)
-    assert of(Send, solo.first) == []
+    context = SingleCore(promised, voters=voters_of(1), end=10 if promised.epoch else 0)
+    assert context.state == ("leader", promised.epoch + 1, 1, 1)
+    assert of(Send, context.first) == []
 
 
 def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
-    solo = Solo(ElectionState(), epochs=((1, 0), (7, 4)))
-    assert (solo.core.election.epoch, solo.core.election.leader_id) == (7, -1)
-    assert solo.persisted == solo.core.election
+    context = SingleCore(ElectionState(), epochs=((1, 0), (7, 4)))
+    assert (context.core.election.epoch, context.core.election.leader_id) == (7, -1)
+    assert context.persisted == context.core.election
     for candidate in (2, 3):
-        assert not solo.asked(solo.vote(candidate)).granted
-    assert solo.asked(solo.vote(2, epoch=8)).granted  # a later epoch is another matter
+        assert not context.asked(context.vote(candidate)).granted
+    assert context.asked(context.vote(2, epoch=8)).granted  # a later epoch is another matter
 
 
 @pytest.mark.parametrize("voted", [2, 3])
 def test_q2_a_vote_outlives_a_restart(voted: int) -> None:
     """C4."""
-    before = Solo(ElectionState(4))
+    before = SingleCore(ElectionState(4))
     assert before.asked(before.vote(voted, epoch=5)).granted
-    after = Solo(before.persisted)
+    after = SingleCore(before.persisted)
     assert [after.asked(after.vote(candidate)).granted for candidate in (2, 3)] == [
         voted == candidate for candidate in (2, 3)
     ]
@@ -98,26 +89,26 @@ def test_q2_a_vote_outlives_a_restart(voted: int) -> None:
 
 def test_q32_a_voter_that_knows_no_leader_asks_a_voter_with_what_it_has() -> None:
     """C14."""
-    solo = Solo(ElectionState(5), epochs=((1, 0), (3, 6)))
-    (asked,) = sends(solo.wait_for("discover")).values()
+    context = SingleCore(ElectionState(5), epochs=((1, 0), (3, 6)))
+    (asked,) = sends(context.wait_for("discover")).values()
     assert asked == Fetch("cluster", key(1), 5, 10, 3, 0, 500, 8 << 20)
 
 
 def test_q32_a_voter_without_leader_asks_for_pre_votes_after_the_timeout() -> None:
     """C13."""
-    solo = Solo(ElectionState(5))
-    assert ELECTION <= solo.in_ms("election") < 2 * ELECTION
-    votes = sends(solo.wait_for("election"))
-    assert solo.state == ("prospective", 5, -1, -1)
+    context = SingleCore(ElectionState(5))
+    assert ELECTION <= context.in_ms("election") < 2 * ELECTION
+    votes = sends(context.wait_for("election"))
+    assert context.state == ("prospective", 5, -1, -1)
     assert sorted(votes) == [2, 3]
     assert all(isinstance(vote, Vote) and vote.pre_vote for vote in votes.values())
 
 
 def test_q22_the_high_watermark_after_a_start_is_what_was_recovered() -> None:
     """Q8: never more than was known to be committed."""
-    solo = follower(high_watermark=6)
-    assert solo.core.log.high_watermark == 6
-    assert solo.in_ms("fetch timeout") == FETCH
+    context = follower(high_watermark=6)
+    assert context.core.log.high_watermark == 6
+    assert context.in_ms("fetch timeout") == FETCH
 
 
 # Before anything is asked --------------------------------------------------------------------
@@ -125,47 +116,47 @@ def test_q22_the_high_watermark_after_a_start_is_what_was_recovered() -> None:
 
 def test_a_node_without_an_id_observes() -> None:
     """C3."""
-    solo = Solo(ElectionState(), me=ReplicaKey(-1), end=0)
-    assert solo.state == ("observer", 0, -1, -1)
-    (asked,) = sends(solo.wait_for("discover")).values()
+    context = SingleCore(ElectionState(), me=ReplicaKey(-1), end=0)
+    assert context.state == ("observer", 0, -1, -1)
+    (asked,) = sends(context.wait_for("discover")).values()
     assert (asked.replica.id, asked.offset) == (-1, 0)
 
 
 def test_q24_a_stored_unreachable_leader_stays_known() -> None:
     """C6: its address may be unknown; the epoch is its own all the same."""
-    solo = follower(9)
-    assert list(sends(solo.first)) == [9]
-    while solo.role == "follower":
-        solo.unanswered(9)
-        solo.wait(min(solo.in_ms("fetch"), solo.in_ms("fetch timeout")))
-    assert solo.state == ("prospective", 5, 9, -1)
-    assert not solo.asked(solo.vote(2)).granted
-    solo.answer(3, solo.voted(False, epoch=6, leader_id=3))
-    assert solo.state == ("follower", 6, 3, -1)
+    context = follower(9)
+    assert list(sends(context.first)) == [9]
+    while context.role == "follower":
+        context.unanswered(9)
+        context.wait(min(context.in_ms("fetch"), context.in_ms("fetch timeout")))
+    assert context.state == ("prospective", 5, 9, -1)
+    assert not context.asked(context.vote(2)).granted
+    context.answer(3, context.voted(False, epoch=6, leader_id=3))
+    assert context.state == ("follower", 6, 3, -1)
 
 
 def test_q17_a_restarted_leader_sends_end_quorum_epoch() -> None:
     """C8, C7: they need not wait for their timeouts; who holds most it no longer knows."""
-    solo = Solo(ElectionState(5, 1, key(1)))
-    assert sends(solo.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))
-    told = follower(1, me=key(2))
-    told.ask(sends(solo.first)[2])
-    assert told.state == ("candidate", 6, -1, 2)
-    solo.unanswered(3)
-    assert list(sends(solo.wait_for("tell 3"))) == [3]
-    solo.wait_for("election")
-    solo.answer(2, solo.voted())
-    assert solo.state == ("candidate", 6, -1, 1)
+    context = SingleCore(ElectionState(5, 1, key(1)))
+    assert sends(context.first) == dict.fromkeys((2, 3), End("cluster", 1, 5, (key(2), key(3))))
+    outcome = follower(1, me=key(2))
+    outcome.ask(sends(context.first)[2])
+    assert outcome.state == ("candidate", 6, -1, 2)
+    context.unanswered(3)
+    assert list(sends(context.wait_for("end-epoch 3"))) == [3]
+    context.wait_for("election")
+    context.answer(2, context.voted())
+    assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_q2_a_stored_vote_for_itself_is_not_given_to_another() -> None:
     """C9: it stands again in the epoch after, by way of the pre-vote."""
-    solo = Solo(ElectionState(5, -1, key(1)))
-    assert not solo.asked(solo.vote(2)).granted
-    solo.wait_for("election")
-    assert solo.state == ("prospective", 5, -1, 1)
-    solo.answer(3, solo.voted())
-    assert solo.state == ("candidate", 6, -1, 1)
+    context = SingleCore(ElectionState(5, -1, key(1)))
+    assert not context.asked(context.vote(2)).granted
+    context.wait_for("election")
+    assert context.state == ("prospective", 5, -1, 1)
+    context.answer(3, context.voted())
+    assert context.state == ("candidate", 6, -1, 1)
 
 
 def test_q33_the_voters_of_the_log_outrank_those_of_the_configuration() -> None:

@@ -17,20 +17,20 @@ from kraftlog.raft.core import RaftCore
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import ElectionState, Proposed
 from kraftlog.types import NULL_UUID
-from tests.raft.solo import committed_leader, key
-from tests.raft.trio import Net
+from tests.raft.core_network import CoreNetwork
+from tests.raft.single_core import committed_leader, key
 
 IDS = (1, 2, 3)
 
 
-def elected() -> Net:
+def elected() -> CoreNetwork:
     """Voters 1, 2, 3 known by id alone, and one of them leads."""
-    net = Net(*IDS)
+    net = CoreNetwork(*IDS)
     net.pass_time(5000)
     return net
 
 
-def recorded() -> Net:
+def recorded() -> CoreNetwork:
     """Every voter has told the leader its directory."""
     net = elected()
     for voter_id in IDS:
@@ -66,21 +66,21 @@ def test_r11_kraft_version_rises_with_the_last_directory() -> None:
 def test_r11_a_recorded_directory_is_never_replaced(directory: bytes) -> None:
     net = recorded()
     leader = net.leader()
-    told = Voter(ReplicaKey(2, directory))
-    assert leader.update_voter("x", told, net.now) == ErrorCode.VOTER_NOT_FOUND
+    outcome = Voter(ReplicaKey(2, directory))
+    assert leader.update_voter("x", outcome, net.now) == ErrorCode.VOTER_NOT_FOUND
     assert leader.log.voter_set.voter(2) == Voter(key(2))
 
 
 def test_r11_a_log_that_names_no_cluster_does_after_the_next_change() -> None:
     """An older log, or one of Kafka's: its voters carry no cluster id."""
-    solo = committed_leader()
-    assert solo.core.log.voter_set.cluster_id is None
+    context = committed_leader()
+    assert context.core.log.voter_set.cluster_id is None
     moved = Voter(key(1), (Endpoint("C", "h", 1),))
-    assert not solo.core.update_voter("moved", moved, solo.now)
-    assert solo.core.log.voter_set.cluster_id == "cluster"
+    assert not context.core.update_voter("moved", moved, context.now)
+    assert context.core.log.voter_set.cluster_id == "cluster"
 
 
-def wipe(net: Net, replica_id: int) -> None:
+def wipe(net: CoreNetwork, replica_id: int) -> None:
     """The node is formatted again: another directory, an empty log, the same settings."""
     log = RaftLog(VoterHistory(voters_by_id(*IDS)))
     host = net.host_type(net, replica_id, ElectionState(), log)

@@ -6,7 +6,15 @@ import pytest
 
 from kraftlog.raft.config import RaftConfig
 from kraftlog.raft.roles.unattached import election_delay
-from tests.raft.solo import CONFIG, ELECTION, Solo, candidate, leader, prospective, unattached
+from tests.raft.single_core import (
+    CONFIG,
+    ELECTION,
+    SingleCore,
+    candidate,
+    leader,
+    prospective,
+    unattached,
+)
 
 SEEDS = range(40)
 LONGEST = CONFIG.retry_backoff_max_ms
@@ -67,9 +75,9 @@ def candidate_timeout(config: RaftConfig) -> int:
 
 
 def resigned_timeout(config: RaftConfig) -> int:
-    solo = leader(config=config)
-    solo.shut_down()
-    return solo.in_ms("election")
+    context = leader(config=config)
+    context.shut_down()
+    return context.in_ms("election")
 
 
 @pytest.mark.parametrize(
@@ -91,6 +99,6 @@ def test_q10_election_timeouts_are_random_between_one_and_two(timeout: object) -
 
 
 def test_q24_the_first_search_for_a_leader_is_jittered() -> None:
-    found = {Solo(config=with_seed(seed)).in_ms("discover") for seed in SEEDS}
+    found = {SingleCore(config=with_seed(seed)).in_ms("discover") for seed in SEEDS}
     assert len(found) >= CONFIG.retry_backoff_ms // 2
     assert max(found) < CONFIG.retry_backoff_ms

@@ -13,14 +13,14 @@ from kraftlog.raft.messages import (
     ElectionState,
     PersistElection,
     Reply,
-    VoteAnswer,
+    VoteResult,
 )
 from kraftlog.types import NULL_UUID
-from tests.raft.solo import (
+from tests.raft.single_core import (
     EVERY_ROLE,
     FETCH,
     VOTERS,
-    Solo,
+    SingleCore,
     candidate,
     follower,
     key,
@@ -49,11 +49,11 @@ both_kinds = pytest.mark.parametrize("pre_vote", [False, True], ids=["vote", "pr
 @both_kinds
 def test_q12_a_vote_for_another_cluster_changes_nothing(make: Any, pre_vote: bool) -> None:
     """C85."""
-    solo = make()
-    before = solo.state
-    answer = solo.asked(solo.vote(epoch=9, cluster_id="other", pre_vote=pre_vote))
+    context = make()
+    before = context.state
+    answer = context.asked(context.vote(epoch=9, cluster_id="other", pre_vote=pre_vote))
     assert (answer.error, answer.granted) == (ErrorCode.INCONSISTENT_CLUSTER_ID, False)
-    assert solo.state == before
+    assert context.state == before
 
 
 @everywhere
@@ -62,12 +62,12 @@ def test_q12_an_older_epoch_is_told_what_is_known_and_changes_nothing(
     make: Any, pre_vote: bool
 ) -> None:
     """Q2, Q23 too. C18, C33."""
-    solo = make()
-    before = solo.state
-    answer = solo.asked(solo.vote(epoch=4, last_epoch=1, pre_vote=pre_vote))
-    leader_id = solo.core.election.leader_id
-    assert answer == VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, leader_id, 5, False)
-    assert solo.state == before
+    context = make()
+    before = context.state
+    answer = context.asked(context.vote(epoch=4, last_epoch=1, pre_vote=pre_vote))
+    leader_id = context.core.election.leader_id
+    assert answer == VoteResult(ErrorCode.FENCED_LEADER_EPOCH, leader_id, 5, False)
+    assert context.state == before
 
 
 @both_kinds
@@ -86,10 +86,10 @@ def test_q28_a_vote_with_impossible_numbers_is_an_invalid_request(
     changes: dict[str, Any], pre_vote: bool
 ) -> None:
     """C33. C145."""
-    solo = unattached()
-    answer = solo.asked(solo.vote(pre_vote=pre_vote, **changes))
+    context = unattached()
+    answer = context.asked(context.vote(pre_vote=pre_vote, **changes))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_REQUEST, False)
-    assert solo.state == ("unattached", 5, -1, -1)
+    assert context.state == ("unattached", 5, -1, -1)
 
 
 @both_kinds
@@ -98,49 +98,51 @@ def test_q12_a_vote_meant_for_another_replica_is_refused(
     receiver: ReplicaKey, pre_vote: bool
 ) -> None:
     """A wiped disk is another replica: it must not vote in its predecessor's stead. C87."""
-    solo = unattached()
-    answer = solo.asked(solo.vote(epoch=6, receiver=receiver, pre_vote=pre_vote))
+    context = unattached()
+    answer = context.asked(context.vote(epoch=6, receiver=receiver, pre_vote=pre_vote))
     assert (answer.error, answer.granted) == (ErrorCode.INVALID_VOTER_KEY, False)
-    assert solo.state == ("unattached", 5, -1, -1)
+    assert context.state == ("unattached", 5, -1, -1)
 
 
 @pytest.mark.parametrize("receiver", [key(1), ReplicaKey(1, NULL_UUID), ReplicaKey(-1, NULL_UUID)])
 def test_q12_who_does_not_know_the_directory_may_leave_it_out(receiver: ReplicaKey) -> None:
-    solo = unattached()
-    assert solo.asked(solo.vote(receiver=receiver)).granted
+    context = unattached()
+    assert context.asked(context.vote(receiver=receiver)).granted
 
 
 @pytest.mark.parametrize("make", [follower, loyal, leader, resigned])
 def test_q12_a_leader_known_in_the_epoch_leaves_no_vote_in_it(make: Any) -> None:
     """C16, C51, C61."""
-    solo = make()
-    before = solo.state
-    assert not solo.asked(solo.vote(3)).granted
-    assert solo.state == before
+    context = make()
+    before = context.state
+    assert not context.asked(context.vote(3)).granted
+    assert context.state == before
 
 
 def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
     """Q2: a vote is never changed; a directory is part of who somebody is. C15."""
-    solo = unattached()
-    assert solo.asked(solo.vote(2)).granted
-    assert solo.state == ("voted", 5, -1, 2)
-    assert not solo.asked(solo.vote(3)).granted
-    assert not solo.asked(solo.vote(2, candidate=ReplicaKey(2, bytes(15) + b"\x77"))).granted
-    assert solo.asked(solo.vote(2)).granted
-    assert solo.state == ("voted", 5, -1, 2)
+    context = unattached()
+    assert context.asked(context.vote(2)).granted
+    assert context.state == ("voted", 5, -1, 2)
+    assert not context.asked(context.vote(3)).granted
+    assert not context.asked(context.vote(2, candidate=ReplicaKey(2, bytes(15) + b"\x77"))).granted
+    assert context.asked(context.vote(2)).granted
+    assert context.state == ("voted", 5, -1, 2)
 
 
 @at_voters
 def test_q12_a_newer_epoch_is_adopted_and_then_judged(make: Any) -> None:
     """Q2: whatever the role, and also when the vote is not granted. C17, C51, C61."""
-    solo = make()
-    assert solo.asked(solo.vote(2, epoch=6)) == VoteAnswer(0, -1, 6, granted=True)
-    assert solo.state == ("voted", 6, -1, 2)
-    assert solo.persisted == ElectionState(6, -1, key(2))
-    solo = make()
-    assert solo.asked(solo.vote(2, epoch=6, end_offset=0)) == VoteAnswer(0, -1, 6, granted=False)
-    assert solo.state == ("unattached", 6, -1, -1)
-    assert solo.persisted == ElectionState(6)
+    context = make()
+    assert context.asked(context.vote(2, epoch=6)) == VoteResult(0, -1, 6, granted=True)
+    assert context.state == ("voted", 6, -1, 2)
+    assert context.persisted == ElectionState(6, -1, key(2))
+    context = make()
+    assert context.asked(context.vote(2, epoch=6, end_offset=0)) == VoteResult(
+        0, -1, 6, granted=False
+    )
+    assert context.state == ("unattached", 6, -1, -1)
+    assert context.persisted == ElectionState(6)
 
 
 @both_kinds
@@ -159,25 +161,25 @@ def test_q12_the_later_last_epoch_wins_and_then_the_longer_log(
     last_epoch: int, end: int, granted: bool, pre_vote: bool
 ) -> None:
     """P2 too: of all that a vote is judged by, a pre-vote keeps this. C15."""
-    solo = unattached(epochs=((1, 0), (3, 6)))
-    vote = solo.vote(last_epoch=last_epoch, end_offset=end, pre_vote=pre_vote)
-    assert solo.asked(vote).granted is granted
+    context = unattached(epochs=((1, 0), (3, 6)))
+    vote = context.vote(last_epoch=last_epoch, end_offset=end, pre_vote=pre_vote)
+    assert context.asked(vote).granted is granted
 
 
 def test_q12_a_grant_is_durable_before_it_is_answered() -> None:
     """Q3 too."""
-    solo = unattached(slow_disk=True)
-    persist, reply = solo.ask(solo.vote(2))[-2:]
+    context = unattached(slow_disk=True)
+    persist, reply = context.ask(context.vote(2))[-2:]
     assert isinstance(persist, PersistElection)
     assert persist.state == ElectionState(5, -1, key(2))
     assert reply == Reply(
-        101, VoteAnswer(0, -1, 5, granted=True), (ElectionDurable(persist.version),)
+        101, VoteResult(0, -1, 5, granted=True), (ElectionDurable(persist.version),)
     )
 
 
 def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
-    solo = unattached(slow_disk=True)
-    effects = solo.ask(solo.vote(2, epoch=6, end_offset=0))
+    context = unattached(slow_disk=True)
+    effects = context.ask(context.vote(2, epoch=6, end_offset=0))
     (persist,), (reply,) = of(PersistElection, effects), of(Reply, effects)
     assert persist.state == ElectionState(6)
     assert reply.after == (ElectionDurable(persist.version),)
@@ -191,112 +193,114 @@ def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
 )
 def test_p2_whoever_hears_no_leader_grants_pre_votes_again_and_again(make: Any) -> None:
     """P1: nothing is persisted and no vote is spent; who asked does not matter either. C22, C32."""
-    solo = make()
-    before = solo.state
+    context = make()
+    before = context.state
     for asker in (2, 3, 2, STRANGER):
-        effects = solo.ask(solo.vote(asker, pre_vote=True))
+        effects = context.ask(context.vote(asker, pre_vote=True))
         (reply,) = effects
         assert reply.body.granted
-    assert solo.state == before
+    assert context.state == before
 
 
 @pytest.mark.parametrize("make", [leader, loyal])
 def test_p2_who_leads_or_hears_its_leader_refuses(make: Any) -> None:
     """C31, C32."""
-    solo = make()
-    answer = solo.asked(solo.vote(3, pre_vote=True, end_offset=99))
+    context = make()
+    answer = context.asked(context.vote(3, pre_vote=True, end_offset=99))
     assert (answer.error, answer.granted) == (0, False)
-    assert answer.leader_id == solo.core.election.leader_id  # which the asker adopts
+    assert answer.leader_id == context.core.election.leader_id  # which the asker adopts
 
 
 def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
     """C31."""
-    solo = loyal()
-    solo.wait(FETCH - 1)
-    assert not solo.asked(solo.vote(3, pre_vote=True)).granted
-    solo.wait(1)
-    assert solo.asked(solo.vote(3, pre_vote=True)).granted
+    context = loyal()
+    context.wait(FETCH - 1)
+    assert not context.asked(context.vote(3, pre_vote=True)).granted
+    context.wait(1)
+    assert context.asked(context.vote(3, pre_vote=True)).granted
 
 
 @pytest.mark.parametrize(("silent", "granted"), [(FETCH - 1, False), (FETCH, True)])
 def test_p2_the_silence_counts_also_before_its_timer_has_fired(silent: int, granted: bool) -> None:
-    solo = loyal()
-    solo.pass_unpolled(silent)
-    assert solo.role == "follower"
-    assert solo.asked(solo.vote(3, pre_vote=True)).granted is granted
+    context = loyal()
+    context.pass_unpolled(silent)
+    assert context.role == "follower"
+    assert context.asked(context.vote(3, pre_vote=True)).granted is granted
 
 
 def test_p2_proof_that_the_leader_is_dead_is_as_good_as_its_silence() -> None:
-    solo = loyal()
-    solo.gone(2)
-    assert solo.asked(solo.vote(3, pre_vote=True)).granted
+    context = loyal()
+    context.gone(2)
+    assert context.asked(context.vote(3, pre_vote=True)).granted
 
 
 def test_p2_a_refused_fetch_is_not_hearing_the_leader() -> None:
     """C31."""
-    solo = follower()
-    solo.answer(2, solo.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    assert solo.asked(solo.vote(3, pre_vote=True)).granted
+    context = follower()
+    context.answer(2, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert context.asked(context.vote(3, pre_vote=True)).granted
 
 
 @at_voters
 def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: Any) -> None:
     """C33."""
-    solo = make()
-    assert solo.asked(solo.vote(2, epoch=6, pre_vote=True)) == VoteAnswer(0, -1, 6, granted=True)
-    assert solo.state == ("unattached", 6, -1, -1)
+    context = make()
+    assert context.asked(context.vote(2, epoch=6, pre_vote=True)) == VoteResult(
+        0, -1, 6, granted=True
+    )
+    assert context.state == ("unattached", 6, -1, -1)
 
 
 def test_p2_an_older_epoch_is_refused_with_what_is_known() -> None:
     """C33."""
-    solo = loyal()
-    answer = solo.asked(solo.vote(3, epoch=4, pre_vote=True))
-    assert answer == VoteAnswer(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, False)
+    context = loyal()
+    answer = context.asked(context.vote(3, epoch=4, pre_vote=True))
+    assert answer == VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 2, 5, False)
 
 
 # Strangers -----------------------------------------------------------------------------------
 
 
-def loyal_observer() -> Solo:
-    solo = Solo(ElectionState(5, 2), voters=voters_of(2, 3, 4))
-    solo.answer(2, solo.fetched())
-    return solo
+def loyal_observer() -> SingleCore:
+    context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
+    context.answer(2, context.fetched())
+    return context
 
 
 @both_kinds
 @pytest.mark.parametrize("make", [leader, loyal, loyal_observer])
 def test_r8_a_stranger_moves_nobody_who_leads_or_hears_a_leader(make: Any, pre_vote: bool) -> None:
     """P3: a removed voter can't disrupt. C113."""
-    solo = make()
-    before = solo.state
-    answer = solo.asked(solo.vote(STRANGER, epoch=9, pre_vote=pre_vote, end_offset=99))
+    context = make()
+    before = context.state
+    answer = context.asked(context.vote(STRANGER, epoch=9, pre_vote=pre_vote, end_offset=99))
     assert (answer.granted, answer.epoch) == (False, 5)
-    assert solo.state == before
+    assert context.state == before
 
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, follower, observer])
 def test_r8_anybody_else_judges_a_stranger_like_a_voter(make: Any) -> None:
     """Its own log may not name the new voters yet."""
-    solo = make()
-    assert solo.asked(solo.vote(STRANGER, epoch=9)) == VoteAnswer(0, -1, 9, granted=True)
-    assert solo.core.election == ElectionState(9, -1, key(STRANGER))
-    assert solo.asked(solo.vote(3, epoch=9)).granted is False
+    context = make()
+    assert context.asked(context.vote(STRANGER, epoch=9)) == VoteResult(0, -1, 9, granted=True)
+    assert context.core.election == ElectionState(9, -1, key(STRANGER))
+    assert context.asked(context.vote(3, epoch=9)).granted is False
 
 
 def test_r8_a_candidate_counts_only_voters_of_its_own_log() -> None:
     """C35."""
-    solo = candidate()
-    solo.core.send(STRANGER, solo.vote())
-    solo.step()
-    solo.answer(STRANGER, solo.voted())
-    assert solo.role == "candidate"
-    solo.answer(2, solo.voted())
-    assert solo.role == "leader"
+    context = candidate()
+    context.core.send(STRANGER, context.vote())
+    context.step()
+    context.answer(STRANGER, context.voted())
+    assert context.role == "candidate"
+    context.answer(2, context.voted())
+    assert context.role == "leader"
 
 
 def test_r8_new_voters_are_elected_by_one_that_does_not_know_them() -> None:
     """Voters 1, 2, 3 grew to include 4 and 5; 3 saw neither change, 1 and 2 are dead."""
-    third = Solo(ElectionState(5, 2, None), me=key(3), end=8)
+    third = SingleCore(ElectionState(5, 2, None), me=key(3), end=8)
     third.wait(FETCH)
     assert third.asked(third.vote(4, pre_vote=True, end_offset=12)).granted
     assert third.asked(third.vote(4, epoch=6, end_offset=12)).granted

@@ -56,8 +56,8 @@ def test_any_bytes_survive(codec: int, data: bytes, repeats: int) -> None:
 
 @pytest.mark.parametrize("codec", [GZIP, LZ4, ZSTD])
 def test_levels(codec: int) -> None:
-    chance = random.Random(0)
-    data = b"".join(b"%d " % chance.getrandbits(10) for _ in range(20_000))
+    rng = random.Random(0)
+    data = b"".join(b"%d " % rng.getrandbits(10) for _ in range(20_000))
     made = {compress(codec, data, level) for level in (None, 1, 9)}
     assert len(made) > 1
     assert {decompress(codec, packed, len(data)) for packed in made} == {data}

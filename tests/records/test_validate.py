@@ -95,7 +95,7 @@ def test_the_records_that_are_refused_are_named(codec: int) -> None:
     batch = builder.build()
     late = f"timestamp {NOW_MS + 9_000_000} is not within [{NOW_MS - _FAR}, {NOW_MS + 3_600_000}]"
     keyless = "a record of a compacted topic must have a key"
-    told = []
+    outcome = []
     for rules in (
         ProduceRules(),
         TOPICS["compacted"],
@@ -103,8 +103,8 @@ def test_the_records_that_are_refused_are_named(codec: int) -> None:
     ):
         with pytest.raises(RejectedRecordsError) as caught:
             check_records(batch, check_produced(batch, rules, NOW_MS), rules, NOW_MS)
-        told.append((caught.value.code, caught.value.rejected))
-    assert told == [
+        outcome.append((caught.value.code, caught.value.rejected))
+    assert outcome == [
         (ErrorCode.INVALID_TIMESTAMP, [(2, late), (4, late)]),
         (ErrorCode.INVALID_TIMESTAMP, [(1, keyless), (2, late), (4, keyless)]),
         (ErrorCode.INVALID_RECORD, [(1, keyless), (4, keyless)]),

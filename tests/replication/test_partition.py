@@ -64,10 +64,10 @@ def test_what_another_replica_in_sync_lacks_is_written_and_not_committed() -> No
     leader_only, everybody = (11, "leader", None, -1), (12, "all", None, 100)
     partition.acks.extend((leader_only, everybody))
     assert partition.written(12) == [leader_only]
-    assert (partition.late, partition.written_end) == ([everybody], 12)
+    assert (partition.just_written, partition.written_end) == ([everybody], 12)
     assert partition.high_watermark == 10
     partition.wait_for(11, "repeated", None, 100)
-    assert partition.late == [everybody, (11, "repeated", None, 100)]
+    assert partition.just_written == [everybody, (11, "repeated", None, 100)]
     assert partition.take_waiting() == [("all", None), ("repeated", None)]
 
 

@@ -9,8 +9,8 @@ from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
 from kraftlog.raft.messages import Batch, ElectionState
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.reader import read_records
-from kraftlog.runner.recovered import METADATA
-from kraftlog.storage import election, meta
+from kraftlog.runner.recovered_log import METADATA
+from kraftlog.storage import meta_properties, quorum_state
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import write_atomically
@@ -44,14 +44,14 @@ def write_directory(
         f"version=1\ncluster.id={CLUSTER}\nnode.id={me.id}\n"
         f"directory.id={uuid_text(me.directory_id)}\n"
     )
-    write_atomically(files, f"{path}/{meta.NAME}", properties.encode())
+    write_atomically(files, f"{path}/{meta_properties.NAME}", properties.encode())
     directory = LogDirectory(files, path)
     log = directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
     for batch in batches:
         raw = as_bytes(batch)
         log.append([raw], describe([raw]), T0)
-    stored = election.StoredElection(state.leader_id, state.epoch, state.voted)
-    election.store(files, log.folder, stored)
+    stored = quorum_state.QuorumStateData(state.leader_id, state.epoch, state.voted)
+    quorum_state.store(files, log.folder, stored)
     if committed:
         directory.high_watermarks[METADATA_LOG] = committed
     directory.close()

@@ -11,13 +11,19 @@ from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.runner import care, compaction
+from kraftlog.runner import compaction, log_maintenance
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import PARTITION_METADATA
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, configured_host, create_topics, make_host, set_config
+from tests.node.frame_client import (
+    FrameClient,
+    configured_host,
+    create_topics,
+    make_host,
+    set_config,
+)
 from tests.node.test_producers import Writer
 from tests.node.test_requests import produce, told_of
 from tests.storage.compacting import latest, records_of
@@ -50,7 +56,7 @@ def records(host: VirtualHost) -> int:
 
 def looked_after(host: VirtualHost) -> VirtualHost:
     """Long enough for sealed segments to be durable, and then to be compacted."""
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
     host.pass_time(BACKOFF_MS)
     host.settle()
     return host
@@ -64,7 +70,7 @@ def test_the_latest_of_each_key_is_left_and_the_offset_stored() -> None:
     assert records(host) <= 4
     assert latest(records_of(log)) == before
     assert log.clean_offset == active
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
     stored = host.files.bytes_of("data/cleaner-offset-checkpoint").decode()
     assert f"demo 0 {active}\n" in stored
     assert not host.said, "it was soon done"
@@ -99,12 +105,12 @@ def test_many_dirty_logs_are_compacted_one_after_the_other() -> None:
     host = make_host(other=1)
     settings = {"cleanup.policy": "compact", "internal.segment.bytes": 300}
     create_topics(host, {"many": 5}, settings)
-    talker = Talker(host)
+    talker = FrameClient(host)
     for index in range(5):
         for number in range(20):
             request = produce(keyed(number), topic="many", index=index)
             assert told_of(talker.ask(ApiKey.PRODUCE, 9, request)).error_code == ErrorCode.NONE
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
     host.pass_time(BACKOFF_MS)
     host.settle()
     logs = host.runner.directory.logs
@@ -124,7 +130,7 @@ def test_what_is_sealed_is_compacted_as_soon_as_it_is_durable() -> None:
 @pytest.mark.parametrize("when", ["deleted", "cut"])
 def test_what_was_made_of_a_log_that_is_no_more_is_thrown_away(when: str) -> None:
     host = written(configured_host(**COMPACT))
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
     host.one_turn()
     directory = host.runner.directory
@@ -164,7 +170,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
 ) -> None:
     """It knows the folder by its path, and a topic can be created again while it works."""
     host = written(configured_host(**COMPACT))
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
 
     def ends_late(files: MemoryFiles, task: dict[str, Any]) -> None:
         host.node.emit(DeleteLog(NAME, host.node.by_log[NAME].topic_id))
@@ -186,7 +192,7 @@ def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
     operation: str, path: str
 ) -> None:
     host = written(configured_host(**COMPACT))
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
     host.settle()
     host.files.faults.append(Fault(operation, errno.EIO, path))
     host.pass_time(BACKOFF_MS)
@@ -197,7 +203,7 @@ def test_a_disk_that_fails_while_segments_are_replaced_is_offline(
 
 def test_a_clean_stop_leaves_nothing_half_made() -> None:
     host = written(configured_host(**COMPACT))
-    host.pass_time(care.INTERVAL_MS)
+    host.pass_time(log_maintenance.INTERVAL_MS)
     host.now = Now(host.now.monotonic_ms + BACKOFF_MS, host.now.wall_ms + BACKOFF_MS)
     host.one_turn()
     host.deliver()

@@ -13,19 +13,19 @@ from kraftlog.errors import ErrorCode
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, configured_host, create_topics, set_config
+from tests.node.frame_client import FrameClient, configured_host, create_topics, set_config
 from tests.node.test_requests import batch, fetch, found_in, produce, told_of, values_in
 
 LOG = ("demo", 0)
 
 
-def send(talker: Talker, *values: bytes, acks: int = 1) -> None:
+def send(talker: FrameClient, *values: bytes, acks: int = 1) -> None:
     """The request, and the turn that writes it; the disk has not answered yet."""
     talker.send(ApiKey.PRODUCE, 9, produce(batch(*values), acks))
     talker.host.one_turn()
 
 
-def codes(talker: Talker) -> list[int]:
+def codes(talker: FrameClient) -> list[int]:
     return [told_of(answer).error_code for _, answer in talker.take()]
 
 
@@ -33,7 +33,7 @@ def codes(talker: Talker) -> list[int]:
 def test_records_are_written_once_they_are_durable(acks: int) -> None:
     """For their producer and for readers alike; those that come meanwhile share the next flush."""
     host = configured_host(flush_messages=1)
-    talker, reader = Talker(host), Talker(host)
+    talker, reader = FrameClient(host), FrameClient(host)
     for value in (b"a", b"b", b"c"):
         send(talker, value, acks=acks)
     assert codes(talker) == []
@@ -45,8 +45,8 @@ def test_records_are_written_once_they_are_durable(acks: int) -> None:
 
 def test_readers_do_not_see_what_is_not_durable() -> None:
     host = configured_host(flush_messages=1)
-    reader = Talker(host)
-    send(Talker(host), b"a")
+    reader = FrameClient(host)
+    send(FrameClient(host), b"a")
     reader.send(ApiKey.FETCH, 12, fetch(0))
     [(_, answer)] = reader.take()
     assert (values_in(answer), found_in(answer).high_watermark) == ([], 0)
@@ -56,7 +56,7 @@ def test_readers_do_not_see_what_is_not_durable() -> None:
 
 def test_fewer_than_that_need_not_be_on_the_disk() -> None:
     host = configured_host(flush_messages=3)
-    talker = Talker(host)
+    talker = FrameClient(host)
     send(talker, b"a", b"b")
     assert codes(talker) == [0]
     send(talker, b"c")
@@ -71,7 +71,7 @@ def test_the_brokers_setting_counts_for_topics_that_say_nothing() -> None:
     """And one that is changed counts from then on."""
     host = VirtualHost(settings=SETTINGS + "log.flush.interval.messages=1\n")
     create_topics(host, {"demo": 1})
-    talker = Talker(host)
+    talker = FrameClient(host)
     send(talker, b"a")
     assert codes(talker) == []
     host.turn()
@@ -84,9 +84,9 @@ def test_the_brokers_setting_counts_for_topics_that_say_nothing() -> None:
 def test_a_flush_that_comes_back_late_takes_nothing_back() -> None:
     """V7: the topic asks for no more flushes while one is under way."""
     host = configured_host(flush_messages=1)
-    send(Talker(host), b"a")
+    send(FrameClient(host), b"a")
     host.node.emit(ConfigureLog(LOG, TopicConfig({}, host.node.config_layers())))
-    talker = Talker(host)
+    talker = FrameClient(host)
     send(talker, b"b")  # the settings come behind what the turn writes
     send(talker, b"c")
     assert codes(talker) == [0, 0]
@@ -100,7 +100,7 @@ def test_a_flush_that_comes_back_late_takes_nothing_back() -> None:
 def test_a_disk_that_does_not_sync_acknowledges_nothing() -> None:
     host = configured_host(flush_messages=1)
     host.files.faults.append(Fault("sync", path="demo-0"))
-    talker = Talker(host)
+    talker = FrameClient(host)
     send(talker, b"a")
     host.turn()
     assert codes(talker) == [ErrorCode.KAFKA_STORAGE_ERROR]
@@ -110,7 +110,7 @@ def test_a_disk_that_does_not_sync_acknowledges_nothing() -> None:
 def test_no_offset_is_given_twice_when_the_disk_is_full(held: int, after: int) -> None:
     """While records wait to be durable a full disk takes the partition away, as a broken one."""
     host = configured_host(flush_messages=1)
-    first, second = Talker(host), Talker(host)
+    first, second = FrameClient(host), FrameClient(host)
     for _ in range(held):
         send(first, b"held")
     host.files.faults.append(Fault("pwritev", code=errno.ENOSPC, path="demo-0"))

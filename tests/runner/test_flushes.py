@@ -11,7 +11,7 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.simulator.files import Fault
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.node.talk import Talker, make_host
+from tests.node.frame_client import FrameClient, make_host
 from tests.node.test_requests import batch, produce, told_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def held(host: VirtualHost, offset: int) -> list[int]:
 def host_with_records(count: int) -> VirtualHost:
     host = make_host()
     for _ in range(count):
-        Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
+        FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
     return host
 
 
@@ -52,14 +52,14 @@ def test_an_answer_waits_for_records_that_are_not_written_yet() -> None:
     early = held(host, 2)
     host.turn()
     assert not early
-    Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
     assert early
 
 
 def test_what_is_decided_while_a_flush_is_under_way_is_flushed_after_it() -> None:
     """Nothing else need happen: who waits for the second decision would wait for ever."""
     host = make_host()
-    talker = Talker(host)
+    talker = FrameClient(host)
     for name in ("first", "second"):
         topic = CreatableTopic(
             name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
@@ -87,8 +87,8 @@ def test_after_a_failed_flush_nothing_is_answered_and_the_log_is_offline() -> No
     host.files.faults.append(Fault("sync"))
     host.turn()
     assert not slot
-    told = told_of(Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
-    assert told.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    outcome = told_of(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"y"))))
+    assert outcome.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     late = held(host, 1)
     host.turn()
     assert not late

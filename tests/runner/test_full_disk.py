@@ -7,15 +7,15 @@ import errno
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.care import INTERVAL_MS
-from kraftlog.runner.openings import FULL_FOR_MS
+from kraftlog.runner.log_lifecycle import FULL_FOR_MS
+from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.storage.reserve import NAME
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from tests.node.talk import Talker, ask_settled, create_topics
+from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete as delete_records
 from tests.node.test_log_ends import end_of
 from tests.node.test_producers import Writer
@@ -77,7 +77,7 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
     answer = ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
     assert answer.results[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.KAFKA_STORAGE_ERROR
-    assert len(values_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
+    assert len(values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
     assert delete_records(host, 4) == (ErrorCode.NONE, 4)
     assert end_of(host, -2)[0] == 4
     delete_topic(host, "large")
@@ -131,7 +131,7 @@ def test_a_node_starts_again_on_a_full_disk(clean: bool, spent: bool) -> None:
     for _ in range(2):
         host = node_on(host.files)
         assert host.node.is_ready
-        assert len(values_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
+        assert len(values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0)))) == 9
         assert create(host, "another") in {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE}
         assert create(host, "third") == ErrorCode.KAFKA_STORAGE_ERROR
         host.files.kill()

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.runner import care
+from kraftlog.runner import log_maintenance
 from kraftlog.simulator.host import VirtualHost
-from kraftlog.storage import snapshots, tracker
+from kraftlog.storage import producer_snapshots, producer_tracker
 from kraftlog.storage.disk import read_whole
-from kraftlog.storage.snapshots import decode_snapshot
+from kraftlog.storage.producer_snapshots import decode_snapshot
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, configured_host
+from tests.node.frame_client import FrameClient, configured_host
 from tests.node.test_requests import produce
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ PRODUCERS = 50
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch) -> VirtualHost:
     """A node on whose topic a segment has just ended after fifty producers, which are many."""
-    monkeypatch.setattr(tracker, "FEW_PRODUCERS", 10)
-    monkeypatch.setattr(snapshots, "LINES_IN_A_STEP", 10)
-    monkeypatch.setattr(care, "STEPS_A_TURN", 1)
+    monkeypatch.setattr(producer_tracker, "FEW_PRODUCERS", 10)
+    monkeypatch.setattr(producer_snapshots, "LINES_IN_A_STEP", 10)
+    monkeypatch.setattr(log_maintenance, "STEPS_A_TURN", 1)
     host = configured_host(segment_bytes=1 << 20)
-    talker = Talker(host)
+    talker = FrameClient(host)
     for producer_id in range(PRODUCERS):
         builder = BatchBuilder(producer_id=producer_id, producer_epoch=0, base_sequence=0)
         builder.append(0, None, b"value")
@@ -97,6 +97,6 @@ def test_producers_are_known_after_a_crash_before_it_is_written(host: VirtualHos
     again = VirtualHost(host.files)
     builder = BatchBuilder(producer_id=7, producer_epoch=0, base_sequence=0)
     builder.append(0, None, b"value")
-    answer = Talker(again).ask(ApiKey.PRODUCE, 9, produce(builder.build()))
-    told = answer.responses[0].partition_responses[0]
-    assert told.base_offset == 7, "the batch is known as a repeated one"
+    answer = FrameClient(again).ask(ApiKey.PRODUCE, 9, produce(builder.build()))
+    outcome = answer.responses[0].partition_responses[0]
+    assert outcome.base_offset == 7, "the batch is known as a repeated one"

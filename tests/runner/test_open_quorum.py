@@ -19,20 +19,24 @@ from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.walk import walk
 from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
-from kraftlog.runner.quorum import QuorumHands, open_quorum
-from kraftlog.runner.recovered import METADATA
+from kraftlog.runner.quorum_io import QuorumIO, open_quorum
+from kraftlog.runner.recovered_log import METADATA
 from kraftlog.runner.runner import REPLAYED_A_TURN
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
-from kraftlog.simulator.host import InlineLane, NoPeers, VirtualHost
-from kraftlog.storage import meta
+from kraftlog.simulator.host import InlineIOThread, NoPeers, VirtualHost
+from kraftlog.storage import meta_properties
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import write_whole
 from kraftlog.storage.metadata_snapshots import MetadataSnapshots, name_of
 from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
 from kraftlog.wire.messages.metadata_records import NoOpRecord
-from tests.node.talk import create_topics
-from tests.node.test_snapshots import FOLDER, host_without_its_first_segment, snapped_host
+from tests.node.frame_client import create_topics
+from tests.node.quorum.test_snapshots import (
+    FOLDER,
+    host_with_snapshots,
+    host_without_its_first_segment,
+)
 
 
 def store(snapshots: MetadataSnapshots, end: OffsetAndEpoch, *pieces: bytes) -> None:
@@ -79,7 +83,7 @@ def test_q38_a_snapshot_that_was_named_before_a_crash_counts(
 
 def node_with_snapshots() -> MemoryFiles:
     """Killed; its two newest snapshots are there, and the log goes on where the older one ends."""
-    host = snapped_host()
+    host = host_with_snapshots()
     host.files.kill()
     return host.files
 
@@ -153,14 +157,20 @@ def test_q38_a_snapshot_is_header_records_and_footer_without_a_gap(batches: str)
 def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) -> None:
     """A damaged one is thrown away, and the log and the older snapshot stay."""
     files = node_with_snapshots()
-    told: list[Any] = []
+    outcome: list[Any] = []
     said: list[str] = []
-    lane = InlineLane()
+    io_thread = InlineIOThread()
     directory = LogDirectory(files, "data")
     end = open_quorum(directory, VoterSet(), said.append).log.end
-    flushes = Flushes(files, Logs(files, directory), lane, lambda *_: None, lambda *_: None)
-    hands = QuorumHands(
-        files, directory, lane, flushes, NoPeers(), said.append, lambda it, _: told.append(it)
+    flushes = Flushes(files, Logs(files, directory), io_thread, lambda *_: None, lambda *_: None)
+    hands = QuorumIO(
+        files,
+        directory,
+        io_thread,
+        flushes,
+        NoPeers(),
+        said.append,
+        lambda it, _: outcome.append(it),
     )
     before = checkpoints_of(files)
     new = OffsetAndEpoch(end + 5, 9)
@@ -169,11 +179,11 @@ def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) ->
     hands.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), Now(0, 0))
     log = directory.logs[METADATA_LOG]
     if is_whole:
-        assert told == [effects.SnapshotLoaded(new, WHOLE)]
+        assert outcome == [effects.SnapshotLoaded(new, WHOLE)]
         assert (log.start_offset, log.end_offset) == (new.offset, new.offset)
         assert (checkpoints_of(files), said) == ([name_of(new)], [])
     else:
-        assert told == [effects.SnapshotDamaged(new)]
+        assert outcome == [effects.SnapshotDamaged(new)]
         assert log.end_offset == end
         assert checkpoints_of(files) == before
         assert ["damaged" in line for line in said] == [True]
@@ -191,25 +201,25 @@ def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) ->
 def test_what_comes_from_the_leader_gets_the_room_of_the_reserve(operation: str, path: str) -> None:
     """On a full disk a node takes a snapshot of the metadata and learns the cluster's id."""
     files = node_with_snapshots()
-    properties = meta.MetaProperties(None, 1, bytes(16))
-    write_whole(files, f"data/{meta.NAME}", meta.encode(properties))
-    told: list[Any] = []
+    properties = meta_properties.MetaProperties(None, 1, bytes(16))
+    write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(properties))
+    outcome: list[Any] = []
     directory = LogDirectory(files, "data")
     end = open_quorum(directory, VoterSet(), print).log.end
     directory.keep_reserve(10_000)
-    lane = InlineLane()
-    flushes = Flushes(files, Logs(files, directory), lane, print, print)
-    hands = QuorumHands(
-        files, directory, lane, flushes, NoPeers(), print, lambda it, _: told.append(it)
+    io_thread = InlineIOThread()
+    flushes = Flushes(files, Logs(files, directory), io_thread, print, print)
+    hands = QuorumIO(
+        files, directory, io_thread, flushes, NoPeers(), print, lambda it, _: outcome.append(it)
     )
     new, now = OffsetAndEpoch(end + 5, 9), Now(0, 0)
     files.faults.append(Fault(operation, errno.ENOSPC, path))
     hands.carry_out[effects.WriteSnapshotPart](effects.WriteSnapshotPart(new, 0, WHOLE), now)
     hands.carry_out[effects.InstallSnapshot](effects.InstallSnapshot(new, METADATA_LOG), now)
-    hands.carry_out[effects.KeepClusterId](effects.KeepClusterId("cluster"), now)
-    lane.deliver(now)
-    assert told == [effects.SnapshotLoaded(new, WHOLE)]
-    assert meta.load(files, "data").cluster_id == "cluster"
+    hands.carry_out[effects.PersistClusterId](effects.PersistClusterId("cluster"), now)
+    io_thread.deliver(now)
+    assert outcome == [effects.SnapshotLoaded(new, WHOLE)]
+    assert meta_properties.load(files, "data").cluster_id == "cluster"
     assert files.faults[0].times == 0
     assert directory.disk.is_short
 

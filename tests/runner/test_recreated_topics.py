@@ -12,14 +12,14 @@ import pytest
 
 from kraftlog.effects import LogFailed, LogOpened, LogStartMoved, LogStartNotStored
 from kraftlog.errors import ErrorCode
-from kraftlog.node.following import forget
+from kraftlog.node.partition_changes import forget
 from kraftlog.node.quorum.batches import METADATA_LOG
-from kraftlog.runner.care import INTERVAL_MS
+from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.files import PowerLost
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
-from tests.node.talk import Talker, ask_settled, create_topics
+from tests.node.frame_client import FrameClient, ask_settled, create_topics
 from tests.node.test_log_ends import delete as delete_records
 from tests.node.test_log_ends import delete_request, end_of
 from tests.node.test_producers import Writer
@@ -43,7 +43,7 @@ def write(host: VirtualHost, value: bytes) -> None:
 def values(host: VirtualHost) -> list[bytes | None]:
     """All that a reader finds, segment after segment."""
     found: list[bytes | None] = []
-    while more := values_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(len(found)))):
+    while more := values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(len(found)))):
         found += more
     return found
 
@@ -132,7 +132,7 @@ def test_a_late_report_about_a_deleted_log_does_not_reach_its_successor(report: 
     host = VirtualHost()
     create_topics(host, {"demo": 1})
     write(host, b"new")
-    waiting = Talker(host)
+    waiting = FrameClient(host)
     waiting.send(ApiKey.DELETE_RECORDS, 2, delete_request(1))
     host.node.handle(report, host.now)
     assert waiting.take() == []

@@ -13,14 +13,14 @@ from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
 from kraftlog.raft.repair import LEAP, RepairRefusedError, described, may_be_lost
-from kraftlog.runner.recovered import METADATA, newest_snapshot, recovered_log
-from kraftlog.runner.repair import Survivor
+from kraftlog.runner.recovered_log import METADATA, newest_snapshot, recovered_log
+from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import MemoryFiles, PowerLost
-from kraftlog.storage import election
+from kraftlog.storage import quorum_state
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import write_whole
 from kraftlog.storage.recovery import run
-from tests.raft.frail import FrailHost, FrailNet
+from tests.raft.faulty_core_network import FaultyHost, FaultyNetwork
 from tests.runner.surviving import CLUSTER, T0, batches_in, write_directory
 
 if TYPE_CHECKING:
@@ -52,19 +52,19 @@ def left(
     return files
 
 
-def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], election.StoredElection]:
+def looked_at(files: MemoryFiles) -> tuple[RaftLog, list[Batch], quorum_state.QuorumStateData]:
     """What a node would start from."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
     snapshot = newest_snapshot(log, print)
-    found = recovered_log(log, snapshot), batches_in(log), election.load(files, LOG)
+    found = recovered_log(log, snapshot), batches_in(log), quorum_state.load(files, LOG)
     directory.close()
     assert found[2] is not None
     return found[0], found[1], found[2]
 
 
 def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -> None:
-    survivor = Survivor(files, "data")
+    survivor = SurvivingDirectory(files, "data")
     try:
         survivor.repair(voters, accepted, T0)
     finally:
@@ -75,7 +75,7 @@ def repair(files: MemoryFiles, accepted: str | None, voters: VoterSet = ALONE) -
 
 
 def test_what_is_left_is_read_from_log_and_election_state() -> None:
-    survivor = Survivor(left(committed=4), "data")
+    survivor = SurvivingDirectory(left(committed=4), "data")
     remains = survivor.remains
     survivor.close()
     assert (remains.me, remains.cluster_id, remains.election.epoch) == (ME, CLUSTER, 8)
@@ -92,7 +92,7 @@ def test_what_is_left_is_read_from_log_and_election_state() -> None:
 def test_a_sole_voter_can_lose_nothing() -> None:
     alone = THREE.without(1).without(2)
     files = left([Batch(0, 1, 7, 100, alone, LeaderChange(3, (3,), (3,), alone))])
-    survivor = Survivor(files, "data")
+    survivor = SurvivingDirectory(files, "data")
     assert may_be_lost(survivor.remains) == []
     assert "may" not in "".join(described(survivor.remains, ALONE))
     survivor.repair(ALONE, None, T0)
@@ -101,13 +101,13 @@ def test_a_sole_voter_can_lose_nothing() -> None:
 
 def test_without_voters_in_the_log_those_of_quorum_state_count() -> None:
     files = left([Batch(0, 0, 7, 100, None, "a")])
-    stored = election.StoredElection(epoch=7, voter_ids=(1, 2, 3))
-    election.store(files, LOG, stored)
-    survivor = Survivor(files, "data")
+    stored = quorum_state.QuorumStateData(epoch=7, voter_ids=(1, 2, 3))
+    quorum_state.store(files, LOG, stored)
+    survivor = SurvivingDirectory(files, "data")
     assert survivor.remains.others == (1, 2)
     survivor.close()
-    election.store(files, LOG, stored.replace(voter_ids=()))
-    survivor = Survivor(files, "data")
+    quorum_state.store(files, LOG, stored.replace(voter_ids=()))
+    survivor = SurvivingDirectory(files, "data")
     assert "voters nobody knows" in may_be_lost(survivor.remains)[0]
     survivor.close()
 
@@ -143,9 +143,9 @@ def test_a_node_that_runs_is_left_alone() -> None:
     files = left()
     running = LogDirectory(files, "data")
     with pytest.raises(RepairRefusedError, match="stop the node first"):
-        Survivor(files, "data")
+        SurvivingDirectory(files, "data")
     running.release()
-    Survivor(files, "data").close()
+    SurvivingDirectory(files, "data").close()
 
 
 def test_a_directory_without_the_log_is_no_survivor() -> None:
@@ -154,7 +154,7 @@ def test_a_directory_without_the_log_is_no_survivor() -> None:
     directory.delete(METADATA_LOG)
     directory.close()
     with pytest.raises(RepairRefusedError, match="no voter was here"):
-        Survivor(files, "data")
+        SurvivingDirectory(files, "data")
     LogDirectory(files, "data").close()  # it was let go
 
 
@@ -167,7 +167,7 @@ def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
     files.close(fd)
     files.unlink("data/.kafka_cleanshutdown")
     with pytest.raises(CorruptLogError, match="durable"):
-        Survivor(files, "data")
+        SurvivingDirectory(files, "data")
 
 
 def test_q8_damage_before_the_recovery_point_is_found_reading_the_voters() -> None:
@@ -178,14 +178,14 @@ def test_q8_damage_before_the_recovery_point_is_found_reading_the_voters() -> No
     files.pwritev(fd, [b"\xff"], 70)
     files.close(fd)
     with pytest.raises(CorruptLogError, match="no sound batch at offset 0"):
-        Survivor(files, "data")
+        SurvivingDirectory(files, "data")
 
 
 def test_q4_an_election_state_that_can_not_be_read_stops_it() -> None:
     files = left()
     write_whole(files, f"{LOG}/quorum-state", b"{")
     with pytest.raises(CorruptLogError, match="could vote twice"):
-        Survivor(files, "data")
+        SurvivingDirectory(files, "data")
 
 
 def test_a_log_that_ends_before_its_snapshot_is_not_repaired() -> None:
@@ -193,7 +193,7 @@ def test_a_log_that_ends_before_its_snapshot_is_not_repaired() -> None:
     content = b"".join(snapshot_pieces([], VoterSet(), 7, T0))
     write_whole(files, f"{LOG}/{9:020d}-{7:010d}.checkpoint", content)
     with pytest.raises(RepairRefusedError, match="before its snapshot at 9"):
-        Survivor(files, "data")
+        SurvivingDirectory(files, "data")
 
 
 def test_an_empty_log_is_nothing_to_repair() -> None:
@@ -230,7 +230,7 @@ def test_q8_a_torn_end_is_cut_off_and_said() -> None:
     files.pwritev(fd, [b"\0" * 30], files.size(fd))
     files.close(fd)
     files.unlink("data/.kafka_cleanshutdown")
-    survivor = Survivor(files, "data")
+    survivor = SurvivingDirectory(files, "data")
     assert "30 bytes cut off" in survivor.recovery[0]
     survivor.repair(ALONE, "5@7", T0)
     survivor.close()
@@ -242,7 +242,7 @@ def test_the_voters_of_a_snapshot_count_where_the_log_names_none() -> None:
     files = left([Batch(0, 0, 7, 70, None, "a"), Batch(1, 1, 7, 70, None, "b")])
     snapshot = b"".join(snapshot_pieces([], THREE, 7, T0))
     write_whole(files, f"{LOG}/{1:020d}-{7:010d}.checkpoint", snapshot)
-    survivor = Survivor(files, "data")
+    survivor = SurvivingDirectory(files, "data")
     assert (survivor.remains.voters, survivor.remains.committed) == (THREE, 1)
     survivor.close()
 
@@ -279,9 +279,9 @@ def test_a_crash_at_any_instant_leaves_what_can_be_repaired_or_is() -> None:
 # A disaster ----------------------------------------------------------------------------------
 
 
-def before_the_disaster() -> FrailNet:
+def before_the_disaster() -> FaultyNetwork:
     """Five voters; 4 has heard nothing for a while, and 3 has everything."""
-    net = FrailNet(1, 2, 3, 4, 5)
+    net = FaultyNetwork(1, 2, 3, 4, 5)
     net.pass_time(5000)
     for value in ("a", "b"):
         assert net.leader().propose(value, 1, 70, value, net.now) == 0
@@ -295,21 +295,21 @@ def before_the_disaster() -> FrailNet:
     return net
 
 
-def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FrailNet:
+def after_the_repair(files: MemoryFiles, me: int, *new: int) -> FaultyNetwork:
     """The repaired node, and empty ones that were told whom to ask."""
     directory = LogDirectory(files, "data")
     log, _ = run(directory.open_log(METADATA_LOG, METADATA))
-    stored = election.load(files, LOG)
+    stored = quorum_state.load(files, LOG)
     assert stored is not None
-    net = FrailNet()
+    net = FaultyNetwork()
     state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
-    host = FrailHost(net, me, state, recovered_log(log, newest_snapshot(log, print)))
+    host = FaultyHost(net, me, state, recovered_log(log, newest_snapshot(log, print)))
     host.batches = batches_in(log)
     net.hosts[me] = host
     directory.close()
     for one in new:
         empty = RaftLog(VoterHistory(voters_by_id(me)))
-        net.hosts[one] = FrailHost(net, one, ElectionState(), empty)
+        net.hosts[one] = FaultyHost(net, one, ElectionState(), empty)
     host.core.announce(net.now)
     return net
 
@@ -325,7 +325,7 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
         files = MemoryFiles()
         host = net.frail(one)
         write_directory(files, "data", host.core.me, host.batches, host.persisted)
-        survivor = Survivor(files, "data")
+        survivor = SurvivingDirectory(files, "data")
         left_over[survivor.remains.last_epoch, survivor.remains.end] = one, files
         survivor.close()
     best, files = left_over[max(left_over)]
@@ -343,13 +343,13 @@ def test_a_repaired_quorum_elects_a_leader_and_keeps_its_records(
         assert there.core.log.high_watermark == leader.log.end
         values = [batch.payload for batch in there.batches]
         assert [v for v in values if isinstance(v, str) and v != "control"] == ["a", "b", "c", "d"]
-    told = [e.error for e in after.hosts[best].others if isinstance(e, Proposed)]
-    assert told == [0]
+    outcome = [e.error for e in after.hosts[best].others if isinstance(e, Proposed)]
+    assert outcome == [0]
 
 
 def test_r8_a_lost_voter_that_comes_back_gets_no_vote_for_its_older_log() -> None:
     """Its epochs were passed over, whatever it did unseen."""
-    from kraftlog.raft.messages import Asked, Vote
+    from kraftlog.raft.messages import Request, Vote
 
     files = left()
     repair(files, "5@7")
@@ -358,7 +358,7 @@ def test_r8_a_lost_voter_that_comes_back_gets_no_vote_for_its_older_log() -> Non
     back = THREE.voters[0].key
     for pre_vote in (True, False):
         vote = Vote(CLUSTER, core.me, 50, back, 49, 1000, pre_vote)
-        core.handle(Asked((1, 3, 1), vote), net.now)
+        core.handle(Request((1, 3, 1), vote), net.now)
     net.settle()
     assert [body.granted for _, body in net.replies] == [False, False]
     net.replies.clear()

@@ -10,12 +10,18 @@ import pytest
 from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.errors import ErrorCode
 from kraftlog.records.builder import BatchBuilder
-from kraftlog.runner import care
-from kraftlog.runner.quorum import NodeStoppedError
+from kraftlog.runner import log_maintenance
+from kraftlog.runner.quorum_io import NodeStoppedError
 from kraftlog.simulator.files import Fault
 from kraftlog.types import Now
 from kraftlog.wire.apis import ApiKey
-from tests.node.talk import Talker, configured_host, create_topics, make_host, set_config
+from tests.node.frame_client import (
+    FrameClient,
+    configured_host,
+    create_topics,
+    make_host,
+    set_config,
+)
 from tests.node.test_log_ends import end_of
 from tests.node.test_producers import EXPIRATION_CHECK_MS, Writer, numbered
 from tests.node.test_requests import batch, fetch, found_in, produce
@@ -54,9 +60,9 @@ def test_a_segment_goes_alone() -> None:
     host = written(configured_host(retention_ms=25_000, **SMALL), 1_000, 2_000, 20_000, 20_000)
     host.pass_time(FIRST_CHECK_MS)
     assert start_of(host) == 2
-    gone = Talker(host).ask(ApiKey.FETCH, 12, fetch(1))
+    gone = FrameClient(host).ask(ApiKey.FETCH, 12, fetch(1))
     assert found_in(gone).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert found_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(2))).log_start_offset == 2
+    assert found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(2))).log_start_offset == 2
 
 
 def test_segments_go_when_there_are_too_many_bytes() -> None:
@@ -121,8 +127,8 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At most two segments go in a turn."""
-    monkeypatch.setattr(care, "LOOKED_AT_A_TURN", 2)
-    monkeypatch.setattr(care, "A_SEGMENT_COSTS", 1)
+    monkeypatch.setattr(log_maintenance, "LOOKED_AT_A_TURN", 2)
+    monkeypatch.setattr(log_maintenance, "A_SEGMENT_COSTS", 1)
     host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 10)
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
     starts: list[int] = []
@@ -133,11 +139,11 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
 
 
 def test_many_logs_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(care, "LOOKED_AT_A_TURN", 2)
+    monkeypatch.setattr(log_maintenance, "LOOKED_AT_A_TURN", 2)
     host = configured_host(retention_ms=10_000)
     create_topics(host, {"more": 5}, {"retention.ms": 10_000})
     for index in range(5):
-        Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="more", index=index))
+        FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="more", index=index))
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
     begun: list[int] = []
     while not begun or host.runner.has_work:

@@ -12,7 +12,7 @@ import pytest
 
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.openings import FULL_FOR_MS
+from kraftlog.runner.log_lifecycle import FULL_FOR_MS
 from kraftlog.runner.runner import REPLAYED_A_TURN
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
@@ -21,7 +21,7 @@ from kraftlog.storage.directory import STRAY, LogDirectory
 from kraftlog.storage.disk import unlink_if_there
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
-from tests.node.talk import Talker, ask_settled, create_topics, make_host
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.test_requests import batch, fetch, found_in, produce
 
 ANOTHER_ID = b"\x07" * 16
@@ -33,13 +33,13 @@ def delete(host: VirtualHost, topic: str) -> None:
 
 
 def write(host: VirtualHost) -> int:
-    answer = Talker(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"acknowledged")))
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"acknowledged")))
     return int(answer.responses[0].partition_responses[0].error_code)
 
 
 def records_in(host: VirtualHost) -> int:
     """How many records the topic has for its readers."""
-    return int(found_in(Talker(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
+    return int(found_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0))).high_watermark)
 
 
 def folders(host: VirtualHost, topic: str) -> list[str]:
@@ -208,7 +208,7 @@ def test_leftovers_of_a_deleted_topic_are_removed_at_the_next_start() -> None:
     """The log says that it was deleted: so it is not kept as what nobody can account for."""
     first = make_host(demo=1, many=100)
     request = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
-    talker = Talker(first)
+    talker = FrameClient(first)
     talker.send(ApiKey.DELETE_TOPICS, 5, request)
     while not talker.take():
         first.deliver()

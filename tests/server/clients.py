@@ -33,13 +33,13 @@ def produce_all(address: str, values: Sequence[bytes], **settings: Any) -> None:
     """Every value, each acknowledged."""
     failures: list[Any] = []
 
-    def told(error: Any, _: Any) -> None:
+    def outcome(error: Any, _: Any) -> None:
         if error is not None:
             failures.append(error)
 
     producer = Producer({"bootstrap.servers": address, **settings})
     for value in values:
-        producer.produce(TOPIC, value, on_delivery=told)
+        producer.produce(TOPIC, value, on_delivery=outcome)
     assert producer.flush(LIMIT_S) == 0
     assert failures == []
 
@@ -157,8 +157,8 @@ def aiokafka_produce(address: str, values: Sequence[bytes], codec: str | None = 
         )
         await producer.start()
         try:
-            told = [await producer.send(TOPIC, value, partition=0) for value in values]
-            offsets = [(await future).offset for future in told]
+            outcome = [await producer.send(TOPIC, value, partition=0) for value in values]
+            offsets = [(await future).offset for future in outcome]
         finally:
             await producer.stop()
         assert offsets == list(range(offsets[0], offsets[0] + len(values)))

@@ -96,8 +96,8 @@ class RawClient:
         answer = self.answer()
         if answer is None:
             return None
-        told = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], answer[1][1:])
-        part = told.responses[0].partition_responses[0]
+        outcome = decode(ProduceResponse, VERSIONS[ApiKey.PRODUCE], answer[1][1:])
+        part = outcome.responses[0].partition_responses[0]
         return answer[0], part.error_code, part.base_offset
 
     def message(self, api_key: int) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.server.files import OsFiles
-from kraftlog.storage.meta import load
+from kraftlog.storage.meta_properties import load
 from tests.patience import LIMIT_S
 from tests.server.quorum_of_processes import BROKER, CONTROLLERS, Quorum
 from tests.server.test_moved_voters import described

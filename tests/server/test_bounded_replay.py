@@ -9,8 +9,8 @@ from bench.quorum import TOPIC, Changes, change
 
 from kraftlog.client.deadline import Deadline
 from kraftlog.logstate.voters import VoterSet
-from kraftlog.node.quorum.snapping import RECORDS
-from kraftlog.runner.quorum import open_quorum
+from kraftlog.node.quorum.snapshotter import RECORDS
+from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.server.files import OsFiles
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kraftlog.node.answer_times import AnswerTimes
-from kraftlog.node.slots import Slot
+from kraftlog.node.pending_response import PendingResponse
+from kraftlog.node.request_latency import RequestLatency
 from kraftlog.runner.logs import FileSlice
 from kraftlog.server import connections
 from kraftlog.server.connections import COPY_SLICE, FIRST_LARGE, Arena, Connection
@@ -22,7 +22,7 @@ from kraftlog.server.turns import TurnClock
 from kraftlog.storage.disk import Handle, HandleCache
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
-from tests.node.talk import Talker, configured_host, make_host
+from tests.node.frame_client import FrameClient, configured_host, make_host
 from tests.node.test_requests import fetch, values_in
 from tests.server.raw import frame, produce
 
@@ -36,7 +36,7 @@ LARGE = 8 << 20
 SMALL = COPY_SLICE
 
 
-class Ends:
+class ConnectionEnds:
     """A connection of the node, the peer's socket, and a file to answer from."""
 
     def __init__(self, folder: Path) -> None:
@@ -47,12 +47,12 @@ class Ends:
         ours, self.peer = socket.socketpair()
         ours.setblocking(False)
         self.connection = Connection(
-            ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0), ClientMemory()
+            ours, "peer", 1 << 20, RequestLatency(), TurnClock(lambda: 0), ClientMemory()
         )
 
     def answer(self, *sizes: int) -> None:
         """An answer of slices that begin at the beginning of the file."""
-        slot = Slot(self.connection)
+        slot = PendingResponse(self.connection)
         self.connection.slots.append(slot)
         slices = [FileSlice(self.files, self.handle, 0, size) for size in sizes]
         slot.pieces = [b"head", *slices]
@@ -68,15 +68,15 @@ class Ends:
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> Iterator[Ends]:
-    made = Ends(tmp_path)
+def ends(tmp_path: Path) -> Iterator[ConnectionEnds]:
+    made = ConnectionEnds(tmp_path)
     yield made
     made.connection.close()
     made.peer.close()
     made.handle.release()
 
 
-def test_large_and_small_slices_arrive_whole(ends: Ends) -> None:
+def test_large_and_small_slices_arrive_whole(ends: ConnectionEnds) -> None:
     ends.answer(SMALL, LARGE, 100)
     ends.answer(LARGE)
     assert ends.handle.pins == 4
@@ -86,7 +86,7 @@ def test_large_and_small_slices_arrive_whole(ends: Ends) -> None:
     assert (ends.handle.pins, ends.connection.unsent) == (0, 0)
 
 
-def test_a_close_in_mid_answer_gives_everything_back(ends: Ends) -> None:
+def test_a_close_in_mid_answer_gives_everything_back(ends: ConnectionEnds) -> None:
     ends.answer(LARGE, SMALL)
     ends.answer(SMALL)
     ends.connection.send()
@@ -99,7 +99,7 @@ def test_a_close_in_mid_answer_gives_everything_back(ends: Ends) -> None:
 
 
 @pytest.mark.parametrize("size", [SMALL, LARGE])
-def test_a_file_that_became_shorter_ends_the_connection(ends: Ends, size: int) -> None:
+def test_a_file_that_became_shorter_ends_the_connection(ends: ConnectionEnds, size: int) -> None:
     ends.answer(size, SMALL)
     ends.files.truncate(ends.handle.use(), 10)
     with pytest.raises(ConnectionResetError, match="shorter"):
@@ -108,7 +108,9 @@ def test_a_file_that_became_shorter_ends_the_connection(ends: Ends, size: int) -
     assert ends.handle.pins == 0
 
 
-def test_a_file_that_can_not_be_opened_ends_the_connection(ends: Ends, tmp_path: Path) -> None:
+def test_a_file_that_can_not_be_opened_ends_the_connection(
+    ends: ConnectionEnds, tmp_path: Path
+) -> None:
     (tmp_path / "log").unlink()
     ends.answer(SMALL)
     with pytest.raises(FileNotFoundError):
@@ -117,14 +119,16 @@ def test_a_file_that_can_not_be_opened_ends_the_connection(ends: Ends, tmp_path:
     assert ends.handle.pins == 0
 
 
-def test_small_slices_are_read_as_they_are_sent(ends: Ends) -> None:
+def test_small_slices_are_read_as_they_are_sent(ends: ConnectionEnds) -> None:
     for _ in range(1000):
         ends.answer(SMALL)
     ends.connection.send()
     assert ends.handle.pins > 900
 
 
-def test_what_nobody_takes_is_not_made(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_nobody_takes_is_not_made(
+    ends: ConnectionEnds, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A few bytes ask for much: beyond a limit requests wait as they came, and are answered."""
     monkeypatch.setattr(connections, "MAX_UNSENT", 100_000)
     host = make_host(wide=100)
@@ -156,7 +160,7 @@ def give(host: VirtualHost, arena: Arena, sent: bytes) -> None:
         ours.setblocking(False)
         peer.setblocking(False)
         connection = Connection(
-            ours, "peer", 1 << 30, AnswerTimes(), TurnClock(lambda: 0), ClientMemory()
+            ours, "peer", 1 << 30, RequestLatency(), TurnClock(lambda: 0), ClientMemory()
         )
         left = memoryview(sent)
         while left:
@@ -179,7 +183,7 @@ def test_a_large_buffer_is_lent_again_while_its_batch_waits_for_the_disk() -> No
     assert (partition.end, partition.written_end) == (2, 0)
     assert [append.buffers for append in partition.unwritten] == [[], []]
     host.turn()
-    reader = Talker(host)
+    reader = FrameClient(host)
     for offset, value in enumerate(values):
         assert values_in(reader.ask(ApiKey.FETCH, 12, fetch(offset))) == [value]
 
@@ -189,7 +193,7 @@ def test_a_connection_that_is_closed_is_gone() -> None:
     host = make_host(demo=1)
     ours, peer = socket.socketpair()
     connection = Connection(
-        ours, "peer", 1 << 20, AnswerTimes(), TurnClock(lambda: 0), ClientMemory()
+        ours, "peer", 1 << 20, RequestLatency(), TurnClock(lambda: 0), ClientMemory()
     )
     with peer:
         for number in range(2):
@@ -208,7 +212,7 @@ def test_a_connection_that_is_closed_is_gone() -> None:
         gc.enable()
 
 
-def test_small_slices_are_read_at_once_when_too_many_files_are_held(ends: Ends) -> None:
+def test_small_slices_are_read_at_once_when_too_many_files_are_held(ends: ConnectionEnds) -> None:
     """Responses that nobody takes would hold any number of descriptors."""
     others = [Handle(ends.handle._cache, ends.handle.path) for _ in range(4)]
     for other in others:

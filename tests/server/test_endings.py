@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Rounds:
+class NodeRestarts:
     """One directory, one node after the other."""
 
     def __init__(self, folder: Path) -> None:
@@ -44,8 +44,8 @@ class Rounds:
 
 
 @pytest.fixture
-def rounds(tmp_path: Path) -> Iterator[Rounds]:
-    made = Rounds(tmp_path)
+def rounds(tmp_path: Path) -> Iterator[NodeRestarts]:
+    made = NodeRestarts(tmp_path)
     yield made
     for node in made.nodes:
         node.make_sure_it_is_gone()
@@ -66,21 +66,21 @@ def produce_until_it_ends(
 
         sender = threading.Thread(target=send)
         sender.start()
-        told: dict[int, bytes] = {}
+        outcome: dict[int, bytes] = {}
         while answer := client.answer_to_produce():
             number, code, offset = answer
             assert code == ErrorCode.NONE
-            assert number == len(told)
-            told[offset] = values[number]
-            if len(told) == acknowledged:
+            assert number == len(outcome)
+            outcome[offset] = values[number]
+            if len(outcome) == acknowledged:
                 getattr(node.process, end)()
         sender.join()
-    return told
+    return outcome
 
 
 @pytest.mark.parametrize(("end", "code"), [("terminate", 0), ("kill", -9)])
 def test_what_was_acknowledged_under_load_outlives_every_end(
-    rounds: Rounds, end: str, code: int
+    rounds: NodeRestarts, end: str, code: int
 ) -> None:
     acknowledged: dict[int, bytes] = {}
     for number in range(4):
@@ -89,14 +89,14 @@ def test_what_was_acknowledged_under_load_outlives_every_end(
             found = consume(node.address, max(acknowledged) + 1)
             assert {offset: found[offset] for offset in acknowledged} == acknowledged
         values = [b"round %d, value %d" % (number, n) for n in range(20_000)]
-        told = produce_until_it_ends(node, values, 200 * (number + 1), end)
-        assert 200 * (number + 1) <= len(told)
-        assert not acknowledged.keys() & told.keys()
-        acknowledged |= told
+        outcome = produce_until_it_ends(node, values, 200 * (number + 1), end)
+        assert 200 * (number + 1) <= len(outcome)
+        assert not acknowledged.keys() & outcome.keys()
+        acknowledged |= outcome
         assert node.gone() == code
 
 
-def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: Rounds) -> None:
+def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: NodeRestarts) -> None:
     """Within a step of the quorum: nobody can say what is half decided."""
     node = rounds.start()
     produce_all(node.address, [b"before"])
@@ -114,7 +114,7 @@ def test_a_mistake_of_ours_ends_the_node_loudly_and_not_as_clean(rounds: Rounds)
     assert consume(rounds.start().address, 2) == [b"before", b"and after"]
 
 
-def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: Rounds) -> None:
+def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: NodeRestarts) -> None:
     """Where it only reads, or has an answer that can't be written: the connection.
 
     Where it decides on the cluster, which proposes nothing then: an answer that says so.

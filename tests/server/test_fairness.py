@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kraftlog.server import connections, loop
-from kraftlog.server.helper import Helper
-from kraftlog.server.lane import Lane
+from kraftlog.server.io_thread import IOThread
 from kraftlog.server.loop import Server
 from kraftlog.server.turns import SLICE_NS, TURN_NS, TurnClock
+from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.wire.apis import BROKER
-from tests.node.talk import make_host
+from tests.node.frame_client import make_host
 from tests.patience import LIMIT_S
 from tests.server.raw import api_versions, produce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.server.connections import Connection
 
     Connect = Callable[[], "Peer"]
@@ -89,7 +89,9 @@ def server() -> Iterator[Server]:
     host = make_host()
     clock = count(0, REQUEST_NS)
     turns = TurnClock(clock.__next__, lambda: 0)
-    made = Server(Lane("test"), Helper(), max_frame=1 << 20, max_connections=64, turns=turns)
+    made = Server(
+        IOThread("test"), WorkerProcess(), max_frame=1 << 20, max_connections=64, turns=turns
+    )
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()
@@ -176,7 +178,7 @@ def test_connection_with_a_sliced_request_is_fed_no_other(
     peer, other = connect(), connect()
     serve, begun = server.node.frame, []
 
-    def begin(slot: Slot, *what: Any) -> None:
+    def begin(slot: PendingResponse, *what: Any) -> None:
         slot.connection.hold()
         begun.append((slot, what))
 
@@ -200,7 +202,7 @@ def test_socket_reported_twice_in_a_turn_feeds_no_second_request(
     """One that an earlier turn did not come to is read first, and epoll has reported it again."""
     peer, begun = connect(), []
 
-    def begin(slot: Slot, *_: Any) -> None:
+    def begin(slot: PendingResponse, *_: Any) -> None:
         slot.connection.hold()
         begun.append(slot)
 
@@ -217,11 +219,11 @@ def test_held_connection_is_not_read_before_its_socket_is_left_alone(
 ) -> None:
     """Where a turn has time for one connection to send, the others are still watched."""
     other, peer = connect(), connect()
-    turn_until(server, lambda: not server.stirred)
+    turn_until(server, lambda: not server.dirty)
     serve = server.node.frame
-    begun: list[Slot] = []
+    begun: list[PendingResponse] = []
 
-    def begin(slot: Slot, *what: Any) -> None:
+    def begin(slot: PendingResponse, *what: Any) -> None:
         if slot.connection is peer.connection:
             slot.connection.hold()
             begun.append(slot)
@@ -230,13 +232,13 @@ def test_held_connection_is_not_read_before_its_socket_is_left_alone(
 
     monkeypatch.setattr(server.node, "frame", begin)
     monkeypatch.setattr(loop, "SENDS_NS", -(1 << 40))
-    other.connection.stir()
+    other.connection.mark_dirty()
     peer.sock.sendall(requests(1))
     turn_until(server, lambda: bool(begun))
-    assert peer.connection in server.stirred
+    assert peer.connection in server.dirty
     peer.sock.sendall(requests(1))
-    other.connection.stir()
-    turn_until(server, lambda: not server.stirred)
+    other.connection.mark_dirty()
+    turn_until(server, lambda: not server.dirty)
     assert len(begun) == 1
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.client.deadline import Deadline
-from kraftlog.node.telling import metrics, of_broker, of_controller
+from kraftlog.node.metrics import broker_metrics, controller_metrics, registry
 from kraftlog.server.pages import OF_THE_HOST
 from kraftlog.wire.apis import ApiKey
 from tests.patience import LIMIT_S
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FAMILIES = (
-    *metrics.OF_EVERY_NODE,
-    *of_controller.FAMILIES,
-    *of_broker.FAMILIES,
+    *registry.OF_EVERY_NODE,
+    *controller_metrics.FAMILIES,
+    *broker_metrics.FAMILIES,
     *OF_THE_HOST,
 )
 
@@ -75,11 +75,11 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
     assert size > 0
     topic = "kafka_server_brokertopicmetrics_"
     for labels in ({}, {"topic": "demo"}):
-        told = {
+        outcome = {
             name: page.value(f"{topic}{name}_total", **labels)
             for name in ("messagesin", "bytesin", "bytesout", "totalproducerequests")
         }
-        assert told == {
+        assert outcome == {
             "messagesin": 2,
             "bytesin": size,
             "bytesout": size,
@@ -105,11 +105,11 @@ def test_q35_metrics_count_what_clients_do(node: NodeProcess) -> None:
 def test_a_node_that_is_well_is_ready(node: NodeProcess) -> None:
     port = web_port(node)
     answer, text = ask(port, "/health/ready")
-    told = json.loads(text)
-    assert (answer.status, told["ready"], told["reasons"]) == (200, True, [])
-    assert told["quorum"]["state"] == "leader"
-    assert told["quorum"]["high_watermark"] == told["quorum"]["log_end_offset"] > 0
-    assert told["broker"]["state"] == "running"
+    outcome = json.loads(text)
+    assert (answer.status, outcome["ready"], outcome["reasons"]) == (200, True, [])
+    assert outcome["quorum"]["state"] == "leader"
+    assert outcome["quorum"]["high_watermark"] == outcome["quorum"]["log_end_offset"] > 0
+    assert outcome["broker"]["state"] == "running"
     answer, text = ask(port, "/health/live?verbose=1")
     assert (answer.status, json.loads(text)) == (200, {"live": True})
 
@@ -155,10 +155,10 @@ def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
         port = start_with_http(quorum, first)
         assert ask(port, "/health/live")[0].status == 200
         answer, text = ask(port, "/health/ready")
-        told = json.loads(text)
-        assert (answer.status, told["ready"]) == (503, False)
-        assert told["reasons"] == ["the quorum has no leader that this node hears"]
-        assert (told["quorum"]["leader_id"], told["quorum"]["high_watermark"]) == (-1, -1)
+        outcome = json.loads(text)
+        assert (answer.status, outcome["ready"]) == (503, False)
+        assert outcome["reasons"] == ["the quorum has no leader that this node hears"]
+        assert (outcome["quorum"]["leader_id"], outcome["quorum"]["high_watermark"]) == (-1, -1)
         quorum.start(second)
         wait_for_status(port, 200)
         broker_port = start_with_http(quorum, BROKER)
@@ -166,8 +166,8 @@ def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
         wait_for_status(port, 503)
         assert Metrics(port).value("kafka_controller_kafkacontroller_activecontrollercount") == 0
         answer, text = ask(broker_port, "/health/ready")
-        told = json.loads(text)
-        assert (answer.status, told["broker"]["state"]) == (200, "running")
+        outcome = json.loads(text)
+        assert (answer.status, outcome["broker"]["state"]) == (200, "running")
         assert "kafka_server_brokermetadatametrics" in Metrics(broker_port).text
     finally:
         quorum.end()
@@ -191,7 +191,7 @@ def test_how_long_requests_take_is_told_as_of_kafka(node: NodeProcess) -> None:
         client.round_trip()
         page = Metrics(port)
     for request in ("Fetch", "FetchConsumer"):
-        for quantile in of_broker.QUANTILES:
+        for quantile in broker_metrics.QUANTILES:
             assert page.value(name, request=request, quantile=quantile) >= wait_ms
         assert page.value(f"{name}_count", request=request) == 1
     quick = page.value(name, request="CreateTopics", quantile="0.50")
@@ -230,5 +230,5 @@ kafka_server_socket_server_metrics_connection_count process_open_fds
 
 
 def test_public_dashboards_find_what_they_ask_for() -> None:
-    told = {family.name for family in FAMILIES}
-    assert set(ON_DASHBOARDS.split()) - told == set()
+    outcome = {family.name for family in FAMILIES}
+    assert set(ON_DASHBOARDS.split()) - outcome == set()

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kraftlog.server.http import (
+    DEFAULT_TIMEOUT_MS,
     MAX_CONNECTIONS,
     MAX_HEAD,
-    PATIENCE_MS,
     PIECES_A_TURN,
-    Answer,
-    Http,
-    Request,
+    HttpRequest,
+    HttpResponse,
+    HttpServer,
     parse,
 )
 from kraftlog.types import Now
@@ -34,17 +34,17 @@ class Hosted:
 
     def __init__(self) -> None:
         self.epoll = select.epoll()
-        self.http = Http(self.epoll, "127.0.0.1", 0, self.page)
+        self.http = HttpServer(self.epoll, "127.0.0.1", 0, self.page)
         self.ms = 0
 
-    def page(self, path: str, _: Now) -> Answer | None:
+    def page(self, path: str, _: Now) -> HttpResponse | None:
         if path == "/large":
-            return Answer(200, iter(["x" * LARGE]))
+            return HttpResponse(200, iter(["x" * LARGE]))
         if path == "/sliced":
-            return Answer(200, iter(["line\n"] * (2 * PIECES_A_TURN)))
+            return HttpResponse(200, iter(["line\n"] * (2 * PIECES_A_TURN)))
         if path == "/broken":
-            return Answer(200, (str(1 // 0) for _ in "x"))
-        return Answer(200, iter([f"this is {path}\n"])) if path != "/none" else None
+            return HttpResponse(200, (str(1 // 0) for _ in "x"))
+        return HttpResponse(200, iter([f"this is {path}\n"])) if path != "/none" else None
 
     def turn(self, *, wait: bool = True) -> None:
         now = Now(self.ms, self.ms)
@@ -83,9 +83,9 @@ def get(path: str, *fields: str) -> bytes:
 @pytest.mark.parametrize(
     ("head", "expected"),
     [
-        (b"GET / HTTP/1.1\r\nHost: a", Request("GET", "/", True)),
-        (b"HEAD /a?b HTTP/1.1\r\nhost:a\r\nConnection: Close", Request("HEAD", "/a", False)),
-        (b"GET / HTTP/1.0", Request("GET", "/", False)),
+        (b"GET / HTTP/1.1\r\nHost: a", HttpRequest("GET", "/", True)),
+        (b"HEAD /a?b HTTP/1.1\r\nhost:a\r\nConnection: Close", HttpRequest("HEAD", "/a", False)),
+        (b"GET / HTTP/1.0", HttpRequest("GET", "/", False)),
         (b"GET / HTTP/1.1", 400),
         (b"GET / HTTP/2.0\r\nHost: a", 505),
         (b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2", 400),
@@ -97,24 +97,24 @@ def get(path: str, *fields: str) -> bytes:
         (b"", 400),
     ],
 )
-def test_heads(head: bytes, expected: Request | int) -> None:
+def test_heads(head: bytes, expected: HttpRequest | int) -> None:
     assert parse(head) == expected
 
 
 @given(st.binary(max_size=200))
 def test_any_head_is_a_request_or_refused(head: bytes) -> None:
     found = parse(head)
-    assert isinstance(found, Request) or found in {400, 405, 505}
+    assert isinstance(found, HttpRequest) or found in {400, 405, 505}
 
 
 def test_one_connection_asks_again_and_all_at_once(host: Hosted) -> None:
     with host.connect() as client:
         assert host.asked(client, get("/a")).endswith(b"\r\n\r\nthis is /a\n")
-        told = host.asked(client, get("/b") + get("/c") + get("/none", "Connection: close"))
-        while not told.endswith(b"404 Not Found\n"):
-            told += host.asked(client, b"")
+        outcome = host.asked(client, get("/b") + get("/c") + get("/none", "Connection: close"))
+        while not outcome.endswith(b"404 Not Found\n"):
+            outcome += host.asked(client, b"")
         words = {b"is /b": 1, b"is /c": 1, b"keep-alive": 2, b"close": 1}
-        assert {word: told.count(word) for word in words} == words
+        assert {word: outcome.count(word) for word in words} == words
         assert client.recv(1) == b""
 
 
@@ -160,10 +160,10 @@ def test_who_is_slow_is_dropped(host: Hosted) -> None:
         host.turn()
         takes_slowly.sendall(get("/large"))
         host.turn()
-        host.ms += PATIENCE_MS - 1
+        host.ms += DEFAULT_TIMEOUT_MS - 1
         host.turn(wait=False)
         host.turn(wait=False)
-        assert host.http.deadline() == PATIENCE_MS
+        assert host.http.deadline() == DEFAULT_TIMEOUT_MS
         host.ms += 1
         host.turn(wait=False)
         assert host.http.deadline() is None

@@ -73,13 +73,13 @@ def first_ids(members: list[RawClient]) -> list[str]:
     """The ids that they are to join with, once the coordinator is there."""
     ids: list[str] = []
     for client in members:
-        while (told := ask(client, ApiKey.JOIN_GROUP, join(""))).error_code in {
+        while (outcome := ask(client, ApiKey.JOIN_GROUP, join(""))).error_code in {
             ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
             ErrorCode.NOT_COORDINATOR,
         }:
             pass
-        assert told.error_code == ErrorCode.MEMBER_ID_REQUIRED
-        ids.append(told.member_id)
+        assert outcome.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        ids.append(outcome.member_id)
     return ids
 
 
@@ -97,11 +97,13 @@ def test_a_thousand_members_join_and_get_what_is_theirs(
         other.round_trip()  # while they wait for the one that is in the group already
     send(members[0], ApiKey.JOIN_GROUP, join(ids[0]))
     joined = [take(client, ApiKey.JOIN_GROUP) for client in members]
-    assert {(told.error_code, told.generation_id) for told in joined} == {(ErrorCode.NONE, 2)}
-    assert [told.member_id for told in joined] == ids
+    assert {(outcome.error_code, outcome.generation_id) for outcome in joined} == {
+        (ErrorCode.NONE, 2)
+    }
+    assert [outcome.member_id for outcome in joined] == ids
     leader = joined[0].leader
-    told = joined[ids.index(leader)]
-    assert {member.member_id for member in told.members} == set(ids)
+    outcome = joined[ids.index(leader)]
+    assert {member.member_id for member in outcome.members} == set(ids)
     for client, member_id in zip(members, ids, strict=True):
         theirs = [SyncGroupRequestAssignment(member_id=i, assignment=i.encode()) for i in ids]
         send(client, ApiKey.SYNC_GROUP, sync(member_id, 2, theirs if member_id == leader else []))

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.config.keys import BROKER as BROKER_RESOURCE
-from kraftlog.server.helper import Helper
-from kraftlog.server.lane import Lane
+from kraftlog.server.io_thread import IOThread
 from kraftlog.server.limits import parse_overrides
 from kraftlog.server.listening import bind, host_of
 from kraftlog.server.loop import Server
 from kraftlog.server.turns import TurnClock
+from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.wire.apis import BROKER, CONTROLLER
-from tests.node.talk import make_host, set_config
+from tests.node.frame_client import make_host, set_config
 from tests.patience import LIMIT_S
 from tests.server.raw import api_versions
 from tests.server.test_memory import Clock
@@ -44,8 +44,8 @@ def clock() -> Clock:
 @pytest.fixture
 def server(host: VirtualHost, clock: Clock) -> Iterator[Server]:
     made = Server(
-        Lane("test"),
-        Helper(),
+        IOThread("test"),
+        WorkerProcess(),
         max_frame=1 << 20,
         max_connections=64,
         turns=TurnClock(clock, lambda: 0),
@@ -76,8 +76,8 @@ def connect(server: Server) -> Iterator[Connect]:
 def look(server: Server) -> None:
     """A turn that waits for nothing and looks at everything that is due."""
     server._clients_due_ms = 0
-    server.node.is_stirred = True
-    os.eventfd_write(server.lane.ready_fd, 1)
+    server.node.needs_poll = True
+    os.eventfd_write(server.io_thread.ready_fd, 1)
     server.turn()
 
 

@@ -50,9 +50,9 @@ def test_kafkas_tool_describes_producers(node: NodeProcess, jvm: Driver) -> None
         JAVA + "TransactionsCommand", *words, "--topic", "demo", "--partition", "0"
     ).ok()
     head, row = [line.split() for line in shown.stdout.splitlines() if line.strip()]
-    told = dict(zip(head, row, strict=True))
-    assert (told["ProducerEpoch"], told["LastSequence"]) == ("0", "4")
-    assert told["CurrentTransactionStartOffset"] == "None"
+    outcome = dict(zip(head, row, strict=True))
+    assert (outcome["ProducerEpoch"], outcome["LastSequence"]) == ("0", "4")
+    assert outcome["CurrentTransactionStartOffset"] == "None"
 
 
 def test_kafkas_idempotent_producer_gets_through(node: NodeProcess, jvm: Driver) -> None:

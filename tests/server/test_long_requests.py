@@ -41,8 +41,8 @@ def code_of(client: RawClient, api_key: int) -> int:
     answer = client.answer()
     assert answer is not None
     api = APIS[api_key]
-    told: Any = decode(api.response(), VERSIONS[api_key], answer[1][1:])  # no tags in its header
-    [topic] = told.topics if api_key == ApiKey.CREATE_TOPICS else told.responses
+    outcome: Any = decode(api.response(), VERSIONS[api_key], answer[1][1:])  # no tags in its header
+    [topic] = outcome.topics if api_key == ApiKey.CREATE_TOPICS else outcome.responses
     return int(topic.error_code)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kraftlog.errors import ConfigError
-from kraftlog.server.helper import Helper
-from kraftlog.server.lane import Lane
+from kraftlog.server.io_thread import IOThread
 from kraftlog.server.listening import ListeningSocket
 from kraftlog.server.loop import (
     EPOLLIN,
@@ -21,11 +20,12 @@ from kraftlog.server.loop import (
     Server,
     read_clock,
 )
+from kraftlog.server.operator_log import log_line
 from kraftlog.server.pages import Pages
-from kraftlog.server.saying import say
+from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.types import Now
 from kraftlog.wire.apis import BROKER, CONTROLLER
-from tests.node.talk import make_host
+from tests.node.frame_client import make_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def server() -> Iterator[Server]:
     host = make_host()
-    made = Server(Lane("test"), Helper(), max_frame=1 << 20, max_connections=8)
+    made = Server(IOThread("test"), WorkerProcess(), max_frame=1 << 20, max_connections=8)
     made.carry(host.node, host.runner)
     yield made
     made._hang_up()
@@ -106,11 +106,11 @@ def test_a_peer_to_which_there_is_no_way_any_more_is_dropped(server: Server) -> 
 def test_what_a_node_knows_is_set_aside_whenever_it_has_grown_by_much(server: Server) -> None:
     before = gc.get_freeze_count()
     try:
-        os.eventfd_write(server.lane.ready_fd, 1)  # a turn that waits for nothing
+        os.eventfd_write(server.io_thread.ready_fd, 1)  # a turn that waits for nothing
         server.turn()
         assert gc.get_freeze_count() == before
         server._set_aside_above = 0
-        os.eventfd_write(server.lane.ready_fd, 1)
+        os.eventfd_write(server.io_thread.ready_fd, 1)
         server.turn()
         assert gc.get_freeze_count() > before
         assert server._set_aside_above == 2 * len(server.node.by_log) + GROWN_BY
@@ -121,6 +121,6 @@ def test_what_a_node_knows_is_set_aside_whenever_it_has_grown_by_much(server: Se
 def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     full = open("/dev/full", "w")  # noqa: SIM115 - closing it fails as well
     monkeypatch.setattr("sys.stderr", full)
-    say("nobody hears this")
+    log_line("nobody hears this")
     with pytest.raises(OSError, match="No space"):
         full.close()

@@ -10,14 +10,14 @@ import pytest
 
 from kraftlog.server import connections
 from kraftlog.server.connections import MAX_HELD, SMALL_FRAME
-from kraftlog.server.helper import Helper
-from kraftlog.server.lane import Lane
+from kraftlog.server.io_thread import IOThread
 from kraftlog.server.loop import LOOK_AFTER_MS, Server
 from kraftlog.server.memory import DEFAULT_LIMIT, FREE, STILL_MS, ClientMemory, limit_of
 from kraftlog.server.turns import TurnClock
+from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.wire.apis import BROKER, ApiKey
 from kraftlog.wire.messages.metadata import MetadataRequest
-from tests.node.talk import make_host
+from tests.node.frame_client import make_host
 from tests.server.raw import api_versions, fetch, frame, produce
 from tests.server.test_fairness import Peer, turn_until
 
@@ -49,8 +49,8 @@ def clock() -> Clock:
 def server(clock: Clock) -> Iterator[Server]:
     host = make_host(wide=100, demo=1)
     made = Server(
-        Lane("test"),
-        Helper(),
+        IOThread("test"),
+        WorkerProcess(),
         max_frame=MAX_FRAME,
         max_connections=64,
         turns=TurnClock(clock, lambda: 0),
@@ -87,7 +87,7 @@ def send_all(server: Server, peer: Peer, data: bytes) -> int:
         with suppress(BlockingIOError):
             sent += peer.sock.send(data[sent:])
             still = 0
-        server.stirred.append(peer.connection)  # a turn that waits for nothing
+        server.dirty.append(peer.connection)  # a turn that waits for nothing
         server.turn()
     return sent
 
@@ -100,7 +100,7 @@ def test_announced_length_takes_no_memory(server: Server, connect: Connect) -> N
     for part in (head, b"a" * 1000, b"b" * SMALL_FRAME, b"c" * (512 << 10)):
         came += send_all(server, peer, part)
         for _ in range(10):
-            server.stirred.append(peer.connection)
+            server.dirty.append(peer.connection)
             server.turn()
         assert came - len(head) <= peer.connection.charged <= 4 * came
     assert server.memory.used == peer.connection.charged
@@ -171,7 +171,7 @@ def test_large_requests_that_reach_the_bound_together_are_all_served(
         for peer in left:
             with suppress(BlockingIOError):
                 left[peer] = left[peer][peer.sock.send(left[peer][:50_000]) :]
-            server.stirred.append(peer.connection)
+            server.dirty.append(peer.connection)
         server.turn()
         has_waited = has_waited or bool(server.memory.waiting)
         assert server.memory.used < LIMIT + MAX_FRAME
@@ -195,8 +195,8 @@ def test_connections_that_are_still_make_room_for_others(
     send_all(server, small, api_versions(3))
     assert len(server.connections) == len(gone) + 1
     clock.now_ns += STILL_MS * 1_000_000
-    server.stirred.append(small.connection)
-    server.node.is_stirred = True
+    server.dirty.append(small.connection)
+    server.node.needs_poll = True
     server.turn()
     assert small.connection.fd in server.connections
     assert 1 < len(server.connections) < len(gone) + 1
@@ -210,7 +210,7 @@ def step(server: Server, unsent: dict[Peer, bytes], size: int) -> None:
         peer.sock.setblocking(False)
         with suppress(BlockingIOError):
             unsent[peer] = unsent[peer][peer.sock.send(unsent[peer][:size]) :]
-        server.stirred.append(peer.connection)
+        server.dirty.append(peer.connection)
     server.turn()
 
 
@@ -246,7 +246,7 @@ def test_one_that_the_node_does_not_read_is_not_closed_as_still(
         step(server, unsent, 200_000)
     assert len(server.memory.waiting) == len(others)
     clock.now_ns += (STILL_MS + LOOK_AFTER_MS) * 1_000_000
-    server.node.is_stirred = True
+    server.node.needs_poll = True
     for _ in range(200):
         step(server, unsent, 200_000)
     assert gone.connection.closed

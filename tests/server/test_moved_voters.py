@@ -86,16 +86,16 @@ def described(quorum: Quorum) -> dict[str, Any]:
     where = ["--bootstrap-server", quorum.address, "--command-config", str(patient)]
     words = [*where, "describe", "--status", "--json"]
     done = subprocess.run([*command, *words], check=True, stdout=subprocess.PIPE)
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    outcome: dict[str, Any] = json.loads(done.stdout)
+    return outcome
 
 
 def await_endpoints(quorum: Quorum, where: dict[int, str]) -> dict[str, Any]:
     """What is described once these voters are said to be there."""
     deadline = time.monotonic() + LIMIT_S  # noqa: TID251 - a generous limit, not a measure
     while True:
-        told = described(quorum)
-        shown = {it["id"]: it["endpoints"] for it in told["CurrentVoters"]}
+        outcome = described(quorum)
+        shown = {it["id"]: it["endpoints"] for it in outcome["CurrentVoters"]}
         if all(shown[i] == [f"CONTROLLER://{at}"] for i, at in where.items()):
-            return told
-        assert time.monotonic() < deadline, told  # noqa: TID251 - as above
+            return outcome
+        assert time.monotonic() < deadline, outcome  # noqa: TID251 - as above

@@ -62,8 +62,8 @@ def test_d6_the_controller_is_where_it_is_said_to_be(
         controllers = DescribeClusterRequest(
             include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS
         )
-        told = asked(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
-        assert [(it.broker_id, it.port) for it in told.brokers] == [(me.node_id, listener.port)]
+        outcome = asked(listener.port, ApiKey.DESCRIBE_CLUSTER, controllers)
+        assert [(it.broker_id, it.port) for it in outcome.brokers] == [(me.node_id, listener.port)]
     finally:
         node.make_sure_it_is_gone()
 

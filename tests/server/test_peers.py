@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kraftlog.effects import Ask, PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.effects import (
+    PeerDown,
+    RequestFailed,
+    ResponseReceived,
+    SendRequest,
+    VersionUnsupported,
+)
 from kraftlog.errors import ErrorCode
 from kraftlog.server.peers import MOST_PROBES, Peers
 from kraftlog.types import Now
@@ -54,21 +60,23 @@ class Wire:
 
     def __init__(self) -> None:
         self.epoll = select.epoll()
-        self.told: list[Any] = []
+        self.outcome: list[Any] = []
         self.is_broken = False
-        self.peers = Peers(self.epoll, self._tell)
+        self.peers = Peers(self.epoll, self._notify)
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.numbers = 0
 
-    def _tell(self, report: Any, _: Now) -> None:
+    def _notify(self, report: Any, _: Now) -> None:
         if self.is_broken:
             raise IndexError("ours")
-        self.told.append(report)
+        self.outcome.append(report)
 
     def ask(self, port: int = 0, request: VoteRequest = PLAIN, host: str = "127.0.0.1") -> None:
         self.numbers += 1
         where = port or self.listener.getsockname()[1]
-        self.peers.ask(Ask("quorum", 2, host, where, self.numbers, ApiKey.VOTE, 2, request, 1000))
+        self.peers.ask(
+            SendRequest("quorum", 2, host, where, self.numbers, ApiKey.VOTE, 2, request, 1000)
+        )
         self.peers.send(NOW)
 
     def events(self) -> None:
@@ -99,9 +107,9 @@ class Wire:
         return taken
 
     def until_told(self) -> Any:
-        while not self.told:
+        while not self.outcome:
             self.events()
-        return self.told.pop(0)
+        return self.outcome.pop(0)
 
 
 @pytest.fixture
@@ -122,23 +130,23 @@ def test_requests_to_a_moved_peer_fail_at_once(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked(), socket.create_server(("127.0.0.1", 0)) as elsewhere:
         wire.ask(elsewhere.getsockname()[1])
-        assert wire.told == [PeerSilent("quorum", 2, 1)]
+        assert wire.outcome == [RequestFailed("quorum", 2, 1)]
 
 
 def test_that_nobody_is_at_a_new_address_yet_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == PeerSilent("quorum", 2, 1)
-        assert wire.until_told() == PeerSilent("quorum", 2, 2)
-        assert not wire.told
+        assert wire.until_told() == RequestFailed("quorum", 2, 1)
+        assert wire.until_told() == RequestFailed("quorum", 2, 2)
+        assert not wire.outcome
 
 
 def test_a_connection_that_ended_and_a_new_one_that_is_refused_are_proof(wire: Wire) -> None:
     wire.ask()
     with wire.accept_asked():
         wire.listener.close()
-    assert {type(wire.until_told()), type(wire.until_told())} == {PeerSilent, PeerVanished}
+    assert {type(wire.until_told()), type(wire.until_told())} == {RequestFailed, PeerDown}
 
 
 @pytest.mark.parametrize("garbage", [b"\xff" * 8, vote_answer(77), b"\0\0\0\5\0\0\0\1\xff"])
@@ -146,7 +154,7 @@ def test_what_is_no_answer_costs_the_line(wire: Wire, garbage: bytes) -> None:
     wire.ask()
     with wire.accept_asked() as other:
         other.sendall(garbage)
-        assert wire.until_told() == PeerSilent("quorum", 2, 1)
+        assert wire.until_told() == RequestFailed("quorum", 2, 1)
 
 
 def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: Wire) -> None:
@@ -154,7 +162,7 @@ def test_an_answer_is_told_and_a_mistake_of_who_is_told_is_not_the_peers(wire: W
     with wire.accept_asked() as other:
         other.sendall(vote_answer(1))
         answered = wire.until_told()
-        assert isinstance(answered, PeerAnswered)
+        assert isinstance(answered, ResponseReceived)
         assert (answered.number, answered.response.error_code) == (1, 0)
         wire.is_broken = True
         wire.ask()
@@ -169,17 +177,17 @@ def test_a_peer_with_a_name_is_found_and_its_death_is_proved_where_it_was(wire: 
     wire.ask(host="localhost")
     with wire.accept_asked() as other:
         other.sendall(vote_answer(1))
-        assert isinstance(wire.until_told(), PeerAnswered)
+        assert isinstance(wire.until_told(), ResponseReceived)
         wire.ask(host="localhost")
         assert other.recv(1 << 16)
         wire.listener.close()
-    assert {type(wire.until_told()), type(wire.until_told())} == {PeerSilent, PeerVanished}
+    assert {type(wire.until_told()), type(wire.until_told())} == {RequestFailed, PeerDown}
 
 
 def test_that_nobody_knows_a_name_is_no_proof_of_death(wire: Wire) -> None:
     wire.ask(host="no..host")
-    assert wire.until_told() == PeerSilent("quorum", 2, 1)
-    assert not wire.told
+    assert wire.until_told() == RequestFailed("quorum", 2, 1)
+    assert not wire.outcome
 
 
 def test_answers_that_are_overdue_end_the_line_and_others_do_not(wire: Wire) -> None:
@@ -187,16 +195,16 @@ def test_answers_that_are_overdue_end_the_line_and_others_do_not(wire: Wire) -> 
     wire.ask()
     with wire.accept_asked() as other:
         where = wire.listener.getsockname()[1]
-        later = Ask("quorum", 2, "127.0.0.1", where, 2, ApiKey.VOTE, 2, PLAIN, 5000)
+        later = SendRequest("quorum", 2, "127.0.0.1", where, 2, ApiKey.VOTE, 2, PLAIN, 5000)
         wire.peers.ask(later)
         wire.peers.send(NOW)
         other.sendall(vote_answer(1))
-        assert isinstance(wire.until_told(), PeerAnswered)
+        assert isinstance(wire.until_told(), ResponseReceived)
         wire.peers.expire(Now(1000, 0))
-        assert not wire.told
+        assert not wire.outcome
         assert wire.peers.deadline() == 5000
         wire.peers.expire(Now(5000, 0))
-        assert wire.told == [PeerSilent("quorum", 2, 2)]
+        assert wire.outcome == [RequestFailed("quorum", 2, 2)]
         assert wire.peers.deadline() is None
 
 
@@ -219,7 +227,7 @@ def test_an_older_peer_is_asked_in_its_newest_version(wire: Wire) -> None:
         assert api_of(other.recv(1 << 16)) == (ApiKey.VOTE, 1)
         other.sendall(vote_answer(1))
         answered = wire.until_told()
-        assert isinstance(answered, PeerAnswered)
+        assert isinstance(answered, ResponseReceived)
         assert answered.number == 1
 
 
@@ -230,9 +238,9 @@ def test_what_an_older_peer_cant_be_asked_is_not_sent(
     """C120: its version can't say it, or it knows no such request; the line stays as it is."""
     wire.ask(request=request_)
     with wire.accept(votes_up_to):
-        assert wire.until_told() == PeerUnaware("quorum", 2, 1)
+        assert wire.until_told() == VersionUnsupported("quorum", 2, 1)
         wire.ask(request=request_)
-        assert wire.until_told() == PeerUnaware("quorum", 2, 2)
+        assert wire.until_told() == VersionUnsupported("quorum", 2, 2)
 
 
 VOTES = [ApiVersion(api_key=ApiKey.VOTE, min_version=0, max_version=2)]
@@ -255,7 +263,7 @@ def test_what_does_not_say_its_versions_costs_the_line(wire: Wire, garbage: byte
     with taken:
         wire.events()
         taken.sendall(garbage)
-        assert wire.until_told() == PeerSilent("quorum", 2, 1)
+        assert wire.until_told() == RequestFailed("quorum", 2, 1)
 
 
 def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire) -> None:
@@ -263,7 +271,7 @@ def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire)
     wire.listener.close()
     for number in (1, 2):
         wire.ask(free_ports(1)[0])
-        assert wire.until_told() == PeerSilent("quorum", 2, number)
+        assert wire.until_told() == RequestFailed("quorum", 2, number)
         assert wire.peers.deadline() is None
         assert not wire.epoll.poll(0)
 
@@ -276,7 +284,7 @@ def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wi
             wire.events()
         taken, _ = wire.listener.accept()
         taken.close()
-    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1)
     while wire.epoll.poll(0):
         wire.events()
         assert not select.select([wire.listener], [], [], 0)[0]
@@ -290,11 +298,11 @@ def test_a_line_that_is_lost_while_it_is_read_begins_anew(wire: Wire) -> None:
     taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     taken.sendall(versions_answer(2) + vote_answer(1))
     taken.close()  # which resets it: what has arrived can be read, and nothing sent
-    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1)
     wire.ask()
     with wire.accept_asked() as other:
         other.sendall(vote_answer(2))
-        assert isinstance(wire.until_told(), PeerAnswered)
+        assert isinstance(wire.until_told(), ResponseReceived)
 
 
 @contextmanager
@@ -310,8 +318,8 @@ def no_descriptor_left() -> Iterator[None]:
 def test_without_a_descriptor_nobody_is_asked_until_there_is_one(wire: Wire) -> None:
     with no_descriptor_left():
         wire.ask()
-        assert wire.told == [PeerSilent("quorum", 2, 1)]
-    wire.told.clear()
+        assert wire.outcome == [RequestFailed("quorum", 2, 1)]
+    wire.outcome.clear()
     wire.ask()
     wire.accept_asked().close()
 
@@ -323,7 +331,7 @@ def test_without_a_descriptor_nobody_is_asked_until_there_is_one(wire: Wire) -> 
 def test_an_address_that_can_be_none_leads_nowhere(wire: Wire, host: str, port: int) -> None:
     """Nodes tell each other of addresses, with 32 bits for a port."""
     wire.ask(host=host, port=port)
-    assert wire.until_told() == PeerSilent("quorum", 2, 1)
+    assert wire.until_told() == RequestFailed("quorum", 2, 1)
     assert not wire.epoll.poll(0)
 
 

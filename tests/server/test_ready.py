@@ -45,7 +45,7 @@ def expect_service(port: int, topic: str, broker: int) -> None:
         assert made.error_code == ErrorCode.NONE, made
 
 
-class Starting:
+class StartingNode:
     """A node that is being started; killed at the end."""
 
     def __init__(self, *arguments: str) -> None:
@@ -66,7 +66,7 @@ def test_v5_the_first_who_comes_is_served_also_after_a_kill(tmp_path: Path) -> N
     """What the log says of the life before is no reason to name a broker that is not let in."""
     [port] = free_ports(1)
     for life in range(3):
-        with Starting("--data", str(tmp_path / "data"), "--port", str(port)):
+        with StartingNode("--data", str(tmp_path / "data"), "--port", str(port)):
             expect_service(port, f"life-{life}", broker=1)
 
 
@@ -78,16 +78,16 @@ def test_v5_the_first_client_of_a_broker_only_node_is_served(
     quorum = Quorum(tmp_path, "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500\n")
     try:
         quorum.start(*CONTROLLERS)
-        with Starting(quorum.file(BROKER)):
+        with StartingNode(quorum.file(BROKER)):
             expect_service(quorum.ports[BROKER], "first", BROKER)
             for node_id in CONTROLLERS:
                 quorum.kill(node_id)
         quorum.start(*CONTROLLERS)
-        with Starting(quorum.file(BROKER)):
+        with StartingNode(quorum.file(BROKER)):
             expect_service(quorum.ports[BROKER], "second", BROKER)
             for node_id in CONTROLLERS:
                 quorum.kill(node_id)
-        with Starting(quorum.file(BROKER)):
+        with StartingNode(quorum.file(BROKER)):
             quorum.start(*CONTROLLERS)
             expect_service(quorum.ports[BROKER], "third", BROKER)
     finally:

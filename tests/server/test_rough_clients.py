@@ -82,8 +82,8 @@ def test_who_waits_for_ever_and_leaves_leaves_nothing_behind(node: NodeProcess) 
     with RawClient(node.port) as waiting, RawClient(node.port) as writer:
         waiting.send(fetch(1, max_wait_ms=FOR_EVER_MS))
         writer.send(produce(1, b"at last"))
-        told = writer.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
-        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)
+        outcome = writer.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)
         assert waiting.message(ApiKey.FETCH).responses[0].partitions[0].high_watermark == 1
 
 
@@ -191,8 +191,8 @@ def test_without_descriptors_newcomers_wait_and_the_loop_rests(
 def test_a_batch_that_is_too_large_is_refused_and_the_connection_stays(node: NodeProcess) -> None:
     with RawClient(node.port) as client:
         client.send(produce(1, bytes(3 << 20)))
-        told = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
-        assert told.error_code == ErrorCode.MESSAGE_TOO_LARGE
+        outcome = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert outcome.error_code == ErrorCode.MESSAGE_TOO_LARGE
         client.send(produce(2, b"small"))
-        told = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
-        assert (told.error_code, told.base_offset) == (ErrorCode.NONE, 0)
+        outcome = client.message(ApiKey.PRODUCE).responses[0].partition_responses[0]
+        assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)

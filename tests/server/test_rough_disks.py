@@ -55,11 +55,11 @@ def write_until_refused(client: RawClient) -> tuple[int, int]:
     """How many values were taken, at offsets without a gap, and the code of the refusal."""
     for number in range(10_000):
         client.send(produce(number, VALUE))
-        told = client.answer_to_produce()
-        assert told is not None, "the node has gone"
-        if told[1]:
-            return number, told[1]
-        assert told[2] == number
+        outcome = client.answer_to_produce()
+        assert outcome is not None, "the node has gone"
+        if outcome[1]:
+            return number, outcome[1]
+        assert outcome[2] == number
     raise AssertionError("nothing was refused")
 
 
@@ -147,12 +147,12 @@ def test_more_logs_than_descriptors_are_served_all_the_same(
                 topic = TopicProduceData(name="wide", partition_data=parts)
                 request = ProduceRequest(acks=-1, timeout_ms=LIMIT_S * 1000, topic_data=[topic])
                 answer = decode(ProduceResponse, 9, ask(client, ApiKey.PRODUCE, 9, request))
-                told = answer.responses[0].partition_responses
-                assert {part.error_code for part in told} <= {
+                outcome = answer.responses[0].partition_responses
+                assert {part.error_code for part in outcome} <= {
                     ErrorCode.NONE,
                     ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 }
-                missing -= {part.index for part in told if not part.error_code}
+                missing -= {part.index for part in outcome if not part.error_code}
             assert open_descriptors(node) < FEW
         node.kill()
         node = limited(tmp_path)

@@ -22,7 +22,7 @@ def broken_within_the_quorum(node: Any, *_: Any) -> None:
 
 
 def answers_what_can_not_be_said(_: Any, slot: Any, *__: Any) -> None:
-    slot.answer(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
+    slot.respond(ListConfigResourcesResponse(error_code=1 << 20, config_resources=()))
 
 
 if __name__ == "__main__":

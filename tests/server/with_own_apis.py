@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from kraftlog.cli import main
-from kraftlog.node.api_table import SERVED, Served
+from kraftlog.node.api_table import SERVED, ServedApi
 from kraftlog.wire.apis import APIS, ApiKey
 
 if __name__ == "__main__":
     for key in (ApiKey.DISCOVER_BROKERS, ApiKey.READ_OFFSET, ApiKey.REMOVE_PARTITIONS):
         api = APIS[key]
-        SERVED[key] = Served(key, api.module, api.first, api.last)
+        SERVED[key] = ServedApi(key, api.module, api.first, api.last)
     sys.exit(main())

@@ -8,9 +8,9 @@ import pytest
 
 from kraftlog.raft.core import RaftCore
 from kraftlog.raft.messages import LeaderChanged
-from kraftlog.simulator.goals import begin
 from kraftlog.simulator.replica import NO_PROGRESS
 from kraftlog.simulator.run import simulate
+from kraftlog.simulator.scenarios.goals import begin
 from kraftlog.simulator.setting import KAFKA_TIMES, Setting
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World, passing
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import Goal
 
 
-class Stuck:
+class StuckWorld:
     """A world in which something happens again and again within one millisecond."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Stuck:
 
 def test_events_without_end_in_one_millisecond() -> None:
     """Messages that are answered at once, for ever."""
-    stuck = Stuck()
+    stuck = StuckWorld()
     with pytest.raises(Violation) as found:
         stuck.world.play(stuck.script())
     assert found.value.invariant == NO_PROGRESS

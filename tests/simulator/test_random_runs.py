@@ -14,7 +14,7 @@ import pytest
 
 import kraftlog
 from kraftlog.simulator.run import simulate
-from kraftlog.simulator.scenarios import SCENARIOS
+from kraftlog.simulator.scenarios.catalog import SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,4 +125,4 @@ def test_an_election_state_that_went_back_is_survived() -> None:
     """Q4, Q8: too rare in the mixture to be demanded of it."""
     outcome = simulate("mixture", 5, kinds=["old-election", "kill"])
     assert not outcome.failed, str(outcome)
-    assert "election state went back" in outcome.sights
+    assert "election state went back" in outcome.coverage

@@ -10,19 +10,19 @@ from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.raft.messages import (
     Batch,
     Begin,
-    BeginAnswer,
+    BeginResult,
     End,
-    EndAnswer,
+    EndResult,
     Fetch,
-    FetchAnswer,
+    FetchResult,
     LeaderChange,
     SnapshotChunk,
     SnapshotFetch,
     Vote,
-    VoteAnswer,
+    VoteResult,
 )
-from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.garble import damaged, garbled
+from kraftlog.simulator.faults.corruption import damaged, garbled
+from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.run import simulate
 from kraftlog.simulator.snapshot import read_back, write_down
 from kraftlog.simulator.wire import Wire
@@ -42,7 +42,7 @@ BATCHES = (
     Batch(9, 9, 3, 0, VOTERS, ("voters", VOTERS)),
     Batch(10, 10, 3, 0, None, 42),
 )
-ANSWER = FetchAnswer(0, 2, 3, 6, offset=7, batches=BATCHES)
+ANSWER = FetchResult(0, 2, 3, 6, offset=7, batches=BATCHES)
 
 
 def crossed(asked: Any, answer: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
@@ -58,11 +58,11 @@ def without_sizes(batches: tuple[Batch, ...]) -> list[Batch]:
 @pytest.mark.parametrize(
     ("asked", "answer"),
     [
-        (Vote("cluster", OTHER, 3, ME, 2, 7, pre_vote=True), VoteAnswer(0, -1, 3, granted=True)),
-        (Begin(None, OTHER, 1, 3), BeginAnswer(74, 2, 4)),
-        (End("cluster", 1, 3, (OTHER, ME)), EndAnswer(0, -1, 3)),
-        (FETCH, FetchAnswer(0, 2, 3, 6, diverging=END, offset=7)),
-        (FETCH, FetchAnswer(0, 2, 3, 6, snapshot=END, offset=7)),
+        (Vote("cluster", OTHER, 3, ME, 2, 7, pre_vote=True), VoteResult(0, -1, 3, granted=True)),
+        (Begin(None, OTHER, 1, 3), BeginResult(74, 2, 4)),
+        (End("cluster", 1, 3, (OTHER, ME)), EndResult(0, -1, 3)),
+        (FETCH, FetchResult(0, 2, 3, 6, diverging=END, offset=7)),
+        (FETCH, FetchResult(0, 2, 3, 6, snapshot=END, offset=7)),
         (PIECE, SnapshotChunk(0, 2, 3, END, 4, 0, 9, 3, b"abc")),
     ],
     ids=lambda body: type(body).__name__,
@@ -87,23 +87,23 @@ def test_the_first_record_of_a_cluster_crosses() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_damaged_on_its_way_is_left_out_with_all_behind_it(seed: int) -> None:
     """Q8: the sound beginning is taken, and nothing is made of the rest."""
-    chance = Chance(seed, "damage")
-    got = crossed(FETCH, ANSWER, lambda data: damaged(data, chance))
+    rng = Rng(seed, "damage")
+    got = crossed(FETCH, ANSWER, lambda data: damaged(data, rng))
     for batch in without_sizes(got.batches[:-1]):
         assert batch in BATCHES
 
 
 def test_bytes_are_damaged_more_often_than_not() -> None:
-    chance, whole = Chance(1, "damage"), crossed(FETCH, ANSWER)
-    got = [crossed(FETCH, ANSWER, lambda data: damaged(data, chance)) for _ in range(20)]
+    rng, whole = Rng(1, "damage"), crossed(FETCH, ANSWER)
+    got = [crossed(FETCH, ANSWER, lambda data: damaged(data, rng)) for _ in range(20)]
     assert [answer == whole for answer in got].count(True) < 10
 
 
 def test_garbled_answers_differ_in_every_way() -> None:
-    chance = Chance(1, "garbled")
+    rng = Rng(1, "garbled")
     kinds = set()
     for _ in range(100):
-        got = garbled(ANSWER, chance).batches
+        got = garbled(ANSWER, rng).batches
         if any(batch.epoch > ANSWER.epoch for batch in got):
             kinds.add("epoch")
         elif len(got) > len(BATCHES):
@@ -118,7 +118,7 @@ def test_garbled_answers_differ_in_every_way() -> None:
 def test_a_run_in_bytes_is_told_in_its_trace() -> None:
     lines: list[str] = []
     seed = next(
-        seed for seed in range(1, 50) if "messages as bytes" in simulate("quiet", seed).sights
+        seed for seed in range(1, 50) if "messages as bytes" in simulate("quiet", seed).coverage
     )
     simulate("quiet", seed, trace=lines.append)
     assert lines[0].endswith("messages 'cross as bytes'")

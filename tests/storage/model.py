@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
 
 
-class Modelled:
+class ModelledLog:
     """A log in memory and the list of what it should hold."""
 
     def __init__(self, config: LogConfig = SMALL) -> None:
@@ -133,7 +133,7 @@ class Modelled:
         self.epoch += 1
         self.start = min(self.start, end)
 
-    def start_anew(self, offset: int) -> None:
+    def start_again(self, offset: int) -> None:
         self.possible.append([])
         self.durable = []
         self.log.truncate_fully_and_start_at(offset)

@@ -17,7 +17,7 @@ from kraftlog.storage.checkpoints import (
     encode_partition_metadata,
 )
 from kraftlog.storage.manifest import decode_manifest, decode_marker, encode_manifest, encode_marker
-from kraftlog.storage.snapshots import decode_snapshot, encode_snapshot
+from kraftlog.storage.producer_snapshots import decode_snapshot, encode_snapshot
 from kraftlog.storage.transactions import AbortedTransaction, decode_aborted, encode_aborted
 
 TOPIC = st.text("abc.-_9", min_size=1, max_size=8)

@@ -12,17 +12,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kraftlog.errors import DiskFullError
 from kraftlog.simulator.files import Fault, PowerLost
 from tests.storage.making import SMALL, T0
-from tests.storage.model import Modelled
+from tests.storage.model import ModelledLog
 
 COUNTS = st.lists(st.integers(1, 5), min_size=1, max_size=6)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Every rule is done to a `Modelled`, which compares the log with its list."""
+    """Every rule is done to a `ModelledLog`, which compares the log with its list."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.m = Modelled(SMALL)
+        self.m = ModelledLog(SMALL)
 
     @rule(counts=COUNTS, producer_id=st.sampled_from([-1, -1, 1, 2]), again=st.integers(1, 6))
     def append(self, counts: list[int], producer_id: int, again: int) -> None:
@@ -48,8 +48,8 @@ class LogMachine(RuleBasedStateMachine):
         self.m.truncate(max(self.m.end - back, 0))
 
     @rule(ahead=st.integers(0, 50))
-    def start_anew(self, ahead: int) -> None:
-        self.m.start_anew(self.m.end + ahead)
+    def start_again(self, ahead: int) -> None:
+        self.m.start_again(self.m.end + ahead)
 
     @rule(part=st.floats(0, 1))
     def move_start(self, part: float) -> None:

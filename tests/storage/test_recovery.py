@@ -26,13 +26,13 @@ from tests.storage.making import (
     put,
     read_all,
 )
-from tests.storage.model import Modelled
+from tests.storage.model import ModelledLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def appends(m: Modelled) -> None:
+def appends(m: ModelledLog) -> None:
     m.append([1, 2, 3])
     m.append([2], producer_id=5)
     m.flush()
@@ -40,7 +40,7 @@ def appends(m: Modelled) -> None:
     m.append([1])
 
 
-def rolls(m: Modelled) -> None:
+def rolls(m: ModelledLog) -> None:
     for number in range(6):
         m.append([3, 3], producer_id=number % 2)
     m.flush()
@@ -52,7 +52,7 @@ def rolls(m: Modelled) -> None:
     m.flush()
 
 
-def truncates(m: Modelled) -> None:
+def truncates(m: ModelledLog) -> None:
     for _ in range(6):
         m.append([2, 3, 2])
     m.flush()
@@ -66,7 +66,7 @@ def truncates(m: Modelled) -> None:
     m.append([1])
 
 
-def drops(m: Modelled) -> None:
+def drops(m: ModelledLog) -> None:
     for _ in range(8):
         m.append([2, 3, 2])
     m.flush()
@@ -79,17 +79,17 @@ def drops(m: Modelled) -> None:
     m.append([1])
 
 
-def starts_anew(m: Modelled) -> None:
+def starts_again(m: ModelledLog) -> None:
     for _ in range(4):
         m.append([2, 3, 2])
     m.flush()
     m.append([2])
-    m.start_anew(500)
+    m.start_again(500)
     m.append([2])
     m.flush()
 
 
-def closes(m: Modelled) -> None:
+def closes(m: ModelledLog) -> None:
     m.append([2, 3, 2], producer_id=1)
     m.append([5, 5])
     m.close_and_open()
@@ -97,7 +97,7 @@ def closes(m: Modelled) -> None:
     m.close_and_open()
 
 
-SCRIPTS = [appends, rolls, truncates, drops, starts_anew, closes]
+SCRIPTS = [appends, rolls, truncates, drops, starts_again, closes]
 ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
     ("kill", lambda _: None, False),
     ("power", lambda _: None, True),
@@ -108,12 +108,12 @@ ENDS: list[tuple[str, Callable[[int], Random | None], bool]] = [
 @pytest.mark.parametrize("end", ENDS, ids=[end[0] for end in ENDS])
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_crash_before_any_operation_loses_nothing_durable(
-    script: Callable[[Modelled], None], end: tuple[str, Callable[[int], Random | None], bool]
+    script: Callable[[ModelledLog], None], end: tuple[str, Callable[[int], Random | None], bool]
 ) -> None:
     _, random, power = end
     operation = 0
     while True:
-        m = Modelled()
+        m = ModelledLog()
         m.files.stop_before = m.files.operations + operation
         try:
             script(m)
@@ -131,7 +131,7 @@ def test_a_crash_before_any_operation_loses_nothing_durable(
 def test_a_recovery_that_crashes_is_done_again() -> None:
     operation = 0
     while True:
-        m = Modelled()
+        m = ModelledLog()
         rolls(m)
         m.append([5, 5, 5, 5])
         m.files.power_loss(Random(operation))
@@ -511,7 +511,7 @@ def test_v18_an_io_error_takes_the_disk_offline() -> None:
 
 def test_a_failed_sync_is_never_a_success() -> None:
     """Linux drops the dirty mark of pages that it could not write: a second sync would lie."""
-    m = Modelled()
+    m = ModelledLog()
     m.append([1, 2])
     m.flush()
     m.append([3, 3])
@@ -529,14 +529,14 @@ def test_a_failed_sync_is_never_a_success() -> None:
 
 def test_the_model_notices_what_is_lost() -> None:
     """The checker fails where it should."""
-    m = Modelled()
+    m = ModelledLog()
     m.append([1, 2])
     m.flush()
     m.files.truncate(m.files.open(m.log.segments[0].log.path), 0)
     m.stored_point = 0
     with pytest.raises(AssertionError, match="durable is gone"):
         m.crash(None, power=False)
-    m = Modelled()
+    m = ModelledLog()
     m.append([1])
     m.files.kill()
     path = m.log.segments[0].log.path

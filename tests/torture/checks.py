@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from kraftlog.simulator import linearizability
-from kraftlog.simulator.linearizability import Operation
-from kraftlog.simulator.models import Register
+from kraftlog.simulator.checkers import linearizability
+from kraftlog.simulator.checkers.linearizability import Operation
+from kraftlog.simulator.checkers.models import Register
 from tests.torture.load import NUMBERED
 
 if TYPE_CHECKING:
@@ -92,10 +92,10 @@ def lost_deletions(journal: Journal, found: Mapping[str, Found]) -> Iterable[str
         yield f"of retained only {len(kept)} records from {min(kept)[1]} on are left"
 
 
-def lost_commits(journal: Journal, told: Mapping[Name, int]) -> Iterable[str]:
+def lost_commits(journal: Journal, outcome: Mapping[Name, int]) -> Iterable[str]:
     """What a group has committed is at least what it was told of, and something it asked for."""
     for name, floor in journal.committed.items():
-        there = told.get(name, 0)
+        there = outcome.get(name, 0)
         if there < floor or there not in journal.commits_asked[name]:
             yield f"{name} was committed up to {floor}, {there} is there"
 
@@ -121,9 +121,9 @@ def lost_changes(journal: Journal, image: Image) -> Iterable[str]:
         count = 0 if there is None else there.partition_count
         if topic != "remade" and count not in possible_partitions(its):
             yield f"{topic} has {count} partitions after {its}"
-        told = journal.ids.get(topic)
-        if there is not None and told is not None and repr(there.id) != told:
-            yield f"{topic} was {told}, and is {there.id!r}"
+        outcome = journal.ids.get(topic)
+        if there is not None and outcome is not None and repr(there.id) != outcome:
+            yield f"{topic} was {outcome}, and is {there.id!r}"
 
 
 def lost_lives(journal: Journal, topic_id: str | None, found: Found) -> Iterable[str]:

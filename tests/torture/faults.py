@@ -25,10 +25,10 @@ ROOM = (0, 3_000, 50_000)
 class Faults:
     """Steps by the seed. Nodes that end by themselves are started again."""
 
-    def __init__(self, nodes: Nodes, journal: Journal, chance: random.Random) -> None:
+    def __init__(self, nodes: Nodes, journal: Journal, rng: random.Random) -> None:
         self.nodes = nodes
         self.journal = journal
-        self.chance = chance
+        self.rng = rng
         self.kinds: list[tuple[int, Callable[[], None]]] = [
             (5, self.kill_one),
             (3, self.hold_one),
@@ -48,23 +48,23 @@ class Faults:
 
     def step(self) -> None:
         kinds = [kind for _, kind in self.kinds]
-        self.chance.choices(kinds, [weight for weight, _ in self.kinds])[0]()
+        self.rng.choices(kinds, [weight for weight, _ in self.kinds])[0]()
         for process in self.nodes.all.values():
             if process.is_gone():
                 self._note("start", process)
                 process.start()
-        if self.chance.random() < 0.6:
+        if self.rng.random() < 0.6:
             self.nodes.revive()
-            time.sleep(self.chance.random() * 4)
+            time.sleep(self.rng.random() * 4)
 
     def _note(self, what: str, *processes: Process) -> None:
         self.journal.fault(f"{what} {','.join(str(process.id) for process in processes)}")
 
     def _one(self) -> Process:
-        return self.chance.choice(list(self.nodes.all.values()))
+        return self.rng.choice(list(self.nodes.all.values()))
 
     def _last(self) -> None:
-        time.sleep(self.chance.choice(LASTING_S))
+        time.sleep(self.rng.choice(LASTING_S))
 
     def calm(self) -> None:
         self._note("nothing")
@@ -80,28 +80,28 @@ class Faults:
         self._last()
 
     def kill_two_controllers(self) -> None:
-        self._kill(*self.chance.sample(self.nodes.controllers, 2))
+        self._kill(*self.rng.sample(self.nodes.controllers, 2))
 
     def kill_all(self) -> None:
         everyone = list(self.nodes.all.values())
-        self.chance.shuffle(everyone)
+        self.rng.shuffle(everyone)
         self._kill(*everyone)
 
     def kill_at_start(self) -> None:
         """Again while it looks at what the last end has left."""
         process = self._one()
-        for _ in range(self.chance.randrange(1, 4)):
+        for _ in range(self.rng.randrange(1, 4)):
             self._note("kill early", process)
             process.kill()
             process.start()
-            time.sleep(self.chance.random() * 1.5)
+            time.sleep(self.rng.random() * 1.5)
         process.kill()
 
     def hold_one(self) -> None:
         self._hold(self._one())
 
     def hold_two_controllers(self) -> None:
-        self._hold(*self.chance.sample(self.nodes.controllers, 2))
+        self._hold(*self.rng.sample(self.nodes.controllers, 2))
 
     def _hold(self, *processes: Process) -> None:
         self._note("hold", *processes)
@@ -117,7 +117,7 @@ class Faults:
 
     def stop_all(self) -> None:
         everyone = list(self.nodes.all.values())
-        self.chance.shuffle(everyone)
+        self.rng.shuffle(everyone)
         self._stop(*everyone)
 
     def _stop(self, *processes: Process) -> None:
@@ -132,7 +132,7 @@ class Faults:
         """A node for whose metadata there is no room ends, and starts when there is some."""
         process = self._one()
         self._note("fill the disk of", process)
-        process.let_files_grow(self.chance.choice(ROOM))
+        process.let_files_grow(self.rng.choice(ROOM))
         self._last()
         process.let_files_grow()
         if process.is_gone():
@@ -143,7 +143,7 @@ class Faults:
         self.nodes.revive()
         if not caught_up(self.nodes):
             return
-        victim = self.chance.choice(self.nodes.controllers)
+        victim = self.rng.choice(self.nodes.controllers)
         self._note("empty the disk of", victim)
         victim.kill()
         victim.lose_disk()

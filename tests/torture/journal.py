@@ -6,7 +6,7 @@ import threading
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from kraftlog.simulator.linearizability import Operation
+from kraftlog.simulator.checkers.linearizability import Operation
 from kraftlog.value import Value
 from tests.torture.processes import seconds
 

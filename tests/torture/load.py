@@ -110,14 +110,14 @@ class Load:
 
     def produce(self, topic: str, is_numbered: bool) -> None:
         """Records with numbers of their own; what is acknowledged is noted with its place."""
-        chance = random.Random(f"{self.seed} {topic}")
+        rng = random.Random(f"{self.seed} {topic}")
         settings: dict[str, Any] = {
             "bootstrap.servers": self.address,
-            "acks": "all" if is_numbered or chance.random() < 0.5 else "1",
+            "acks": "all" if is_numbered or rng.random() < 0.5 else "1",
             "enable.idempotence": is_numbered,
             "message.timeout.ms": 60_000,
             "socket.timeout.ms": 10_000,
-            "linger.ms": chance.choice([0, 5, 50]),
+            "linger.ms": rng.choice([0, 5, 50]),
             "batch.size": 8_000,  # segments are small
             "reconnect.backoff.max.ms": 500,
             "log_level": 2,
@@ -128,14 +128,14 @@ class Load:
         producer = Producer(settings)
         number = 0
         while not self.stopping.is_set():
-            for _ in range(chance.randrange(1, 12)):
+            for _ in range(rng.randrange(1, 12)):
                 if len(producer) > UNDER_WAY:
                     break
                 number += 1
-                key = b"%d" % chance.randrange(KEYS)
-                value = b"%s %d %s" % (topic.encode(), number, FILLING[: chance.randrange(150)])
+                key = b"%d" % rng.randrange(KEYS)
+                value = b"%s %d %s" % (topic.encode(), number, FILLING[: rng.randrange(150)])
                 self.journal.invoked.add(value)
-                partition = chance.randrange(TOPICS[topic][0])
+                partition = rng.randrange(TOPICS[topic][0])
                 producer.produce(topic, value, key, partition, on_delivery=self._told)
             producer.poll(self.pace_s)
         left = producer.flush(100)
@@ -164,7 +164,7 @@ class Load:
 
     def consume(self, number: int) -> None:
         """A member that commits what it has read, leaves now and then, and comes again."""
-        chance = random.Random(f"{self.seed} consumer {number}")
+        rng = random.Random(f"{self.seed} consumer {number}")
         while not self.stopping.is_set():
             consumer = Consumer(
                 {
@@ -181,10 +181,10 @@ class Load:
             )
             consumer.subscribe(list(READ_BY_GROUP), on_assign=self._assigned)
             try:
-                for _ in range(chance.randrange(20, 300)):
+                for _ in range(rng.randrange(20, 300)):
                     if self.stopping.is_set():
                         break
-                    self._read_some(consumer, chance)
+                    self._read_some(consumer, rng)
             finally:
                 consumer.close()
 
@@ -205,26 +205,26 @@ class Load:
                     f"then found at {each.offset}"
                 )
 
-    def _read_some(self, consumer: Any, chance: random.Random) -> None:
+    def _read_some(self, consumer: Any, rng: random.Random) -> None:
         ends: dict[tuple[str, int], int] = {}
         for message in consumer.consume(200, self.pace_s):
             if message.error() is None:
                 name = message.topic(), message.partition()
                 self.journal.saw(name, message.offset(), message.value())
                 ends[name] = message.offset() + 1
-        if not ends or chance.random() < 0.3:
+        if not ends or rng.random() < 0.3:
             return
         for name, end in ends.items():
             with self.journal.lock:
                 self.journal.commits_asked[name].add(end)
         try:
-            told = consumer.commit(
+            outcome = consumer.commit(
                 offsets=[TopicPartition(*name, end) for name, end in ends.items()],
                 asynchronous=False,
             )
         except KafkaException:
             return
-        for each in told:
+        for each in outcome:
             if each.error is None:
                 self.journal.was_committed((each.topic, each.partition), each.offset)
 
@@ -232,18 +232,18 @@ class Load:
 
     def administer(self, number: int) -> None:
         """Topics of one's own, and registers that are everybody's."""
-        chance = random.Random(f"{self.seed} admin {number}")
+        rng = random.Random(f"{self.seed} admin {number}")
         mine: dict[str, int] = {}
         made = 0
         with Client(self.address, timeout_s=20) as client:
-            while not self.stopping.wait(chance.random() * 6 * self.pace_s):
-                dice = chance.random()
+            while not self.stopping.wait(rng.random() * 6 * self.pace_s):
+                dice = rng.random()
                 if dice < 0.5:
-                    self._use_register(client, chance, number)
+                    self._use_register(client, rng, number)
                 elif dice < 0.75 or not mine:
                     made += 1
-                    name, partitions = f"made-{number}-{made}", chance.randrange(1, 4)
-                    configs = {"retention.ms": str(chance.randrange(10**6, 10**9))}
+                    name, partitions = f"made-{number}-{made}", rng.randrange(1, 4)
+                    configs = {"retention.ms": str(rng.randrange(10**6, 10**9))}
                     if self._change(
                         Change(name, "create", partitions, False),
                         lambda: client.create_topic(name, partitions, 1, configs=configs),  # noqa: B023 - called at once
@@ -252,7 +252,7 @@ class Load:
                         mine[name] = partitions
                         self._note_id(client, name)
                 elif dice < 0.87:
-                    name = chance.choice(sorted(mine))
+                    name = rng.choice(sorted(mine))
                     count = mine[name] = mine[name] + 1
                     self._change(
                         Change(name, "grow", count, False),
@@ -260,7 +260,7 @@ class Load:
                         ErrorCode.INVALID_PARTITIONS,
                     )
                 else:
-                    name = chance.choice(sorted(mine))
+                    name = rng.choice(sorted(mine))
                     del mine[name]
                     self._change(
                         Change(name, "delete", 0, False),
@@ -285,18 +285,18 @@ class Load:
 
     def _note_id(self, client: Client, name: str) -> None:
         try:
-            told = repr(client.describe_topic(name).id)
+            outcome = repr(client.describe_topic(name).id)
         except (ClientError, OSError):
             return
-        if self.journal.ids.setdefault(name, told) != told:
-            self.journal.problem(f"{name} was {self.journal.ids[name]}, then {told}")
+        if self.journal.ids.setdefault(name, outcome) != outcome:
+            self.journal.problem(f"{name} was {self.journal.ids[name]}, then {outcome}")
 
-    def _use_register(self, client: Client, chance: random.Random, number: int) -> None:
+    def _use_register(self, client: Client, rng: random.Random, number: int) -> None:
         """Write a value that nobody else writes. Reads through a broker may be of some time ago."""
-        register = f"register-{chance.randrange(REGISTERS)}"
+        register = f"register-{rng.randrange(REGISTERS)}"
         journal = self.journal
         invoked = journal.now()
-        if chance.random() < 0.5:
+        if rng.random() < 0.5:
             value = str(10**9 + invoked * 10 + number)
             returned = None
             try:
@@ -307,20 +307,20 @@ class Load:
             journal.wrote(f"admin-{number}", (register, "write", value), invoked, returned, None)
             return
         try:
-            told = value_of(client, register)
+            outcome = value_of(client, register)
         except (ClientError, OSError):
             return
-        journal.wrote(f"admin-{number}", (register, "read"), 0, journal.now(), told)
+        journal.wrote(f"admin-{number}", (register, "read"), 0, journal.now(), outcome)
 
     def trim(self) -> None:
         """Delete records from the beginning, now and then."""
-        chance = random.Random(f"{self.seed} trimmer")
+        rng = random.Random(f"{self.seed} trimmer")
         name = ("trimmed", 0)
         with Client(self.address, timeout_s=20) as client:
             while not self.stopping.wait(10 * self.pace_s):
                 try:
                     end = client.offsets(*name[:1])[0].offset
-                    to = max(self.journal.trims_asked, end - chance.randrange(20, 200))
+                    to = max(self.journal.trims_asked, end - rng.randrange(20, 200))
                     self.journal.trims_asked = to
                     start = client.delete_records({name: to})[name]
                 except (ClientError, OSError):

@@ -108,7 +108,7 @@ class Run:
             client.create_topic("barrier", 1, 1)
             names = {topic.name for topic in client.topics()}
             final = {f"register-{n}": value_of(client, f"register-{n}") for n in range(REGISTERS)}
-            told = {name: each.offset for name, each in client.committed(GROUP).items()}
+            outcome = {name: each.offset for name, each in client.committed(GROUP).items()}
             remade = repr(client.describe_topic("remade").id) if "remade" in names else None
         records = read_all(
             self.nodes.address, {name: 1 for name in (*TOPICS, "remade") if name in names}
@@ -119,7 +119,7 @@ class Run:
         wrong += checks.strange_records(journal.invoked, found)
         wrong += checks.changed_records(journal.seen, found)
         wrong += checks.lost_deletions(journal, found)
-        wrong += checks.lost_commits(journal, told)
+        wrong += checks.lost_commits(journal, outcome)
         wrong += checks.impossible_registers(journal.registers, final, journal.now())
         return wrong
 

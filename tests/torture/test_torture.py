@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kraftlog.metadata.image import Image
-from kraftlog.simulator.linearizability import Operation
+from kraftlog.simulator.checkers.linearizability import Operation
 from kraftlog.wire.messages.metadata_records import PartitionRecord, TopicRecord
 from tests.torture import checks
 from tests.torture.journal import Change, Journal, Sent

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kraftlog.errors import ProtocolError
 from kraftlog.wire.codec import decode, decoding_request
 from kraftlog.wire.explain import read_slowly
-from kraftlog.wire.form import has_batches
+from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.samples import all_messages, plain, versions_of
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from kraftlog.wire import messages
-from kraftlog.wire.form import Form
 from kraftlog.wire.schema import Field, Message
+from kraftlog.wire.versioned_schema import VersionedSchema
 
 if TYPE_CHECKING:
     from random import Random
@@ -74,9 +74,9 @@ class Sampler:
         self.unknown = unknown
 
     def message(self, cls: type[Message], version: int) -> Any:
-        return self.struct(cls, Form(cls, version))
+        return self.struct(cls, VersionedSchema(cls, version))
 
-    def struct(self, cls: type[Message], form: Form) -> Any:
+    def struct(self, cls: type[Message], form: VersionedSchema) -> Any:
         values = {}
         for field in cls._schema:
             there = field.in_version(form.version) and (self.ours or field.tag < OUR_TAGS)
@@ -91,7 +91,7 @@ class Sampler:
             )
         return message
 
-    def value(self, field: Field, form: Form) -> Any:
+    def value(self, field: Field, form: VersionedSchema) -> Any:
         if field.nullable_in(form.version) and self.random.random() < self.null_share:
             return None
         if field.is_array:
@@ -99,7 +99,7 @@ class Sampler:
             return tuple([self.single(field, form) for _ in range(count)])
         return self.single(field, form)
 
-    def single(self, field: Field, form: Form) -> Any:
+    def single(self, field: Field, form: VersionedSchema) -> Any:
         if field.struct is not None:
             return self.struct(field.struct, form)
         return self.primitive(field.kind, field.name)

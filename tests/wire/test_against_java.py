@@ -17,7 +17,6 @@ from kraftlog.types import uuid_text
 from kraftlog.wire.apis import APIS
 from kraftlog.wire.codec import decode, encode
 from kraftlog.wire.explain import read_slowly
-from kraftlog.wire.form import Form
 from kraftlog.wire.messages import control_records, metadata_records
 from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
 from kraftlog.wire.messages.metadata import MetadataRequest
@@ -30,6 +29,7 @@ from kraftlog.wire.record_frames import (
     metadata_class,
 )
 from kraftlog.wire.schema import Field, Message
+from kraftlog.wire.versioned_schema import VersionedSchema
 from tests.wire.samples import Sampler, all_messages, has_our_tags, plain, versions_of
 from tests.wire.test_own_apis import GOLDEN
 
@@ -46,7 +46,7 @@ def samples(cls: type[Message], version: int, ours: bool = False) -> list[Any]:
     return [sampler.message(cls, version) for _ in range(ROUNDS)]
 
 
-def as_json(message: Message, form: Form) -> dict[str, Any]:
+def as_json(message: Message, form: VersionedSchema) -> dict[str, Any]:
     """What Kafka's JSON converters would write, with names in lower case without underscores."""
     said = {}
     for field in type(message)._schema:
@@ -56,7 +56,7 @@ def as_json(message: Message, form: Form) -> dict[str, Any]:
     return said
 
 
-def field_as_json(field: Field, value: Any, form: Form) -> Any:
+def field_as_json(field: Field, value: Any, form: VersionedSchema) -> Any:
     if value is None:
         return None
     if field.is_array:
@@ -64,7 +64,7 @@ def field_as_json(field: Field, value: Any, form: Form) -> Any:
     return single_as_json(field, value, form)
 
 
-def single_as_json(field: Field, value: Any, form: Form) -> Any:
+def single_as_json(field: Field, value: Any, form: VersionedSchema) -> Any:
     if field.struct is not None:
         return as_json(value, form)
     if field.kind == "uuid":
@@ -87,7 +87,7 @@ def check(answer: Decoded, cls: type[Message], version: int, message: Message, r
     where = f"{cls.__name__} v{version}: {raw!r}"
     assert not answer.error, where
     assert answer.left == 0, where
-    expected = as_json(message, Form(cls, version))
+    expected = as_json(message, VersionedSchema(cls, version))
     assert comparable(answer.json) == expected, where
     assert answer.again == raw, where
 
@@ -183,7 +183,7 @@ def test_any_negative_length_is_null_as_for_kafka(name: str, jvm: Driver) -> Non
     message: Message = decode(cls, version, raw)
     slow, _ = read_slowly(cls, version, raw)
     assert plain(slow) == plain(message)
-    assert as_json(message, Form(cls, version)) == comparable(answer.json)
+    assert as_json(message, VersionedSchema(cls, version)) == comparable(answer.json)
 
 
 def test_no_message_is_left_to_ourselves() -> None:

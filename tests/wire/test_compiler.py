@@ -18,10 +18,10 @@ from kraftlog.wire.codec import (
 )
 from kraftlog.wire.compiler import reader_source, writer_source
 from kraftlog.wire.explain import read_slowly
-from kraftlog.wire.form import has_batches
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from kraftlog.wire.primitives import rest_of_uvarint, uvarint
 from kraftlog.wire.schema import Message
+from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
 EVERY_MESSAGE = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)

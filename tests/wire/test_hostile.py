@@ -23,9 +23,9 @@ from kraftlog.wire.codec import (
     reader,
     stepwise_reader,
 )
-from kraftlog.wire.form import has_batches
 from kraftlog.wire.primitives import text_as_java
 from kraftlog.wire.schema import Message, array, string
+from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.judge import VERSIONS, attempt, chosen, judge
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 

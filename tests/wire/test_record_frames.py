@@ -232,8 +232,8 @@ def test_a_struct_in_a_tag_is_null_by_zero() -> None:
     classic = ClassicMemberMetadata(session_timeout_ms=7, supported_protocols=())
     empty = classic.replace(session_timeout_ms=0)
     front = "00000261026801000000000100"
-    for told, tail in ((None, "01000100"), (classic, "01000701000000070100"), (empty, "00")):
-        message = member.replace(classic_member_metadata=told)
+    for outcome, tail in ((None, "01000100"), (classic, "01000701000000070100"), (empty, "00")):
+        message = member.replace(classic_member_metadata=outcome)
         raw = encode(message, 0)
         assert raw.hex() == front + tail
         assert decode(ConsumerGroupMemberMetadataValue, 0, raw) == message

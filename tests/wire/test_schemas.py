@@ -12,8 +12,8 @@ from kraftlog.errors import UnsupportedVersionError
 from kraftlog.wire import apis, schema
 from kraftlog.wire.apis import APIS, Api, ApiKey
 from kraftlog.wire.codec import encode
-from kraftlog.wire.form import Form
 from kraftlog.wire.schema import FOREVER, Field, Message
+from kraftlog.wire.versioned_schema import VersionedSchema
 from tests.wire.samples import Sampler, all_messages, parts_of, versions_of
 
 EVERY_API = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
@@ -75,17 +75,17 @@ def test_a_word_that_does_not_exist_is_refused() -> None:
 
 def other_value(field: Field, cls: type[Message]) -> Any:
     """A value that is not the default, from a version that has the field."""
-    form = Form(cls, max(field.since, cls._versions[0]))
+    form = VersionedSchema(cls, max(field.since, cls._versions[0]))
     sampler = Sampler(Random(1), null_share=0)
     return next(v for _ in range(1000) if (v := sampler.value(field, form)) != field.default)
 
 
 def whole(cls: type[Message], version: int) -> Any:
     """A message in which every array has an element and nothing is null."""
-    return _whole(cls, Form(cls, version))
+    return _whole(cls, VersionedSchema(cls, version))
 
 
-def _whole(cls: type[Message], form: Form) -> Any:
+def _whole(cls: type[Message], form: VersionedSchema) -> Any:
     sampler, values = Sampler(Random(2), null_share=0), {}
     for field in cls._schema:
         if not field.in_version(form.version):
@@ -110,7 +110,7 @@ def places(message: Message, version: int) -> list[Message]:
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 def test_what_a_version_cannot_say_is_refused_unless_it_may_be_dropped(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        form, message = Form(cls, version), whole(cls, version)
+        form, message = VersionedSchema(cls, version), whole(cls, version)
         raw = encode(message, version)
         for part in places(message, version):
             for field in form.absent(type(part)):
@@ -126,7 +126,7 @@ def test_what_a_version_cannot_say_is_refused_unless_it_may_be_dropped(cls: type
 @pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 def test_null_is_refused_where_none_may_be(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        form, message = Form(cls, version), whole(cls, version)
+        form, message = VersionedSchema(cls, version), whole(cls, version)
         for part in places(message, version):
             for field in (*form.plain(type(part)), *form.tagged(type(part))):
                 fixed = not field.is_array and (

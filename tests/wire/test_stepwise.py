@@ -9,10 +9,10 @@ import pytest
 
 from kraftlog.errors import ProtocolError
 from kraftlog.wire.codec import decode, decoding_request, encode, encoding
-from kraftlog.wire.form import has_batches
 from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kraftlog.wire.reading import GIANT_ARRAY
+from kraftlog.wire.reader_generator import GIANT_ARRAY
 from kraftlog.wire.source import ITEMS_IN_A_STEP
+from kraftlog.wire.versioned_schema import has_batches
 from tests.wire.samples import Sampler, all_messages, plain, versions_of
 
 if TYPE_CHECKING:

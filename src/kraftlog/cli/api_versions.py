@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kraftlog.cli.common import new_parser, run_with_client
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import new_parser, run_with_client
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
 
@@ -34,10 +34,10 @@ def _show(client: Client, options: argparse.Namespace) -> None:
     brokers = [broker.id for broker in client.describe_cluster().brokers]
     if options.broker is not None:
         brokers = [options.broker]
-    told = {broker: client.api_versions(broker).api_keys for broker in brokers}
+    result = {broker: client.api_versions(broker).api_keys for broker in brokers}
     rows = [
         (broker, each.api_key, _name(each), each.min_version, each.max_version, _used(each))
-        for broker, apis in told.items()
+        for broker, apis in result.items()
         for each in sorted(apis, key=lambda api: api.api_key)
     ]
     heads = ("BROKER", "KEY", "API", "FROM", "TO", "USED")
@@ -48,18 +48,18 @@ def _show(client: Client, options: argparse.Namespace) -> None:
         print_table(heads, rows)
 
 
-def _name(told: ApiVersion) -> str:
-    return APIS[told.api_key].name if told.api_key in APIS else "?"
+def _name(result: ApiVersion) -> str:
+    return APIS[result.api_key].name if result.api_key in APIS else "?"
 
 
-def _used(told: ApiVersion) -> int | None:
+def _used(result: ApiVersion) -> int | None:
     from kraftlog.client.versions import chosen_version
     from kraftlog.errors import UnsupportedApiError
 
-    if told.api_key not in APIS:
+    if result.api_key not in APIS:
         return None
-    served = {told.api_key: (told.min_version, told.max_version)}
+    served = {result.api_key: (result.min_version, result.max_version)}
     try:
-        return chosen_version(APIS[told.api_key], served, "")
+        return chosen_version(APIS[result.api_key], served, "")
     except UnsupportedApiError:
         return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kraftlog.cli.common import add_connection, new_parser, run_with_client
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import add_connection, new_parser, run_with_client
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.config.reading import read_config
+from kraftlog.config.read_config import read_config
 from kraftlog.errors import ConfigError
 from kraftlog.value import TYPE_CHECKING
 

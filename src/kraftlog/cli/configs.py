@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kraftlog.cli.common import UsageError, new_parser, run_with_client
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import UsageError, new_parser, run_with_client
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 import sys
 
-from kraftlog.cli.show import Progress
-from kraftlog.cli.talking import (
+from kraftlog.cli.common import (
     UsageError,
     client_properties,
     matching,
@@ -14,6 +13,7 @@ from kraftlog.cli.talking import (
     pairs,
     run_with_client,
 )
+from kraftlog.cli.show import Progress
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -224,8 +224,8 @@ class Formatter:
             "print.key": lambda it: self._shown(it.key, self._read_key),
             "print.value": lambda it: self._shown(it.value, self._read_value),
         }
-        told = [part(record) for key, part in parts.items() if key in self._is_on]
-        return self._separator.join(told) + self._end
+        result = [part(record) for key, part in parts.items() if key in self._is_on]
+        return self._separator.join(result) + self._end
 
     @staticmethod
     def _timestamp(record: ConsumedRecord) -> bytes:
@@ -274,7 +274,7 @@ def _as_json(record: ConsumedRecord) -> bytes:
     """One line of JSON; what is no text stands in base 64 under a name that says so."""
     import json
 
-    told: dict[str, object] = {
+    result: dict[str, object] = {
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
@@ -283,11 +283,11 @@ def _as_json(record: ConsumedRecord) -> bytes:
         **_readable("key", record.key),
         **_readable("value", record.value),
     }
-    told["headers"] = [
+    result["headers"] = [
         {"name": name.encode("utf-8", "replace").decode(), **_readable("value", value)}
         for name, value in record.headers
     ]
-    return json.dumps(told).encode() + b"\n"
+    return json.dumps(result).encode() + b"\n"
 
 
 def _readable(name: str, data: bytes | None) -> dict[str, str | None]:

@@ -34,12 +34,12 @@ def formatter(name: str) -> Callable[[ConsumedRecord], bytes]:
             value = log.decode_value(number, record.value)
         except ProtocolError:
             return b""
-        told: dict[str, object] = {"key": {"type": number, "data": message_json(key, 0)}}
-        told["value"] = None
+        result: dict[str, object] = {"key": {"type": number, "data": message_json(key, 0)}}
+        result["value"] = None
         if value is not None:
             assert record.value is not None
             version = int.from_bytes(record.value[:2], "big")
-            told["value"] = {"version": version, "data": message_json(value, version)}
-        return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+            result["value"] = {"version": version, "data": message_json(value, version)}
+        return json.dumps(result, separators=(",", ":")).encode() + b"\n"
 
     return text

@@ -112,7 +112,7 @@ def dump_aborted(path: str, options: argparse.Namespace) -> bool:
 
 
 def dump_producers(path: str, options: argparse.Namespace) -> bool:
-    from kraftlog.storage.snapshots import decode_snapshot
+    from kraftlog.storage.producer_snapshots import decode_snapshot
 
     for entry in decode_snapshot(_whole(path), path).entries.values():
         start = entry.transaction_start

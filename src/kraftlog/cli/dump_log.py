@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kraftlog.cli.talking import UsageError, add_version, guarded
+from kraftlog.cli.common import UsageError, add_version, guarded
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -173,10 +173,10 @@ def _control_text(record: Record) -> str:
     name = control_name(kind)
     if name == "UNKNOWN":
         return "UNKNOWN"
-    told = _control_json(record)
+    result = _control_json(record)
     if kind in {ABORT, COMMIT}:
-        return f"endTxnMarker: {name} coordinatorEpoch: {told['coordinatorEpoch']}"
-    return f"{_CONTROL_TITLES[name]} {_text(told)}"
+        return f"endTxnMarker: {name} coordinatorEpoch: {result['coordinatorEpoch']}"
+    return f"{_CONTROL_TITLES[name]} {_text(result)}"
 
 
 def _control_json(record: Record) -> dict[str, Any]:
@@ -194,14 +194,14 @@ def _batch_json(
     records: list[Record],
     decode: Decoder | None,
 ) -> dict[str, object]:
-    told = _batch_fields(header, place, is_valid)
+    result = _batch_fields(header, place, is_valid)
     if records:
-        told["records"] = [_record_json(header, record, decode) for record in records]
-    return told
+        result["records"] = [_record_json(header, record, decode) for record in records]
+    return result
 
 
 def _record_json(header: BatchHeader, record: Record, decode: Decoder | None) -> dict[str, object]:
-    told: dict[str, object] = {
+    result: dict[str, object] = {
         "offset": record.offset,
         "timestamp": record.timestamp_ms,
         "keySize": _size(record.key),
@@ -211,10 +211,10 @@ def _record_json(header: BatchHeader, record: Record, decode: Decoder | None) ->
     }
     if header.is_control:
         name = control_name(decode_control_key(record.key))
-        told["control"] = {"type": name} | ({} if name == "UNKNOWN" else _control_json(record))
+        result["control"] = {"type": name} | ({} if name == "UNKNOWN" else _control_json(record))
     elif decode is not None:
-        told["key"], told["payload"] = decode(record)
-    return told
+        result["key"], result["payload"] = decode(record)
+    return result
 
 
 # What is in keys and values ---------------------------------------------------------------------

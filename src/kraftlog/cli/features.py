@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kraftlog.cli.common import UsageError, add_connection, new_parser, run_with_client
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import UsageError, add_connection, new_parser, run_with_client
 from kraftlog.metadata.snapshot import METADATA_VERSION
 from kraftlog.value import TYPE_CHECKING
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from kraftlog.cli.talking import UsageError
+from kraftlog.cli.common import UsageError
 from kraftlog.errors import ClientError
 from kraftlog.value import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ def planned(client: Client, group: str, options: argparse.Namespace) -> dict[Par
     places = _places(client, group, options)
     if options.spec == "to-current":
         known = client.committed(group, places)
-        current = {place: told.offset for place, told in known.items()}
+        current = {place: result.offset for place, result in known.items()}
         new = [place for place in places if place not in current]
         return dict(sorted((current | _latest(client, new)).items()))
     if options.spec is not None:
@@ -84,9 +84,9 @@ def found_offsets(
     from kraftlog.client.groups import by_topic
 
     return {
-        (topic, index): told.offset
+        (topic, index): result.offset
         for topic, indexes in by_topic(places).items()
-        for index, told in client.offsets(topic, spec, indexes).items()
+        for index, result in client.offsets(topic, spec, indexes).items()
     }
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
+from kraftlog.cli.common import UsageError, new_parser, run_with_client
 from kraftlog.cli.group_offsets import found_offsets
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import UsageError, new_parser, run_with_client
 from kraftlog.errors import ClientError, RefusedError, error_name
 from kraftlog.value import TYPE_CHECKING
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kraftlog.cli.common import UsageError, matching, new_parser, run_with_client
 from kraftlog.cli.show import print_json
-from kraftlog.cli.talking import UsageError, matching, new_parser, run_with_client
 from kraftlog.errors import ClientError
 from kraftlog.value import TYPE_CHECKING
 
@@ -46,9 +46,9 @@ def _offsets(client: Client, options: argparse.Namespace) -> None:
     moment = _moment(options.time)
     rows = []
     for topic, indexes in _chosen(client, options).items():
-        for index, told in client.offsets(topic, moment, indexes).items():
-            if told.offset >= 0:
-                rows.append((topic, index, told.offset))
+        for index, result in client.offsets(topic, moment, indexes).items():
+            if result.offset >= 0:
+                rows.append((topic, index, result.offset))
     if options.json:
         names = ("topic", "partition", "offset")
         print_json([dict(zip(names, row, strict=True)) for row in rows])

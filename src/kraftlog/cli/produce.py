@@ -5,14 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from kraftlog.cli.common import UsageError, client_properties, new_parser, pairs, run_with_client
 from kraftlog.cli.show import Progress, print_json
-from kraftlog.cli.talking import (
-    UsageError,
-    client_properties,
-    new_parser,
-    pairs,
-    run_with_client,
-)
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

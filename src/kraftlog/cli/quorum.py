@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.cli.talking import guarded, new_parser
+from kraftlog.cli.common import guarded, new_parser
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_online(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """What is asked of a quorum that works; its work is in `quorum_online`."""
-    from kraftlog.cli.talking import add_connection
+    from kraftlog.cli.common import add_connection
 
     describe = commands.add_parser("describe", help="describe the voters, observers and their lag")
     what = describe.add_mutually_exclusive_group(required=True)
@@ -92,11 +92,11 @@ def _repair(data: str, voters_text: str, accepted: str | None, drop_from: int | 
     import time
 
     from kraftlog.raft.repair import described, may_be_lost
-    from kraftlog.runner.repair import Survivor
+    from kraftlog.runner.repair import SurvivingDirectory
     from kraftlog.server.files import OsFiles
 
     voters = _voters(voters_text)
-    survivor = Survivor(OsFiles(), data.rstrip("/") or "/")
+    survivor = SurvivingDirectory(OsFiles(), data.rstrip("/") or "/")
     try:
         if drop_from is not None:
             survivor.drop_from(drop_from)

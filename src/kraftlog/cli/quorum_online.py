@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from kraftlog.cli.common import UsageError, run_with_client
 from kraftlog.cli.show import print_json, print_table
-from kraftlog.cli.talking import UsageError, run_with_client
 from kraftlog.errors import ConfigError
 from kraftlog.types import uuid_from_text, uuid_text
 from kraftlog.value import TYPE_CHECKING
@@ -75,12 +75,12 @@ def _print_status(cluster_id: str, quorum: Quorum, options: argparse.Namespace) 
 
 
 def _member(replica: Replica, listeners: tuple[tuple[str, str, int], ...]) -> dict[str, object]:
-    told: dict[str, object] = {"id": replica.id, "directoryId": uuid_text(replica.directory_id)}
+    result: dict[str, object] = {"id": replica.id, "directoryId": uuid_text(replica.directory_id)}
     if not any(replica.directory_id):
-        told["directoryId"] = None
+        result["directoryId"] = None
     if listeners:
-        told["endpoints"] = [f"{name}://{host}:{port}" for name, host, port in listeners]
-    return told
+        result["endpoints"] = [f"{name}://{host}:{port}" for name, host, port in listeners]
+    return result
 
 
 def _print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
@@ -126,7 +126,7 @@ def _print_replication(quorum: Quorum, options: argparse.Namespace) -> None:
 def _add(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.cli.config_file import load_config
     from kraftlog.server.files import OsFiles
-    from kraftlog.storage.meta import load
+    from kraftlog.storage.meta_properties import load
 
     if options.node_file is None:
         raise UsageError("add-controller needs --command-config: the controller's own properties")
@@ -159,8 +159,8 @@ def _remove(client: Client, options: argparse.Namespace) -> None:
         client.remove_voter(options.controller_id, directory)
     does = "would be removed" if options.dry_run else "votes no longer"
     if options.json:
-        told = {"id": options.controller_id, "directoryId": uuid_text(directory)}
-        print_json({**told, "dryRun": options.dry_run})
+        result = {"id": options.controller_id, "directoryId": uuid_text(directory)}
+        print_json({**result, "dryRun": options.dry_run})
     else:
         print(f"controller {options.controller_id} with directory {uuid_text(directory)} {does}")
 

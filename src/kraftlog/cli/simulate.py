@@ -55,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def run(arguments: Sequence[str]) -> int:
     options = _parser().parse_args(arguments)
-    from kraftlog.simulator.fault_kinds import KINDS
+    from kraftlog.simulator.faults.fault_kinds import KINDS
     from kraftlog.simulator.run import scenarios
 
     if options.list:
@@ -83,24 +83,24 @@ def run(arguments: Sequence[str]) -> int:
     first = 1 if options.seed is None else options.seed
     keep = [int(number) for number in options.keep.split(",")] if options.keep else None
     failed = 0
-    sights: Counter[str] = Counter()
+    coverage: Counter[str] = Counter()
     for seed in range(first, first + options.runs):
         outcome = _play(options, seed, kinds, keep)
         failed += outcome.failed
-        sights.update(outcome.sights)
+        coverage.update(outcome.coverage)
     if options.runs > 1:
         print(f"{options.runs} runs, {failed} failed")
     mode = "nodes" if options.nodes else options.scenario
-    return 1 if failed or (options.sights and not _all_seen(sights, mode)) else 0
+    return 1 if failed or (options.sights and not _all_seen(coverage, mode)) else 0
 
 
-def _all_seen(sights: Counter[str], scenario: str) -> bool:
+def _all_seen(coverage: Counter[str], scenario: str) -> bool:
     """Print how often each rare situation was seen; whether all of them were."""
-    from kraftlog.simulator.sights import missing
+    from kraftlog.simulator.checkers.coverage import missing
 
-    for sight in sorted(sights):
-        print(f"{sights[sight]:>9} {sight}")
-    never = missing(sights, scenario)
+    for sight in sorted(coverage):
+        print(f"{coverage[sight]:>9} {sight}")
+    never = missing(coverage, scenario)
     if never:
         print(f"kraftlog simulate: never seen: {', '.join(never)}", file=sys.stderr)
     return not never
@@ -135,7 +135,7 @@ def _play(
             print(f"  {fault}")
         keep = [fault.number for fault in outcome.plan]
     if options.html is not None:
-        from kraftlog.simulator.page import play_page
+        from kraftlog.simulator.page.render import play_page
 
         with open(options.html, "w", encoding="utf-8") as file:
             file.write(play_page(scenario, seed, kinds=kinds, keep=keep))

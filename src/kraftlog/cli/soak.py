@@ -10,8 +10,8 @@ import signal
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from multiprocessing import get_context
 
+from kraftlog.simulator.checkers.coverage import missing
 from kraftlog.simulator.run import scenario_of, simulate
-from kraftlog.simulator.sights import missing
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Soak:
         os.makedirs(directory, exist_ok=True)
         self.first = self.next_seed = first if first is not None else self._kept_seed()
         self.runs = self.failed = 0
-        self.sights: dict[str, int] = {}
+        self.coverage: dict[str, int] = {}
         self._done: set[int] = set()
         self.stopping = False
 
@@ -47,8 +47,8 @@ class Soak:
         """A task is done. To go on later, only what has no gap before it counts."""
         for outcome in outcomes:
             self.runs += 1
-            for sight, times in outcome.sights.items():
-                self.sights[sight] = self.sights.get(sight, 0) + times
+            for sight, times in outcome.coverage.items():
+                self.coverage[sight] = self.coverage.get(sight, 0) + times
             if outcome.failed:
                 self.failed += 1
                 print(outcome, flush=True)
@@ -88,7 +88,7 @@ class Soak:
                     self.played(tasks.pop(task), task.result())
                     if self.runs % RUNS_A_REPORT == 0:
                         print(self, flush=True)
-        if never := missing(self.sights):
+        if never := missing(self.coverage):
             print(f"never seen: {', '.join(never)}")
         print(self)
         return 1 if self.failed else 0

@@ -63,16 +63,16 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
 def run(arguments: Sequence[str]) -> int:
     options = options_of(arguments)
     from kraftlog.errors import KraftlogError, in_words
-    from kraftlog.server.saying import say
+    from kraftlog.server.operator_log import log_line
     from kraftlog.server.start import serve
 
     try:
         settings, warnings = read_settings(options)
         for line in warnings:
-            say(f"kraftlog: {line}")
+            log_line(f"kraftlog: {line}")
         serve(
             settings,
-            ready=lambda text: say(text, sys.stdout),
+            ready=lambda text: log_line(text, sys.stdout),
             may_format=options.file is None,
             bootstrap=options.bootstrap,
         )
@@ -86,7 +86,7 @@ def read_settings(options: argparse.Namespace) -> tuple[BrokerConfig, list[str]]
     """The settings of a file, or of a cluster of one, and what is to be said about them."""
     from kraftlog.cli.config_file import load_config
     from kraftlog.config.properties import parse_overrides
-    from kraftlog.config.reading import read_config
+    from kraftlog.config.read_config import read_config
 
     overrides = parse_overrides(options.override)
     if options.http_port is not None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from kraftlog.cli.common import guarded
 from kraftlog.cli.show import print_json
-from kraftlog.cli.talking import guarded
 from kraftlog.errors import ConfigError
 from kraftlog.server.ids import new_id
 from kraftlog.types import uuid_text
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Voter
-    from kraftlog.storage.meta import MetaProperties
+    from kraftlog.storage.meta_properties import MetaProperties
     from kraftlog.types import Uuid
 
 
@@ -98,12 +98,12 @@ def _format(options: argparse.Namespace) -> int:
     from kraftlog.server.files import OsFiles
     from kraftlog.server.loop import read_clock
     from kraftlog.storage.format import (
-        Formatting,
+        DirectoryFormat,
         check_formatted,
         format_directory,
         is_formatted,
     )
-    from kraftlog.storage.meta import load
+    from kraftlog.storage.meta_properties import load
 
     if options.add_scram:
         raise ConfigError("--add-scram: there are no SCRAM credentials here yet")
@@ -117,7 +117,7 @@ def _format(options: argparse.Namespace) -> int:
         )
     known = load(files, formatted[0]).cluster_id if formatted else None
     voters = _voters(options, config)
-    formatting = Formatting(
+    formatting = DirectoryFormat(
         cluster_id=_cluster_id(options.cluster_id or known),
         node_id=config.node_id,
         features=_features(options, is_dynamic=_is_dynamic(options, config)),
@@ -242,7 +242,7 @@ def _description(config: BrokerConfig, voters: list[Voter] | None) -> str:
 def _info(options: argparse.Namespace) -> int:
     from kraftlog.cli.config_file import load_config
     from kraftlog.server.files import OsFiles
-    from kraftlog.storage.meta import NAME, load
+    from kraftlog.storage.meta_properties import NAME, load
 
     config, _ = load_config(options.config, {})
     files = OsFiles()
@@ -320,14 +320,14 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
         )
         return 0
     for name, level in wanted:
-        told = f"{name}={level}"
+        result = f"{name}={level}"
         if name == METADATA_VERSION:
-            told += f" ({METADATA_VERSIONS[level]})"
+            result += f" ({METADATA_VERSIONS[level]})"
         needed = DEPENDENCIES.get((name, level))
         if needed is None:
-            print(f"{told} has no dependencies.")
+            print(f"{result} has no dependencies.")
             continue
-        print(f"{told} requires:")
+        print(f"{result} requires:")
         for other, least in needed.items():
             print(f"    {other}={least} ({METADATA_VERSIONS[least]})")
     return 0

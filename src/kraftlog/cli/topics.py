@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from kraftlog.cli.common import UsageError, matching, new_parser, pairs, required, run_with_client
 from kraftlog.cli.show import numbers, print_json, print_table
-from kraftlog.cli.talking import (
-    UsageError,
-    matching,
-    new_parser,
-    pairs,
-    required,
-    run_with_client,
-)
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from kraftlog.types import uuid_from_text, uuid_text
 from kraftlog.value import TYPE_CHECKING

@@ -13,7 +13,7 @@ Everything blocks until it is done, is refused, or `timeout_s` is over. A client
 
 from __future__ import annotations
 
-from kraftlog.client import given
+from kraftlog.client import arguments
 from kraftlog.client.cluster import ANY, Cluster
 from kraftlog.value import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kraftlog.client.configs import Plain, Setting
     from kraftlog.client.consumer import Consumer
-    from kraftlog.client.groups import Committed, Group, ListedGroup
+    from kraftlog.client.groups import Group, GroupOffset, ListedGroup
     from kraftlog.client.model import FoundOffset, PartitionName, Topic
     from kraftlog.client.nodes import ClusterDescription, Features, Quorum
     from kraftlog.client.producer import Headers, Producer
@@ -50,9 +50,9 @@ class Client:
         controllers: bool = False,
     ) -> None:
         self.cluster = Cluster(
-            given.text("servers", servers, "localhost:9092"),
-            client_id=given.text("client_id", client_id),
-            timeout_s=given.seconds("timeout_s", timeout_s),
+            arguments.text("servers", servers, "localhost:9092"),
+            client_id=arguments.text("client_id", client_id),
+            timeout_s=arguments.seconds("timeout_s", timeout_s),
             is_controllers=controllers,
         )
 
@@ -92,13 +92,13 @@ class Client:
     def describe_topic(self, name: str) -> Topic:
         from kraftlog.client import topics
 
-        return topics.describe(self.cluster, [given.text("topic", name)])[0]
+        return topics.describe(self.cluster, [arguments.text("topic", name)])[0]
 
     def describe_topics(self, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
         """Several topics, in the order of their names as given; `page_size` counts partitions."""
         from kraftlog.client import topics
 
-        return topics.describe(self.cluster, given.texts("names", names), page_size)
+        return topics.describe(self.cluster, arguments.texts("names", names), page_size)
 
     def create_topic(
         self,
@@ -115,20 +115,20 @@ class Client:
 
         topics.create(
             self.cluster,
-            given.text("topic", name),
-            partitions=given.number("partitions", partitions, -1),
-            replication_factor=given.number(
+            arguments.text("topic", name),
+            partitions=arguments.number("partitions", partitions, -1),
+            replication_factor=arguments.number(
                 "replication_factor", replication_factor, -1, 2**15 - 1
             ),
-            configs=given.mapping("configs", configs or {}, '{"retention.ms": 60_000}'),
-            assignment=given.mapping("assignment", assignment or {}, "{0: [1, 2]}"),
+            configs=arguments.mapping("configs", configs or {}, '{"retention.ms": 60_000}'),
+            assignment=arguments.mapping("assignment", assignment or {}, "{0: [1, 2]}"),
             validate_only=validate_only,
         )
 
     def delete_topic(self, name: str) -> None:
         from kraftlog.client import topics
 
-        topics.delete(self.cluster, given.text("topic", name))
+        topics.delete(self.cluster, arguments.text("topic", name))
 
     def create_partitions(
         self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
@@ -136,14 +136,16 @@ class Client:
         """Let a topic have `count` partitions in all."""
         from kraftlog.client import topics
 
-        given.number("count", count, 1)
-        topics.add_partitions(self.cluster, given.text("topic", name), count, assignment)
+        arguments.number("count", count, 1)
+        topics.add_partitions(self.cluster, arguments.text("topic", name), count, assignment)
 
     def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
         """Delete what lies before these offsets (-1: all); the new first offsets."""
         from kraftlog.client import topics
 
-        return topics.delete_before(self.cluster, given.partition_offsets("offsets", offsets, -1))
+        return topics.delete_before(
+            self.cluster, arguments.partition_offsets("offsets", offsets, -1)
+        )
 
     def offsets(
         self,
@@ -155,12 +157,12 @@ class Client:
         from kraftlog.client import offsets
 
         timestamp = offsets.timestamp_of(spec)
-        given.text("topic", topic)
+        arguments.text("topic", topic)
         if partitions is None:
             partitions = [each.index for each in self.cluster.topic(topic).partitions]
-        partitions = given.numbers("partitions", partitions)
+        partitions = arguments.numbers("partitions", partitions)
         wanted = {(topic, index): timestamp for index in partitions}
-        return {name[1]: told for name, told in offsets.find(self.cluster, wanted).items()}
+        return {name[1]: result for name, result in offsets.find(self.cluster, wanted).items()}
 
     # Records
 
@@ -176,11 +178,11 @@ class Client:
         compression: str = "none",
     ) -> tuple[int, int]:
         """Write one record; its partition and offset. For many, see `producer`."""
-        given.text("topic", topic)
+        arguments.text("topic", topic)
         if partition is not None:
-            given.number("partition", partition)
+            arguments.number("partition", partition)
         if timestamp_ms is not None:
-            given.number("timestamp_ms", timestamp_ms, -1, given.MOST_LONG)
+            arguments.number("timestamp_ms", timestamp_ms, -1, arguments.MOST_LONG)
         producer = self.producer(compression=compression)
         name = producer.send(
             topic,
@@ -210,7 +212,7 @@ class Client:
             acks=acks,
             compression=compression,
             is_idempotent=idempotent,
-            batch_size=given.number("batch_size", batch_size),
+            batch_size=arguments.number("batch_size", batch_size),
             acknowledged=acknowledged,
         )
 
@@ -228,17 +230,17 @@ class Client:
         auto_commit: bool = True,
     ) -> Consumer:
         """An iterator of records. It ends after `timeout_s` without any, or at today's end."""
-        from kraftlog.client.consumer import Consumer, Start
+        from kraftlog.client.consumer import Consumer, StartPosition
 
         if at_ms is not None:
-            given.number("at_ms", at_ms, 0, given.MOST_LONG)
+            arguments.number("at_ms", at_ms, 0, arguments.MOST_LONG)
         return Consumer(
             self.cluster,
-            given.texts("topics", [topics] if isinstance(topics, str) else topics),
-            start=Start(start, at_ms),
-            partitions=None if partitions is None else given.numbers("partitions", partitions),
-            group=None if group is None else given.text("group", group),
-            timeout_s=None if timeout_s is None else given.seconds("timeout_s", timeout_s),
+            arguments.texts("topics", [topics] if isinstance(topics, str) else topics),
+            start=StartPosition(start, at_ms),
+            partitions=None if partitions is None else arguments.numbers("partitions", partitions),
+            group=None if group is None else arguments.text("group", group),
+            timeout_s=None if timeout_s is None else arguments.seconds("timeout_s", timeout_s),
             until_end=until_end,
             isolation=isolation,
             auto_commit=auto_commit,
@@ -254,29 +256,29 @@ class Client:
     def describe_group(self, name: str) -> Group:
         from kraftlog.client import groups
 
-        return groups.describe(self.cluster, given.text("group", name))
+        return groups.describe(self.cluster, arguments.text("group", name))
 
     def delete_group(self, name: str) -> None:
         from kraftlog.client import groups
 
-        groups.delete(self.cluster, given.text("group", name))
+        groups.delete(self.cluster, arguments.text("group", name))
 
     def committed(
         self, group: str, partitions: Iterable[PartitionName] | None = None
-    ) -> dict[PartitionName, Committed]:
+    ) -> dict[PartitionName, GroupOffset]:
         """What a group has committed."""
         from kraftlog.client import groups
 
         if partitions is not None:
-            partitions = given.partition_names("partitions", partitions)
-        return groups.committed(self.cluster, given.text("group", group), partitions)
+            partitions = arguments.partition_names("partitions", partitions)
+        return groups.committed(self.cluster, arguments.text("group", group), partitions)
 
     def reset_offsets(self, group: str, offsets: Mapping[PartitionName, int]) -> None:
         """Let a group without members go on from these offsets: `{("a-topic", 0): 42}`."""
         from kraftlog.client import groups
 
-        wanted = given.partition_offsets("offsets", offsets)
-        groups.commit(self.cluster, given.text("group", group), wanted)
+        wanted = arguments.partition_offsets("offsets", offsets)
+        groups.commit(self.cluster, arguments.text("group", group), wanted)
 
     def delete_offsets(
         self, group: str, partitions: Sequence[PartitionName]
@@ -284,8 +286,8 @@ class Client:
         """Take committed offsets away; the error code of each, 0 where it is done."""
         from kraftlog.client import groups
 
-        names = given.partition_names("partitions", partitions)
-        return groups.delete_offsets(self.cluster, given.text("group", group), names)
+        names = arguments.partition_names("partitions", partitions)
+        return groups.delete_offsets(self.cluster, arguments.text("group", group), names)
 
     # Settings
 
@@ -307,7 +309,7 @@ class Client:
         from kraftlog.client import configs
 
         kind_of = configs.kind_of(kind)
-        given.mapping("changes", changes, '{"retention.ms": 60_000}')
+        arguments.mapping("changes", changes, '{"retention.ms": 60_000}')
         configs.alter(self.cluster, kind_of, name, changes, validate_only=validate_only)
 
     def config_resources(self, kind: str) -> list[str]:
@@ -327,7 +329,7 @@ class Client:
     def unregister_broker(self, broker: int) -> None:
         from kraftlog.client import nodes
 
-        nodes.unregister(self.cluster, given.number("broker", broker))
+        nodes.unregister(self.cluster, arguments.number("broker", broker))
 
     def api_versions(self, broker: int = ANY) -> ApiVersionsResponse:
         from kraftlog.client import nodes
@@ -345,7 +347,7 @@ class Client:
         """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
         from kraftlog.client import nodes
 
-        given.mapping("levels", levels, '{"metadata.version": 30}')
+        arguments.mapping("levels", levels, '{"metadata.version": 30}')
         nodes.update_levels(
             self.cluster, levels, upgrade_type=upgrade_type, validate_only=validate_only
         )
@@ -358,7 +360,7 @@ class Client:
 
         if brokers is None:
             brokers = [each.id for each in self.describe_cluster().brokers]
-        return nodes.log_dirs(self.cluster, given.numbers("brokers", brokers))
+        return nodes.log_dirs(self.cluster, arguments.numbers("brokers", brokers))
 
     def describe_quorum(self) -> Quorum:
         from kraftlog.client import nodes

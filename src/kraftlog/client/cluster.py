@@ -14,7 +14,7 @@ from kraftlog.client.model import (
     Broker,
     Topic,
     parse_servers,
-    partition_as_told,
+    partition_from_response,
 )
 from kraftlog.client.versions import api_of
 from kraftlog.errors import (
@@ -70,7 +70,7 @@ def may_pass(error: RefusedError) -> bool:
     return error.code in RETRIED or (is_unheard_of and error.api in LEADERS_APIS)
 
 
-class Refusal:
+class ErrorContext:
     """Who was asked what: turns an error code of the answer into an exception."""
 
     def __init__(self, api: str, broker: str) -> None:
@@ -124,7 +124,7 @@ class Cluster:
         broker: int = ANY,
         version: int | None = None,
         deadline: Deadline | None = None,
-        check: Callable[[M, Refusal], None] | None = None,
+        check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
         """The answer of a broker, ANY of them, or the CONTROLLER, once `check` has no objection."""
         limit = deadline or self.deadline()
@@ -254,7 +254,7 @@ class Cluster:
         connection = self.connection(ANY, deadline)
         response = connection.call(request, deadline)
         assert isinstance(response, DescribeClusterResponse)
-        refusal = Refusal("DescribeCluster", connection.address)
+        refusal = ErrorContext("DescribeCluster", connection.address)
         refusal.check(response.error_code, message=response.error_message)
         self.cluster_id = response.cluster_id
         self.controller_id = response.controller_id
@@ -276,12 +276,12 @@ class Cluster:
             known = self._topics.get(name)
             if known is not None:
                 return known
-            for told in self.refresh([name], limit, may_create=may_create):
-                if told.error_code:
-                    is_late = told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            for result in self.refresh([name], limit, may_create=may_create):
+                if result.error_code:
+                    is_late = result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                     waits = may_create and is_late and not wait.is_over
-                    code = ErrorCode.LEADER_NOT_AVAILABLE if waits else told.error_code
-                    raise Refusal("Metadata", "any broker").error(code, f"topic {name}")
+                    code = ErrorCode.LEADER_NOT_AVAILABLE if waits else result.error_code
+                    raise ErrorContext("Metadata", "any broker").error(code, f"topic {name}")
             return self._topics[name]
 
         return self.persist(attempt, limit)
@@ -298,11 +298,11 @@ class Cluster:
         for each in partitions:
             if each.index == partition:
                 if each.leader == NO_LEADER or each.leader not in self.brokers:
-                    raise Refusal("Metadata", "any broker").error(
+                    raise ErrorContext("Metadata", "any broker").error(
                         ErrorCode.LEADER_NOT_AVAILABLE, f"{topic}-{partition}"
                     )
                 return each.leader
-        raise Refusal("Metadata", "any broker").error(
+        raise ErrorContext("Metadata", "any broker").error(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"{topic}-{partition}",
             f"the topic has {len(partitions)} partitions",
@@ -325,8 +325,8 @@ class Cluster:
 
         self.persist(attempt, deadline)
 
-    def refusal(self, api: str, broker: int) -> Refusal:
-        return Refusal(api, self.described(broker))
+    def refusal(self, api: str, broker: int) -> ErrorContext:
+        return ErrorContext(api, self.described(broker))
 
     def coordinator(self, group: str, deadline: Deadline) -> int:
         """The broker that coordinates a group."""
@@ -339,7 +339,7 @@ class Cluster:
         if known is not None:
             return known
 
-        def check(response: FindCoordinatorResponse, refusal: Refusal) -> None:
+        def check(response: FindCoordinatorResponse, refusal: ErrorContext) -> None:
             refusal.check(response.error_code, f"group {group}", response.error_message)
 
         found = self.ask(
@@ -359,7 +359,7 @@ class Cluster:
         answer: type[M],
         *,
         deadline: Deadline | None = None,
-        check: Callable[[M, Refusal], None] | None = None,
+        check: Callable[[M, ErrorContext], None] | None = None,
     ) -> M:
         """The answer of the group's coordinator, wherever it moves meanwhile."""
         limit = deadline or self.deadline()
@@ -375,10 +375,10 @@ class Cluster:
         return self.persist(attempt, limit)
 
 
-def _read_topic(told: MetadataResponseTopic) -> Topic:
-    name = told.name or ""
+def _read_topic(result: MetadataResponseTopic) -> Topic:
+    name = result.name or ""
     partitions = [
-        partition_as_told(name, each)
-        for each in sorted(told.partitions, key=lambda part: part.partition_index)
+        partition_from_response(name, each)
+        for each in sorted(result.partitions, key=lambda part: part.partition_index)
     ]
-    return Topic(name, told.is_internal, tuple(partitions), told.topic_id)
+    return Topic(name, result.is_internal, tuple(partitions), result.topic_id)

@@ -13,7 +13,7 @@ from kraftlog.wire.messages import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.cluster import Cluster, ErrorContext
 
     #: A setting's value, as people write it down.
     Plain = str | int | float | bool
@@ -101,7 +101,9 @@ def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, lis
             resource_type=kind, resource_name=name, configuration_keys=None
         )
 
-        def check(response: describe_configs.DescribeConfigsResponse, refusal: Refusal) -> None:
+        def check(
+            response: describe_configs.DescribeConfigsResponse, refusal: ErrorContext
+        ) -> None:
             for each in response.results:
                 about = f"{_kind_name(each.resource_type)} {each.resource_name}".rstrip()
                 refusal.check(each.error_code, about, each.error_message)
@@ -116,14 +118,14 @@ def describe(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, lis
     return found
 
 
-def _setting(told: describe_configs.DescribeConfigsResourceResult) -> Setting:
-    synonyms = tuple((_source(each.source), each.name, each.value) for each in told.synonyms)
+def _setting(result: describe_configs.DescribeConfigsResourceResult) -> Setting:
+    synonyms = tuple((_source(each.source), each.name, each.value) for each in result.synonyms)
     return Setting(
-        told.name,
-        told.value,
-        _source(told.config_source),
-        told.read_only,
-        told.is_sensitive,
+        result.name,
+        result.value,
+        _source(result.config_source),
+        result.read_only,
+        result.is_sensitive,
         synonyms,
     )
 
@@ -152,7 +154,7 @@ def alter(
     )
 
     def check(
-        response: incremental_alter_configs.IncrementalAlterConfigsResponse, refusal: Refusal
+        response: incremental_alter_configs.IncrementalAlterConfigsResponse, refusal: ErrorContext
     ) -> None:
         for each in response.responses:
             refusal.check(
@@ -174,7 +176,7 @@ def named(cluster: Cluster, kind: int) -> list[str]:
     """The resources of a kind that have settings."""
 
     def check(
-        response: list_config_resources.ListConfigResourcesResponse, refusal: Refusal
+        response: list_config_resources.ListConfigResourcesResponse, refusal: ErrorContext
     ) -> None:
         refusal.check(response.error_code)
 

@@ -11,7 +11,7 @@ from collections import deque
 
 from kraftlog.client import groups, offsets
 from kraftlog.client.deadline import Deadline
-from kraftlog.client.membership import Membership
+from kraftlog.client.group_membership import GroupMembership
 from kraftlog.client.reader import COMMITTED, UNCOMMITTED, Reader
 from kraftlog.errors import ClientError, ErrorCode, RefusedError
 from kraftlog.value import TYPE_CHECKING
@@ -36,7 +36,7 @@ _TOO_LATE = {
 }
 
 
-class Start:
+class StartPosition:
     """Where to begin: "beginning", "end", an offset, or a moment in milliseconds."""
 
     def __init__(self, start: str | int = "end", at_ms: int | None = None) -> None:
@@ -54,10 +54,10 @@ class Start:
             return dict.fromkeys(partitions, self.start)
         wanted = self.reset if self.at_ms is None else self.at_ms
         found = offsets.find(cluster, dict.fromkeys(partitions, wanted))
-        late = [name for name, told in found.items() if told.offset < 0]
+        late = [name for name, result in found.items() if result.offset < 0]
         if late:  # no record is that young
             found.update(offsets.find(cluster, dict.fromkeys(late, offsets.LATEST)))
-        return {name: told.offset for name, told in found.items()}
+        return {name: result.offset for name, result in found.items()}
 
 
 class Consumer:
@@ -68,7 +68,7 @@ class Consumer:
         cluster: Cluster,
         topics: Sequence[str],
         *,
-        start: Start,
+        start: StartPosition,
         partitions: Iterable[int] | None = None,
         group: str | None = None,
         timeout_s: float | None = None,
@@ -88,7 +88,7 @@ class Consumer:
         self._auto_commit = auto_commit and group is not None
         level = COMMITTED if isolation == "read_committed" else UNCOMMITTED
         self._reader = Reader(cluster, isolation_level=level, reset=start.reset)
-        self._membership: Membership | None = None
+        self._group_membership: GroupMembership | None = None
         #: What has come, as it came, and the records of the batch that was opened last.
         self._fetched: deque[FetchedBatch] = deque()
         self._ready: deque[ConsumedRecord] = deque()
@@ -100,14 +100,14 @@ class Consumer:
         if group is not None:
             for topic in topics:
                 cluster.topic(topic)
-            self._membership = Membership(cluster, group, topics)
+            self._group_membership = GroupMembership(cluster, group, topics)
             self._rejoin()
         else:
             self._assign_all(partitions)
         if until_end:
             names = list(self._reader.positions)
             found = offsets.find(cluster, dict.fromkeys(names, offsets.LATEST), level)
-            self._ends = {name: told.offset for name, told in found.items()}
+            self._ends = {name: result.offset for name, result in found.items()}
 
     def __enter__(self) -> Self:
         return self
@@ -158,13 +158,13 @@ class Consumer:
     def close(self) -> None:
         """Commit, leave the group, and close the connections for reading."""
         try:
-            if self._membership is not None:
+            if self._group_membership is not None:
                 self._finish_current()
                 if self._auto_commit:
                     self._commit_done()
-                self._membership.leave()
+                self._group_membership.leave()
         finally:
-            self._membership = None
+            self._group_membership = None
             self._reader.close()
 
     def _finish_current(self) -> None:
@@ -191,9 +191,9 @@ class Consumer:
         self._reader.assign(self._start.positions(self._cluster, names))
 
     def _look_after_group(self) -> None:
-        if self._membership is None:
+        if self._group_membership is None:
             return
-        if not self._membership.heartbeat():
+        if not self._group_membership.heartbeat():
             if self._auto_commit:
                 self._commit_done()
             self._rejoin()
@@ -201,14 +201,14 @@ class Consumer:
             self._commit_done()
 
     def _rejoin(self) -> None:
-        assert self._membership is not None
+        assert self._group_membership is not None
         assert self._group is not None
-        mine = self._membership.join()
+        mine = self._group_membership.join()
         self._ready.clear()
         self._fetched.clear()
         self._done.clear()
         known = groups.committed(self._cluster, self._group, mine) if mine else {}
-        self._committed = {name: told.offset for name, told in known.items()}
+        self._committed = {name: result.offset for name, result in known.items()}
         new = [name for name in mine if name not in known]
         positions = self._committed | self._start.positions(self._cluster, new)
         self._reader.assign(positions)
@@ -216,15 +216,15 @@ class Consumer:
     def _commit_done(self) -> None:
         self._next_commit = Deadline(AUTO_COMMIT_S)
         assert self._group is not None
-        assert self._membership is not None
+        assert self._group_membership is not None
         news = {n: at for n, at in self._done.items() if self._committed.get(n) != at}
         try:
             groups.commit(
                 self._cluster,
                 self._group,
                 news,
-                member_id=self._membership.member_id,
-                generation=self._membership.generation,
+                member_id=self._group_membership.member_id,
+                generation=self._group_membership.generation,
             )
         except RefusedError as error:
             if error.code not in _TOO_LATE:

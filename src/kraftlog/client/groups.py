@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.client.membership import PROTOCOL_TYPE, read_assignment
+from kraftlog.client.group_membership import PROTOCOL_TYPE, read_assignment
 from kraftlog.client.model import Broker
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING, Value
@@ -19,7 +19,7 @@ from kraftlog.wire.messages import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.cluster import Cluster, ErrorContext
     from kraftlog.client.model import PartitionName
 
 NO_GENERATION = -1
@@ -53,7 +53,7 @@ class Group(Value):
     epoch: int = -1
 
 
-class Committed(Value):
+class GroupOffset(Value):
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
@@ -65,7 +65,7 @@ def listed(cluster: Cluster) -> list[ListedGroup]:
     cluster.persist(lambda: cluster.refresh((), deadline), deadline)
     found = []
     for broker in sorted(cluster.brokers):
-        told = cluster.ask(
+        result = cluster.ask(
             list_groups.ListGroupsRequest(),
             list_groups.ListGroupsResponse,
             broker=broker,
@@ -73,7 +73,7 @@ def listed(cluster: Cluster) -> list[ListedGroup]:
         )
         found += [
             ListedGroup(each.group_id, each.protocol_type, each.group_state, each.group_type)
-            for each in told.groups
+            for each in result.groups
         ]
     return sorted(found, key=lambda group: group.id)
 
@@ -81,12 +81,12 @@ def listed(cluster: Cluster) -> list[ListedGroup]:
 def describe(cluster: Cluster, name: str) -> Group:
     """A group and its members, of the classic or the new kind. An unknown one is refused."""
 
-    def check(response: describe_groups.DescribeGroupsResponse, refusal: Refusal) -> None:
+    def check(response: describe_groups.DescribeGroupsResponse, refusal: ErrorContext) -> None:
         for each in response.groups:
             if each.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 refusal.check(each.error_code, f"group {name}", each.error_message)
 
-    told = cluster.ask_coordinator(
+    result = cluster.ask_coordinator(
         name,
         describe_groups.DescribeGroupsRequest(groups=[name]),
         describe_groups.DescribeGroupsResponse,
@@ -95,12 +95,12 @@ def describe(cluster: Cluster, name: str) -> Group:
     deadline = cluster.deadline()
     number = cluster.coordinator(name, deadline)
     connection = cluster.connection(number, deadline)
-    is_missing = told.error_code == ErrorCode.GROUP_ID_NOT_FOUND or told.group_state == "Dead"
+    is_missing = result.error_code == ErrorCode.GROUP_ID_NOT_FOUND or result.group_state == "Dead"
     if is_missing and ApiKey.CONSUMER_GROUP_DESCRIBE in connection.served:
         return _describe_new_kind(cluster, name)
     refusal = cluster.refusal("DescribeGroups", number)
     if is_missing:
-        refusal.check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name}", told.error_message)
+        refusal.check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name}", result.error_message)
     members = [
         GroupMember(
             each.member_id,
@@ -108,16 +108,16 @@ def describe(cluster: Cluster, name: str) -> Group:
             each.client_id,
             each.client_host,
             tuple(read_assignment(each.member_assignment))
-            if told.protocol_type == PROTOCOL_TYPE
+            if result.protocol_type == PROTOCOL_TYPE
             else (),
         )
-        for each in told.members
+        for each in result.members
     ]
     return Group(
         name,
-        told.group_state,
+        result.group_state,
         "classic",
-        told.protocol_data,
+        result.protocol_data,
         cluster.brokers[number],
         tuple(members),
     )
@@ -129,11 +129,11 @@ def _describe_new_kind(cluster: Cluster, name: str) -> Group:
         ConsumerGroupDescribeResponse,
     )
 
-    def check(response: ConsumerGroupDescribeResponse, refusal: Refusal) -> None:
+    def check(response: ConsumerGroupDescribeResponse, refusal: ErrorContext) -> None:
         for each in response.groups:
             refusal.check(each.error_code, f"group {name}", each.error_message)
 
-    told = cluster.ask_coordinator(
+    result = cluster.ask_coordinator(
         name,
         ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False),
         ConsumerGroupDescribeResponse,
@@ -152,22 +152,22 @@ def _describe_new_kind(cluster: Cluster, name: str) -> Group:
             ),
             each.member_epoch,
         )
-        for each in told.members
+        for each in result.members
     ]
     coordinator = cluster.brokers[cluster.coordinator(name, cluster.deadline())]
     return Group(
         name,
-        told.group_state,
+        result.group_state,
         "consumer",
-        told.assignor_name,
+        result.assignor_name,
         coordinator,
         tuple(members),
-        told.group_epoch,
+        result.group_epoch,
     )
 
 
 def delete(cluster: Cluster, name: str) -> None:
-    def check(response: delete_groups.DeleteGroupsResponse, refusal: Refusal) -> None:
+    def check(response: delete_groups.DeleteGroupsResponse, refusal: ErrorContext) -> None:
         for each in response.results:
             refusal.check(each.error_code, f"group {name}")
 
@@ -181,7 +181,7 @@ def delete(cluster: Cluster, name: str) -> None:
 
 def committed(
     cluster: Cluster, name: str, partitions: Iterable[PartitionName] | None = None
-) -> dict[PartitionName, Committed]:
+) -> dict[PartitionName, GroupOffset]:
     """What a group has committed, of these partitions or of all; what it has not is left out."""
     topics = None
     if partitions is not None:
@@ -190,23 +190,23 @@ def committed(
             for topic, indexes in by_topic(partitions).items()
         ]
 
-    def check(response: offset_fetch.OffsetFetchResponse, refusal: Refusal) -> None:
+    def check(response: offset_fetch.OffsetFetchResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, f"group {name}")
         for topic in response.topics:
             for each in topic.partitions:
                 refusal.check(each.error_code, f"group {name}, {topic.name}")
 
-    told = cluster.ask_coordinator(
+    result = cluster.ask_coordinator(
         name,
         offset_fetch.OffsetFetchRequest(group_id=name, topics=topics),
         offset_fetch.OffsetFetchResponse,
         check=check,
     )
     return {
-        (topic.name, each.partition_index): Committed(
+        (topic.name, each.partition_index): GroupOffset(
             each.committed_offset, each.committed_leader_epoch, each.metadata or ""
         )
-        for topic in sorted(told.topics, key=lambda topic: topic.name)
+        for topic in sorted(result.topics, key=lambda topic: topic.name)
         for each in sorted(topic.partitions, key=lambda part: part.partition_index)
         if each.committed_offset >= 0
     }
@@ -243,7 +243,7 @@ def commit(
         ],
     )
 
-    def check(response: offset_commit.OffsetCommitResponse, refusal: Refusal) -> None:
+    def check(response: offset_commit.OffsetCommitResponse, refusal: ErrorContext) -> None:
         for topic in response.topics:
             for each in topic.partitions:
                 about = f"group {name}, {topic.name}-{each.partition_index}"
@@ -270,13 +270,13 @@ def delete_offsets(
         ],
     )
 
-    def check(response: offset_delete.OffsetDeleteResponse, refusal: Refusal) -> None:
+    def check(response: offset_delete.OffsetDeleteResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, f"group {name}")
 
-    told = cluster.ask_coordinator(name, request, offset_delete.OffsetDeleteResponse, check=check)
+    result = cluster.ask_coordinator(name, request, offset_delete.OffsetDeleteResponse, check=check)
     return {
         (topic.name, each.partition_index): each.error_code
-        for topic in told.topics
+        for topic in result.topics
         for each in topic.partitions
     }
 

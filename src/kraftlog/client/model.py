@@ -47,19 +47,19 @@ class Partition(Value):
         return len(self.isr) < len(self.replicas)
 
 
-def partition_as_told(
+def partition_from_response(
     topic: str,
-    told: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition,
+    result: MetadataResponsePartition | DescribeTopicPartitionsResponsePartition,
 ) -> Partition:
     """What both answers that describe partitions say of one."""
     return Partition(
         topic,
-        told.partition_index,
-        told.leader_id,
-        told.leader_epoch,
-        tuple(told.replica_nodes),
-        tuple(told.isr_nodes),
-        tuple(told.offline_replicas),
+        result.partition_index,
+        result.leader_id,
+        result.leader_epoch,
+        tuple(result.replica_nodes),
+        tuple(result.isr_nodes),
+        tuple(result.offline_replicas),
     )
 
 

@@ -20,7 +20,7 @@ from kraftlog.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsR
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.cluster import Cluster, ErrorContext
     from kraftlog.types import Uuid
 
 
@@ -73,7 +73,7 @@ class Quorum(Value):
 def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
     """Who the cluster is; with `fenced` also brokers that may not serve."""
 
-    def check(response: describe_cluster.DescribeClusterResponse, refusal: Refusal) -> None:
+    def check(response: describe_cluster.DescribeClusterResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, message=response.error_message)
 
     request = describe_cluster.DescribeClusterRequest(
@@ -81,18 +81,18 @@ def describe(cluster: Cluster, *, fenced: bool = False) -> ClusterDescription:
         endpoint_type=CONTROLLERS if cluster.is_controllers else BROKERS,
         include_fenced_brokers=fenced,
     )
-    told = cluster.ask(request, describe_cluster.DescribeClusterResponse, check=check)
+    result = cluster.ask(request, describe_cluster.DescribeClusterResponse, check=check)
     brokers = [
         Broker(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
-        for each in sorted(told.brokers, key=lambda broker: broker.broker_id)
+        for each in sorted(result.brokers, key=lambda broker: broker.broker_id)
     ]
-    return ClusterDescription(told.cluster_id, told.controller_id, tuple(brokers))
+    return ClusterDescription(result.cluster_id, result.controller_id, tuple(brokers))
 
 
 def unregister(cluster: Cluster, broker: int) -> None:
     """Take a broker that is gone off the cluster's list."""
 
-    def check(response: unregister_broker.UnregisterBrokerResponse, refusal: Refusal) -> None:
+    def check(response: unregister_broker.UnregisterBrokerResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, f"broker {broker}", response.error_message)
 
     cluster.ask(
@@ -114,13 +114,13 @@ def api_versions(cluster: Cluster, broker: int = ANY) -> ApiVersionsResponse:
 
 
 def features(cluster: Cluster, broker: int = ANY) -> Features:
-    told = api_versions(cluster, broker)
-    levels = {each.name: each.max_version_level for each in told.finalized_features}
+    result = api_versions(cluster, broker)
+    levels = {each.name: each.max_version_level for each in result.finalized_features}
     found = [
         Feature(each.name, each.min_version, each.max_version, levels.get(each.name, 0))
-        for each in sorted(told.supported_features, key=lambda feature: feature.name)
+        for each in sorted(result.supported_features, key=lambda feature: feature.name)
     ]
-    return Features(tuple(found), told.finalized_features_epoch)
+    return Features(tuple(found), result.finalized_features_epoch)
 
 
 def update_levels(
@@ -128,7 +128,7 @@ def update_levels(
 ) -> None:
     """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
 
-    def check(response: update_features.UpdateFeaturesResponse, refusal: Refusal) -> None:
+    def check(response: update_features.UpdateFeaturesResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, message=response.error_message)
         for each in response.results:
             refusal.check(each.error_code, each.feature, each.error_message)
@@ -157,7 +157,7 @@ def log_dirs(
             for name, indexes in topics.items()
         ]
 
-    def check(response: describe_log_dirs.DescribeLogDirsResponse, refusal: Refusal) -> None:
+    def check(response: describe_log_dirs.DescribeLogDirsResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code)
 
     return {
@@ -176,7 +176,7 @@ def log_dirs(
 def quorum(cluster: Cluster) -> Quorum:
     """The metadata quorum, as its leader sees it."""
 
-    def check(response: describe_quorum.DescribeQuorumResponse, refusal: Refusal) -> None:
+    def check(response: describe_quorum.DescribeQuorumResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, message=response.error_message)
         for topic in response.topics:
             for each in topic.partitions:
@@ -185,16 +185,16 @@ def quorum(cluster: Cluster) -> Quorum:
     asked = describe_quorum.TopicData(
         topic_name=METADATA_TOPIC, partitions=[describe_quorum.PartitionData(partition_index=0)]
     )
-    told = cluster.ask(
+    result = cluster.ask(
         describe_quorum.DescribeQuorumRequest(topics=[asked]),
         describe_quorum.DescribeQuorumResponse,
         broker=CONTROLLER if cluster.is_controllers else ANY,
         check=check,
     )
-    found = told.topics[0].partitions[0]
+    found = result.topics[0].partitions[0]
     listeners = tuple(
         (node.node_id, tuple((each.name, each.host, each.port) for each in node.listeners))
-        for node in told.nodes
+        for node in result.nodes
     )
     return Quorum(
         found.leader_id,
@@ -208,14 +208,14 @@ def quorum(cluster: Cluster) -> Quorum:
     )
 
 
-def _replica(told: describe_quorum.ReplicaState) -> Replica:
+def _replica(result: describe_quorum.ReplicaState) -> Replica:
     return Replica(
-        told.replica_id,
-        told.replica_directory_id,
-        told.log_end_offset,
-        told.last_fetch_timestamp,
-        told.last_caught_up_timestamp,
-        told.is_target,
+        result.replica_id,
+        result.replica_directory_id,
+        result.log_end_offset,
+        result.last_fetch_timestamp,
+        result.last_caught_up_timestamp,
+        result.is_target,
     )
 
 
@@ -224,7 +224,7 @@ def add_voter(
 ) -> None:
     """Let a controller vote, which must be caught up. Listeners are (name, host, port)."""
 
-    def check(response: add_raft_voter.AddRaftVoterResponse, refusal: Refusal) -> None:
+    def check(response: add_raft_voter.AddRaftVoterResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, f"controller {voter}", response.error_message)
 
     request = add_raft_voter.AddRaftVoterRequest(
@@ -241,7 +241,7 @@ def add_voter(
 
 
 def remove_voter(cluster: Cluster, voter: int, directory: Uuid) -> None:
-    def check(response: remove_raft_voter.RemoveRaftVoterResponse, refusal: Refusal) -> None:
+    def check(response: remove_raft_voter.RemoveRaftVoterResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, f"controller {voter}", response.error_message)
 
     request = remove_raft_voter.RemoveRaftVoterRequest(

@@ -65,10 +65,10 @@ def find(
         assert isinstance(response, ListOffsetsResponse)
         refusal = cluster.refusal("ListOffsets", broker)
         for topic_told in response.topics:
-            for told in topic_told.partitions:
-                name = (topic_told.name, told.partition_index)
-                refusal.check(told.error_code, f"{name[0]}-{name[1]}")
-                found[name] = FoundOffset(told.offset, told.timestamp, told.leader_epoch)
+            for result in topic_told.partitions:
+                name = (topic_told.name, result.partition_index)
+                refusal.check(result.error_code, f"{name[0]}-{name[1]}")
+                found[name] = FoundOffset(result.offset, result.timestamp, result.leader_epoch)
 
     cluster.per_leader(wanted, ask_leader, deadline)
     return {name: found[name] for name in wanted}

@@ -43,7 +43,7 @@ _SEQUENCES = 1 << 31
 _RECORD_OVERHEAD = 40
 
 
-class Sending(Value):
+class BatchInFlight(Value):
     """A batch on its way."""
 
     name: PartitionName
@@ -127,7 +127,7 @@ class Producer:
         if not self._open:
             return
         waiting = {
-            name: Sending(name, builder.build(), builder.record_count)
+            name: BatchInFlight(name, builder.build(), builder.record_count)
             for name, builder in self._open.items()
         }
         self._open.clear()
@@ -167,9 +167,9 @@ class Producer:
             base_sequence=sequence,
         )
 
-    def _send_all(self, waiting: dict[PartitionName, Sending], deadline: Deadline) -> None:
+    def _send_all(self, waiting: dict[PartitionName, BatchInFlight], deadline: Deadline) -> None:
         """One request a leader; what is acknowledged is taken out of `waiting`."""
-        shares: dict[int, list[Sending]] = {}
+        shares: dict[int, list[BatchInFlight]] = {}
         for sending in waiting.values():
             topic, partition = sending.name
             self._cluster.topic(topic, deadline, may_create=self._may_create)
@@ -187,7 +187,7 @@ class Producer:
             assert isinstance(response, ProduceResponse)
             self._take(response, waiting, leader)
 
-    def _request(self, share: Sequence[Sending], deadline: Deadline) -> ProduceRequest:
+    def _request(self, share: Sequence[BatchInFlight], deadline: Deadline) -> ProduceRequest:
         topics: dict[str, list[PartitionProduceData]] = {}
         for sending in share:
             topic, partition = sending.name
@@ -202,26 +202,26 @@ class Producer:
         )
 
     def _take(
-        self, response: ProduceResponse, waiting: dict[PartitionName, Sending], leader: int
+        self, response: ProduceResponse, waiting: dict[PartitionName, BatchInFlight], leader: int
     ) -> None:
         refusal = self._cluster.refusal("Produce", leader)
         refused: list[RefusedError] = []
         for topic in response.responses:
-            for told in topic.partition_responses:
-                name = (topic.name, told.index)
-                if told.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
-                    self._done(waiting, waiting[name], told.base_offset)
+            for result in topic.partition_responses:
+                name = (topic.name, result.index)
+                if result.error_code in {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}:
+                    self._done(waiting, waiting[name], result.base_offset)
                     continue
-                said = told.error_message
-                if told.record_errors:
-                    said = told.record_errors[0].batch_index_error_message or said
-                refused.append(refusal.error(told.error_code, f"{name[0]}-{name[1]}", said))
+                said = result.error_message
+                if result.record_errors:
+                    said = result.record_errors[0].batch_index_error_message or said
+                refused.append(refusal.error(result.error_code, f"{name[0]}-{name[1]}", said))
         final = [error for error in refused if not may_pass(error)]
         for error in final or refused:
             raise error
 
     def _done(
-        self, waiting: dict[PartitionName, Sending], sending: Sending, base_offset: int
+        self, waiting: dict[PartitionName, BatchInFlight], sending: BatchInFlight, base_offset: int
     ) -> None:
         del waiting[sending.name]
         self.last_offsets[sending.name] = base_offset

@@ -134,16 +134,16 @@ class Reader:
             refusal.check(response.error_code)
             refused: list[RefusedError] = []
             for topic in response.responses:
-                for told in topic.partitions:
-                    name = (topic.topic, told.partition_index)
+                for result in topic.partitions:
+                    name = (topic.topic, result.partition_index)
                     if name not in asked or self.positions.get(name) != asked[name]:
                         continue  # it has been assigned anew since
-                    if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    if result.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                         self._start_again(name)
-                    elif told.error_code:
-                        refused.append(refusal.error(told.error_code, f"{name[0]}-{name[1]}"))
+                    elif result.error_code:
+                        refused.append(refusal.error(result.error_code, f"{name[0]}-{name[1]}"))
                     else:
-                        found += self._batches(name, told)
+                        found += self._batches(name, result)
             if refused and not found:
                 raise refused[0]
         return found
@@ -152,13 +152,13 @@ class Reader:
         found = offsets.find(self._cluster, {name: self._reset})
         self.positions[name] = found[name].offset
 
-    def _batches(self, name: PartitionName, told: PartitionData) -> Iterator[FetchedBatch]:
+    def _batches(self, name: PartitionName, result: PartitionData) -> Iterator[FetchedBatch]:
         """The batches of an answer that hold records for us; the position moves behind them all."""
         ended = sorted(
-            (each.first_offset, each.producer_id) for each in told.aborted_transactions or ()
+            (each.first_offset, each.producer_id) for each in result.aborted_transactions or ()
         )
         aborting: set[int] = set()
-        data = told.records or b""
+        data = result.records or b""
         for place, fields in walk(data, may_end_in_batch=True):
             header = BatchHeader(*fields)
             while ended and ended[0][0] <= header.last_offset:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.client.cluster import CONTROLLER, TOPIC_WAIT_S
 from kraftlog.client.configs import text_of
-from kraftlog.client.model import Topic, partition_as_told
+from kraftlog.client.model import Topic, partition_from_response
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 from kraftlog.wire.messages import (
@@ -18,7 +18,7 @@ from kraftlog.wire.messages import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from kraftlog.client.cluster import Cluster, Refusal
+    from kraftlog.client.cluster import Cluster, ErrorContext
     from kraftlog.client.configs import Plain
     from kraftlog.client.model import PartitionName
 
@@ -51,33 +51,33 @@ def describe(cluster: Cluster, names: Sequence[str], page_size: int = 2000) -> l
             deadline=deadline,
             check=_check_description,
         )
-        for told in page.topics:
-            _add_page(found, told)
+        for result in page.topics:
+            _add_page(found, result)
         cursor = page.next_cursor
         if cursor is None:
             return [found[name] for name in names]
 
 
 def _check_description(
-    response: describe_topic_partitions.DescribeTopicPartitionsResponse, refusal: Refusal
+    response: describe_topic_partitions.DescribeTopicPartitionsResponse, refusal: ErrorContext
 ) -> None:
     for topic in response.topics:
         refusal.check(topic.error_code, f"topic {topic.name}")
 
 
 def _add_page(
-    found: dict[str, Topic], told: describe_topic_partitions.DescribeTopicPartitionsResponseTopic
+    found: dict[str, Topic], result: describe_topic_partitions.DescribeTopicPartitionsResponseTopic
 ) -> None:
-    name = told.name or ""
+    name = result.name or ""
     partitions = tuple(
-        partition_as_told(name, each).replace(
+        partition_from_response(name, each).replace(
             elr=tuple(each.eligible_leader_replicas or ()),
             last_known_elr=tuple(each.last_known_elr or ()),
         )
-        for each in told.partitions
+        for each in result.partitions
     )
     before = found[name].partitions if name in found else ()
-    found[name] = Topic(name, told.is_internal, before + partitions, told.topic_id)
+    found[name] = Topic(name, result.is_internal, before + partitions, result.topic_id)
 
 
 def create(
@@ -106,7 +106,7 @@ def create(
         ],
     )
 
-    def check(response: create_topics.CreateTopicsResponse, refusal: Refusal) -> None:
+    def check(response: create_topics.CreateTopicsResponse, refusal: ErrorContext) -> None:
         for each in response.topics:
             refusal.check(each.error_code, f"topic {name}", each.error_message)
 
@@ -119,7 +119,7 @@ def create(
 
 
 def delete(cluster: Cluster, name: str) -> None:
-    def check(response: delete_topics.DeleteTopicsResponse, refusal: Refusal) -> None:
+    def check(response: delete_topics.DeleteTopicsResponse, refusal: ErrorContext) -> None:
         for each in response.responses:
             refusal.check(each.error_code, f"topic {name}", each.error_message)
 
@@ -142,7 +142,7 @@ def add_partitions(
         ]
     topic = create_partitions.CreatePartitionsTopic(name=name, count=count, assignments=given)
 
-    def check(response: create_partitions.CreatePartitionsResponse, refusal: Refusal) -> None:
+    def check(response: create_partitions.CreatePartitionsResponse, refusal: ErrorContext) -> None:
         for each in response.results:
             refusal.check(each.error_code, f"topic {name}", each.error_message)
 
@@ -160,8 +160,8 @@ def _wait_for(cluster: Cluster, name: str, is_so: Callable[[int], bool]) -> None
         return
     limit = cluster.deadline(min(TOPIC_WAIT_S, cluster.timeout_s))
     while not limit.is_over:
-        told = cluster.persist(lambda: cluster.refresh([name], limit), limit)
-        if is_so(sum(len(each.partitions) for each in told if not each.error_code)):
+        result = cluster.persist(lambda: cluster.refresh([name], limit), limit)
+        if is_so(sum(len(each.partitions) for each in result if not each.error_code)):
             return
         limit.pause(_LOOK_AGAIN_S)
 
@@ -190,12 +190,12 @@ def delete_before(
         response = cluster.connection(broker, deadline).call(request, deadline)
         assert isinstance(response, delete_records.DeleteRecordsResponse)
         for topic_told in response.topics:
-            for told in topic_told.partitions:
-                name = (topic_told.name, told.partition_index)
+            for result in topic_told.partitions:
+                name = (topic_told.name, result.partition_index)
                 cluster.refusal("DeleteRecords", broker).check(
-                    told.error_code, f"{name[0]}-{name[1]}"
+                    result.error_code, f"{name[0]}-{name[1]}"
                 )
-                found[name] = told.low_watermark
+                found[name] = result.low_watermark
 
     cluster.per_leader(offsets, ask_leader, deadline)
     return {name: found[name] for name in offsets}

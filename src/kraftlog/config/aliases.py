@@ -36,6 +36,6 @@ def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
     return named
 
 
-def told_aliases(texts: Mapping[str, str]) -> list[str]:
+def accepted_aliases(texts: Mapping[str, str]) -> list[str]:
     """A line for each former name, by which what is said of the setting can be understood."""
     return [f"{alias}: taken as {name}" for alias, name in ALIASES.items() if alias in texts]

@@ -152,8 +152,8 @@ class BrokerConfig:
         given = (
             self._parsed("advertised.listeners") if self.is_given("advertised.listeners") else []
         )
-        told = {it.name: it for it in given}
-        return [told.get(it.name, it) for it in self.controller_listeners]
+        endpoint = {it.name: it for it in given}
+        return [endpoint.get(it.name, it) for it in self.controller_listeners]
 
     def _parsed(self, key: str) -> list[Listener]:
         protocols = self.protocols

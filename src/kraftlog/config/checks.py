@@ -12,7 +12,7 @@ from kraftlog.config.keys import (
     base_name,
     find_broker_key,
 )
-from kraftlog.config.layers import Layers
+from kraftlog.config.layers import ConfigLayers
 from kraftlog.config.topic import TopicConfig
 from kraftlog.config.values import complaint
 from kraftlog.value import TYPE_CHECKING
@@ -69,7 +69,7 @@ def _fixed(key: Key) -> str | None:
 
 
 def check_together(
-    resource_type: int, name: str, values: Mapping[str, str], layers: Layers
+    resource_type: int, name: str, values: Mapping[str, str], layers: ConfigLayers
 ) -> str | None:
     """What is wrong with settings that are fine one by one. `layers` are those of a broker."""
     if resource_type == TOPIC:
@@ -81,7 +81,7 @@ def check_together(
     return None
 
 
-def _check_topic(values: Mapping[str, str], layers: Layers) -> str | None:
+def _check_topic(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     config = TopicConfig(values, layers)
     least, most = config.min_compaction_lag_ms, config.max_compaction_lag_ms
     if least > most:
@@ -91,7 +91,7 @@ def _check_topic(values: Mapping[str, str], layers: Layers) -> str | None:
     return None
 
 
-def _check_group(values: Mapping[str, str], layers: Layers) -> str | None:
+def _check_group(values: Mapping[str, str], layers: ConfigLayers) -> str | None:
     """Each lies between what brokers allow at least and at most."""
     for name, text in values.items():
         kind, what = name.split(".", 1)

@@ -30,8 +30,8 @@ from kraftlog.config.layers import (
     OF_DEFAULT,
     OF_GROUP,
     OF_TOPIC,
-    Layers,
-    Synonym,
+    ConfigLayers,
+    ConfigSynonym,
     inherited,
     names_of,
 )
@@ -52,7 +52,7 @@ TYPES = {
 }
 
 
-class Described(Value):
+class DescribedConfig(Value):
     """One key of a resource, in the words of a DescribeConfigs response."""
 
     name: str
@@ -60,25 +60,25 @@ class Described(Value):
     read_only: bool
     config_source: int
     is_sensitive: bool
-    synonyms: Sequence[Synonym]
+    synonyms: Sequence[ConfigSynonym]
     config_type: int
     documentation: str | None
 
 
 def describe_topic(
-    own: Mapping[str, str], layers: Layers, names: Sequence[str] | None = None
-) -> list[Described]:
+    own: Mapping[str, str], layers: ConfigLayers, names: Sequence[str] | None = None
+) -> list[DescribedConfig]:
     """`own` is what was set for the topic."""
     shown = []
     for key in TOPIC_KEYS:
         if not _is_wanted(key.name, names) or (key.internal and key.name not in own):
             continue
         text, synonyms = inherited(key, layers)
-        shown.append(_inheriting(TOPIC, key, own, OF_TOPIC, text, _told(key, synonyms)))
+        shown.append(_inheriting(TOPIC, key, own, OF_TOPIC, text, _result(key, synonyms)))
     return shown
 
 
-def _told(key: Key, synonyms: list[Synonym]) -> list[Synonym]:
+def _result(key: Key, synonyms: list[ConfigSynonym]) -> list[ConfigSynonym]:
     """Defaults are told from the broker's key of the same unit on."""
     first = key.synonyms[0][0] if key.synonyms else ""
     while synonyms and synonyms[0].source == OF_DEFAULT and synonyms[0].name != first:
@@ -87,20 +87,20 @@ def _told(key: Key, synonyms: list[Synonym]) -> list[Synonym]:
 
 
 def describe_group(
-    own: Mapping[str, str], layers: Layers, names: Sequence[str] | None = None
-) -> list[Described]:
+    own: Mapping[str, str], layers: ConfigLayers, names: Sequence[str] | None = None
+) -> list[DescribedConfig]:
     shown = []
     for key in GROUP_KEYS:
         if _is_wanted(key.name, names):
             text, synonyms = inherited(key, layers)
-            told = synonyms or [Synonym(key.name, text, OF_DEFAULT)]
-            shown.append(_inheriting(GROUP, key, own, OF_GROUP, text, told))
+            result = synonyms or [ConfigSynonym(key.name, text, OF_DEFAULT)]
+            shown.append(_inheriting(GROUP, key, own, OF_GROUP, text, result))
     return shown
 
 
 def describe_client_metrics(
     own: Mapping[str, str], names: Sequence[str] | None = None
-) -> list[Described]:
+) -> list[DescribedConfig]:
     return [
         _inheriting(CLIENT_METRICS, key, own, OF_CLIENT_METRICS, key.default, [])
         for key in CLIENT_METRICS_KEYS
@@ -114,13 +114,13 @@ def _inheriting(
     own: Mapping[str, str],
     own_source: int,
     inherited_text: str | None,
-    inherited_from: list[Synonym],
-) -> Described:
+    inherited_from: list[ConfigSynonym],
+) -> DescribedConfig:
     text, synonyms = inherited_text, inherited_from
     if key.name in own:
         text = to_text(parse_value(key, own[key.name]))
-        synonyms = [Synonym(key.name, text, own_source), *synonyms]
-    return Described(
+        synonyms = [ConfigSynonym(key.name, text, own_source), *synonyms]
+    return DescribedConfig(
         key.name,
         text,
         False,
@@ -132,7 +132,9 @@ def _inheriting(
     )
 
 
-def describe_broker(layers: Layers, names: Sequence[str] | None = None) -> list[Described]:
+def describe_broker(
+    layers: ConfigLayers, names: Sequence[str] | None = None
+) -> list[DescribedConfig]:
     """Every key of a broker, and what else was set, such as keys of plug-ins."""
     usual = {key.name for key in BROKER_KEYS if key.change not in {"internal", "dynamic"}}
     all_names = sorted({*usual, *layers.file, *layers.all_brokers, *layers.broker})
@@ -141,18 +143,18 @@ def describe_broker(layers: Layers, names: Sequence[str] | None = None) -> list[
 
 def describe_all_brokers(
     all_brokers: Mapping[str, str], names: Sequence[str] | None = None
-) -> list[Described]:
+) -> list[DescribedConfig]:
     """What was set for all brokers at once, and nothing else."""
     shown = []
     for name in sorted(all_brokers):
         if _is_wanted(name, names):
-            entry = _of_broker(name, Layers({}, all_brokers))
-            told = [it for it in entry.synonyms if it.source == OF_ALL_BROKERS]
-            shown.append(entry.replace(synonyms=told))
+            entry = _of_broker(name, ConfigLayers({}, all_brokers))
+            result = [it for it in entry.synonyms if it.source == OF_ALL_BROKERS]
+            shown.append(entry.replace(synonyms=result))
     return shown
 
 
-def _of_broker(name: str, layers: Layers) -> Described:
+def _of_broker(name: str, layers: ConfigLayers) -> DescribedConfig:
     key = find_broker_key(name)
     is_secret = key is None or key.sensitive
     synonyms = list(layers.standing(names_of(name)))
@@ -164,7 +166,7 @@ def _of_broker(name: str, layers: Layers) -> Described:
         text = to_text(parse_value(key, text))
     if is_secret:
         synonyms = [it.replace(value=None) for it in synonyms]
-    return Described(
+    return DescribedConfig(
         name,
         text,
         name not in BROKER_KEYS.names() or key is None or key.change in {"", "internal"},

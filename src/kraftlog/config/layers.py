@@ -1,4 +1,4 @@
-"""`Layers`: what stands for a broker's keys, set while it ran or written in its file.
+"""`ConfigLayers`: what stands for a broker's keys, set while it ran or written in its file.
 
 The strongest first: set for this broker, set for all brokers, in the file, the default. A key may
 have several names (`log.retention.ms`, `.minutes`, `.hours`); within a layer the first counts.
@@ -26,7 +26,7 @@ OF_CLIENT_METRICS = 7
 OF_GROUP = 8
 
 
-class Synonym(Value):
+class ConfigSynonym(Value):
     """A value that stands, or would stand if those before it did not; `None` hides a secret."""
 
     name: str
@@ -34,7 +34,7 @@ class Synonym(Value):
     source: int
 
 
-class Layers:
+class ConfigLayers:
     """A broker's keys in all their layers. The mappings are texts by key, and belong to others,
     who replace them rather than change them: what they come to is worked out once."""
 
@@ -51,18 +51,18 @@ class Layers:
         self.broker = broker or {}
         self._inherited: dict[str, Any] = {}
 
-    def standing(self, names: list[str]) -> Iterator[Synonym]:
+    def standing(self, names: list[str]) -> Iterator[ConfigSynonym]:
         """All values of the keys, the strongest first; the first is the one that counts."""
         for layer, source in (
             (self.broker, OF_BROKER),
             (self.all_brokers, OF_ALL_BROKERS),
             (self.file, OF_FILE),
         ):
-            yield from [Synonym(name, layer[name], source) for name in names if name in layer]
+            yield from [ConfigSynonym(name, layer[name], source) for name in names if name in layer]
         for name in names:
             key = BROKER_KEYS.find(name)
             if key and key.default is not None:
-                yield Synonym(name, key.default, OF_DEFAULT)
+                yield ConfigSynonym(name, key.default, OF_DEFAULT)
 
     def value(self, name: str) -> Any:
         """What a broker's key comes to by its own name alone."""
@@ -97,7 +97,7 @@ _SAME = {
 }
 
 
-def inherited(key: Key, layers: Layers) -> tuple[str | None, list[Synonym]]:
+def inherited(key: Key, layers: ConfigLayers) -> tuple[str | None, list[ConfigSynonym]]:
     """What a topic or group has where nothing is set for it: the text, and where it comes from."""
     factors = dict(key.synonyms)
     found = list(layers.standing(list(factors)))
@@ -108,7 +108,7 @@ def inherited(key: Key, layers: Layers) -> tuple[str | None, list[Synonym]]:
     return to_text(default_of(key)), found
 
 
-def _scaled(key: Key, synonym: Synonym, factor: int) -> str | None:
+def _scaled(key: Key, synonym: ConfigSynonym, factor: int) -> str | None:
     """The text of a broker's value in the unit of the key."""
     broker_key = BROKER_KEYS.find(synonym.name)
     assert broker_key is not None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from kraftlog.config.layers import Layers
+    from kraftlog.config.layers import ConfigLayers
 
 
 class TopicConfig:
@@ -23,7 +23,7 @@ class TopicConfig:
 
     __slots__ = ("_layers", "_own", "_values")
 
-    def __init__(self, own: Mapping[str, str], layers: Layers) -> None:
+    def __init__(self, own: Mapping[str, str], layers: ConfigLayers) -> None:
         self._own = own
         self._layers = layers
         self._values: dict[str, Any] = {}

@@ -16,7 +16,7 @@ from kraftlog.wire.messages.metadata_records import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.wire.schema import Message
 
 
@@ -32,7 +32,7 @@ def bootstrap_records(features: Mapping[str, int]) -> list[Message]:
 
 
 def activation_records(
-    state: State, bootstrap: Sequence[Message], static: Mapping[str, str]
+    state: ControllerState, bootstrap: Sequence[Message], static: Mapping[str, str]
 ) -> list[Message]:
     """A transaction that a predecessor left open is void; an empty log is begun."""
     records: list[Message] = []

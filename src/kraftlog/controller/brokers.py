@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
     from kraftlog.wire.messages.broker_registration import BrokerRegistrationRequest
     from kraftlog.wire.messages.controller_registration import ControllerRegistrationRequest
@@ -43,7 +43,7 @@ ENDS, BEGINS = -1, 1
 
 
 def decide_register_broker(
-    state: State, request: BrokerRegistrationRequest, context: Context
+    state: ControllerState, request: BrokerRegistrationRequest, context: Context
 ) -> Decision:
     """A broker starts: it is known from here on, and fenced until it has caught up (V5)."""
     refusal = _refuse_registration(state, request, context)
@@ -76,12 +76,12 @@ def decide_register_broker(
             log_dirs=tuple(request.log_dirs),
         )
     )
-    context.sessions.heard(broker_id, epoch, context.now.monotonic_ms)
+    context.sessions.touch(broker_id, epoch, context.now.monotonic_ms)
     return Decision(records, BrokerRegistrationResponse(error_code=0, broker_epoch=epoch))
 
 
 def _refuse_registration(
-    state: State, request: BrokerRegistrationRequest, context: Context
+    state: ControllerState, request: BrokerRegistrationRequest, context: Context
 ) -> Refusal | None:
     config, broker_id = context.config, request.broker_id
     if request.cluster_id != config.cluster_id:
@@ -122,7 +122,7 @@ def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
     return None
 
 
-def _invalid_directories(state: State, request: BrokerRegistrationRequest) -> str | None:
+def _invalid_directories(state: ControllerState, request: BrokerRegistrationRequest) -> str | None:
     directories = request.log_dirs
     if not directories:
         return "No directories specified in request"
@@ -140,7 +140,7 @@ def _invalid_directories(state: State, request: BrokerRegistrationRequest) -> st
 
 
 def decide_broker_heartbeat(
-    state: State, request: BrokerHeartbeatRequest, context: Context
+    state: ControllerState, request: BrokerHeartbeatRequest, context: Context
 ) -> Decision:
     """It is alive; it may be unfenced (V5), fenced, or shut down when all it led is moved (V3)."""
     broker = state.brokers.get(request.broker_id)
@@ -149,7 +149,7 @@ def decide_broker_heartbeat(
             error_code=ErrorCode.STALE_BROKER_EPOCH, should_shut_down=False
         )
         return Decision([], refused)
-    context.sessions.heard(
+    context.sessions.touch(
         broker.id, broker.epoch, context.now.monotonic_ms, request.current_metadata_offset
     )
     caught_up = request.current_metadata_offset >= broker.epoch
@@ -168,7 +168,7 @@ def decide_broker_heartbeat(
 
 
 def _next_state(
-    state: State,
+    state: ControllerState,
     broker: BrokerImage,
     request: BrokerHeartbeatRequest,
     context: Context,
@@ -199,7 +199,7 @@ def _next_state(
 
 
 def _go_on_shutting_down(
-    state: State, broker: BrokerImage, context: Context
+    state: ControllerState, broker: BrokerImage, context: Context
 ) -> tuple[list[Message], BrokerImage, bool]:
     """It may stop once it leads nothing and all the others know who does."""
     session = context.sessions.get(broker.id)
@@ -211,7 +211,7 @@ def _go_on_shutting_down(
     return fence(state, broker), broker.replace(fenced=True), True
 
 
-def fence(state: State, broker: BrokerImage) -> list[Message]:
+def fence(state: ControllerState, broker: BrokerImage) -> list[Message]:
     """All in one batch: it leads nothing, is in no ISR, and is fenced (V2)."""
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=BEGINS
@@ -219,7 +219,7 @@ def fence(state: State, broker: BrokerImage) -> list[Message]:
     return [*broker_goes(state, broker.id), record]
 
 
-def unfence(state: State, broker: BrokerImage) -> list[Message]:
+def unfence(state: ControllerState, broker: BrokerImage) -> list[Message]:
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=ENDS
     )
@@ -227,7 +227,7 @@ def unfence(state: State, broker: BrokerImage) -> list[Message]:
 
 
 def _changed_directories(
-    state: State, broker: BrokerImage, request: BrokerHeartbeatRequest
+    state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> list[Message]:
     """What lives in a directory that failed leaves every ISR (V18); a cordoned one is full."""
     records: list[Message] = []
@@ -250,7 +250,7 @@ def _changed_directories(
     return records
 
 
-def decide_fence_stale(state: State, context: Context) -> list[Message]:
+def decide_fence_stale(state: ControllerState, context: Context) -> list[Message]:
     """Fence one broker that fell silent; one at a time, as each changes what the next means."""
     while (broker_id := context.sessions.stale(context.now.monotonic_ms)) is not None:
         context.sessions.end(broker_id)
@@ -264,7 +264,7 @@ def decide_fence_stale(state: State, context: Context) -> list[Message]:
 
 
 def decide_unregister_broker(
-    state: State, request: UnregisterBrokerRequest, context: Context
+    state: ControllerState, request: UnregisterBrokerRequest, context: Context
 ) -> Decision:
     broker = state.brokers.get(request.broker_id)
     if broker is None:
@@ -278,7 +278,7 @@ def decide_unregister_broker(
 
 
 def decide_register_controller(
-    state: State,  # noqa: ARG001 - every decision is called alike
+    state: ControllerState,  # noqa: ARG001 - every decision is called alike
     request: ControllerRegistrationRequest,
     context: Context,  # noqa: ARG001 - the same
 ) -> Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.config.checks import check, check_together, default, is_list
 from kraftlog.config.describe import describe_topic
 from kraftlog.config.keys import CLIENT_METRICS, GROUP
-from kraftlog.config.layers import Layers
+from kraftlog.config.layers import ConfigLayers
 from kraftlog.controller.decision import (
     RECORDS_IN_BATCH,
     TOO_LARGE,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.decision import Deciding
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.create_topics import CreatableTopic
     from kraftlog.wire.schema import Message
 
@@ -45,7 +45,7 @@ A_RESOURCE_COSTS = 15
 
 
 def decide_incremental_alter_configs(
-    state: State,
+    state: ControllerState,
     request: incremental_alter_configs.IncrementalAlterConfigsRequest,
     context: Context,
 ) -> Deciding:
@@ -61,7 +61,7 @@ def decide_incremental_alter_configs(
 
 
 def decide_alter_configs(
-    state: State, request: alter_configs.AlterConfigsRequest, context: Context
+    state: ControllerState, request: alter_configs.AlterConfigsRequest, context: Context
 ) -> Deciding:
     """The old way: what is not named falls back to its default."""
 
@@ -86,7 +86,7 @@ _Values = dict[str, "str | None"]
 
 
 def _alter(
-    state: State,
+    state: ControllerState,
     resources: Sequence[Any],
     changed: Callable[[Any], _Values | Refusal],
     context: Context,
@@ -123,7 +123,7 @@ def _alter(
     return records, outcomes
 
 
-def _refuse_resource(state: State, resource_type: int, name: str) -> Refusal | None:
+def _refuse_resource(state: ControllerState, resource_type: int, name: str) -> Refusal | None:
     if resource_type not in _TYPES:
         why = f"Unexpected resource type {resource_type}."
         return Refusal(ErrorCode.INVALID_REQUEST, why)
@@ -141,7 +141,7 @@ def _refuse_resource(state: State, resource_type: int, name: str) -> Refusal | N
 
 
 def _incremental(
-    state: State, resource: incremental_alter_configs.AlterConfigsResource
+    state: ControllerState, resource: incremental_alter_configs.AlterConfigsResource
 ) -> _Values | Refusal:
     """What each key is to be, by the operations of a request."""
     now = state.config(resource.resource_type, resource.resource_name)
@@ -180,7 +180,7 @@ def _edited(value: str, operation: int, said: str) -> str:
 
 
 def _records(
-    state: State, resource: tuple[int, str], values: _Values, context: Context
+    state: ControllerState, resource: tuple[int, str], values: _Values, context: Context
 ) -> list[Message] | Refusal:
     """The changes as records, if what then stands for the resource is right."""
     resource_type, name = resource
@@ -204,7 +204,7 @@ def _records(
 
 
 def _refuse_min_isr(
-    state: State,  # noqa: ARG001 - refusals are asked alike
+    state: ControllerState,  # noqa: ARG001 - refusals are asked alike
     resource: tuple[int, str],
     values: Mapping[str, str | None],
 ) -> Refusal | None:
@@ -221,7 +221,7 @@ def _refuse_min_isr(
 
 
 def check_configs(
-    state: State, resource: tuple[int, str], values: Mapping[str, str], context: Context
+    state: ControllerState, resource: tuple[int, str], values: Mapping[str, str], context: Context
 ) -> Refusal | None:
     """Why a resource can't be configured so."""
     if not values:
@@ -239,16 +239,16 @@ def check_configs(
     return None if wrong is None else Refusal(ErrorCode.INVALID_CONFIG, wrong)
 
 
-def _layers(state: State, context: Context) -> Layers:
+def _layers(state: ControllerState, context: Context) -> ConfigLayers:
     """What stands below a topic's own; brokers are taken to be configured as this node."""
     for_all = state.config(BROKER, ALL_BROKERS)
     if context.layers.all_brokers != for_all:
-        context.layers = Layers(context.static, for_all)
+        context.layers = ConfigLayers(context.static, for_all)
     return context.layers
 
 
 def described_configs(
-    state: State, topic: CreatableTopic, context: Context
+    state: ControllerState, topic: CreatableTopic, context: Context
 ) -> list[CreatableTopicConfigs]:
     """All that will stand for a new topic, and where it comes from."""
     own = {config.name: config.value or "" for config in topic.configs}

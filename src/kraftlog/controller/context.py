@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kraftlog.config.layers import Layers
+from kraftlog.config.layers import ConfigLayers
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kraftlog.controller.placement import Chance
-    from kraftlog.controller.sessions import Sessions
+    from kraftlog.controller.placement import Rng
+    from kraftlog.controller.sessions import BrokerSessions
     from kraftlog.types import Now, Uuid
 
 
@@ -37,13 +37,13 @@ class Context:
 
     __slots__ = (
         "_next_offset",
-        "chance",
         "config",
         "is_offset_used",
         "kraft_version",
         "layers",
         "new_id",
         "now",
+        "rng",
         "sessions",
         "static",
     )
@@ -52,8 +52,8 @@ class Context:
         self,
         config: ControllerConfig,
         static: Mapping[str, str],
-        sessions: Sessions,
-        chance: Chance,
+        sessions: BrokerSessions,
+        rng: Rng,
         new_id: Callable[[], Uuid],
         kraft_version: Callable[[], int],
     ) -> None:
@@ -61,9 +61,9 @@ class Context:
         #: What the node's own configuration file sets.
         self.static = static
         #: The same, and what was last seen to be set for all brokers.
-        self.layers = Layers(static)
+        self.layers = ConfigLayers(static)
         self.sessions = sessions
-        self.chance = chance
+        self.rng = rng
         self.new_id = new_id
         #: The level that the quorum's own records have set.
         self.kraft_version = kraft_version

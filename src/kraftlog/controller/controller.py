@@ -22,8 +22,8 @@ from kraftlog.controller.brokers import decide_fence_stale
 from kraftlog.controller.context import Context
 from kraftlog.controller.decision import Decision
 from kraftlog.controller.elections import decide_balance, decide_unclean_elections
-from kraftlog.controller.sessions import Sessions
-from kraftlog.controller.state import State
+from kraftlog.controller.sessions import BrokerSessions
+from kraftlog.controller.state import ControllerState
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import ControllerConfig
     from kraftlog.controller.decision import Deciding
-    from kraftlog.controller.placement import Chance
+    from kraftlog.controller.placement import Rng
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
@@ -70,21 +70,25 @@ class Controller:
         self,
         config: ControllerConfig,
         *,
-        chance: Chance,
+        rng: Rng,
         new_id: Callable[[], Uuid],
         static: Mapping[str, str],
         kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
         """`kraft_version` tells the level that the quorum has; it stands in no metadata record."""
-        self.state = State(static)
-        self.sessions = Sessions(config.session_timeout_ms)
+        self.state = ControllerState(static)
+        self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
         #: The last offset that was proposed while this node leads.
         self._proposed_to = -1
         #: What is done at intervals while active: when next, what, and how often.
-        self._routines: dict[str, tuple[int, Callable[[State, int], list[Message]], int]] = {}
-        self._context = Context(config, static, self.sessions, chance, new_id, kraft_version)
-        self._decisions: dict[int, Callable[[State, Any, Context], Decision | Deciding]] = {}
+        self._routines: dict[
+            str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
+        ] = {}
+        self._context = Context(config, static, self.sessions, rng, new_id, kraft_version)
+        self._decisions: dict[
+            int, Callable[[ControllerState, Any, Context], Decision | Deciding]
+        ] = {}
 
     # The log -------------------------------------------------------------------------------------
 
@@ -106,7 +110,7 @@ class Controller:
     def installed(self, records: Iterable[Message]) -> None:
         """A snapshot has taken the place of all that was known; this node does not lead."""
         self.resign()
-        self.state = State(self._context.static)
+        self.state = ControllerState(self._context.static)
         for record in records:
             self.state.replay(record)
 
@@ -149,7 +153,9 @@ class Controller:
         """Whether what was decided last holds for that offset alone."""
         return self._context.is_offset_used
 
-    def _decision(self, api_key: int) -> Callable[[State, Any, Context], Decision | Deciding]:
+    def _decision(
+        self, api_key: int
+    ) -> Callable[[ControllerState, Any, Context], Decision | Deciding]:
         found = self._decisions.get(api_key)
         if found is None:
             module, function = DECISIONS[api_key]
@@ -169,12 +175,12 @@ class Controller:
         """What was decided last could not be proposed, and changes nothing: who was to be fenced
         by it, or to be forgotten, has a session again, and is looked at when that is over. What is
         done at intervals would be decided and refused again without end, were it due at once."""
-        self.sessions.forget_strangers(
+        self.sessions.forget_unregistered(
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
         )
         for broker in self.state.brokers.values():
             if not broker.fenced and self.sessions.get(broker.id) is None:
-                self.sessions.heard(broker.id, broker.epoch, now.monotonic_ms)
+                self.sessions.touch(broker.id, broker.epoch, now.monotonic_ms)
         soon_ms = now.monotonic_ms + AFTER_REFUSAL_MS
         for name, (due, decide, interval_ms) in self._routines.items():
             self._routines[name] = (max(due, soon_ms), decide, interval_ms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.controller.decision import Decision
-from kraftlog.controller.partition_change import Wanted, partition_change, without
+from kraftlog.controller.partition_change import PartitionTarget, partition_change, without
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.assign_replicas_to_dirs import (
@@ -15,7 +15,7 @@ from kraftlog.wire.messages.assign_replicas_to_dirs import (
 
 if TYPE_CHECKING:
     from kraftlog.controller.context import Context
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import BrokerImage
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def decide_assign_replicas(
-    state: State,
+    state: ControllerState,
     request: AssignReplicasToDirsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:
@@ -52,7 +52,7 @@ def decide_assign_replicas(
 
 
 def _assign(
-    state: State,
+    state: ControllerState,
     broker: BrokerImage,
     directory: Uuid,
     topic_id: Uuid,
@@ -74,7 +74,7 @@ def _assign(
     def alive(other: int) -> bool:
         return state.active(other) and (online or other != broker.id)
 
-    wanted = Wanted(isr=isr, directories=((broker.id, directory),))
+    wanted = PartitionTarget(isr=isr, directories=((broker.id, directory),))
     change = partition_change(state, partition, wanted, alive)
     if change is not None:
         records.append(change)

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from kraftlog.controller.decision import RECORDS_IN_BATCH, TOO_LARGE, Decision, Refusal
-from kraftlog.controller.partition_change import Election, Wanted, partition_change, without
+from kraftlog.controller.partition_change import (
+    Election,
+    PartitionTarget,
+    partition_change,
+    without,
+)
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.values import NO_LEADER
 from kraftlog.value import TYPE_CHECKING
@@ -19,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.controller.context import Context
     from kraftlog.controller.decision import Deciding
     from kraftlog.controller.index import Keys
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import PartitionKey
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
@@ -30,7 +35,7 @@ AN_ELECTION_COSTS = 15
 
 
 def broker_goes(
-    state: State, broker_id: int, directories: Sequence[Uuid] | None = None
+    state: ControllerState, broker_id: int, directories: Sequence[Uuid] | None = None
 ) -> list[Message]:
     """It leaves every ISR and leads nothing any more; who is left in sync takes over (V2, V3).
 
@@ -42,7 +47,7 @@ def broker_goes(
     return _take_out(state, broker_id, keys)
 
 
-def broker_returns(state: State, broker_id: int) -> list[Message]:
+def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
     """It takes over what nobody leads, where it may (V2)."""
 
     def alive(broker: int) -> bool:
@@ -50,13 +55,13 @@ def broker_returns(state: State, broker_id: int) -> list[Message]:
 
     changes: list[Message] = []
     for key in sorted(state.index.leaderless):
-        change = partition_change(state, state.partitions[key], Wanted(), alive)
+        change = partition_change(state, state.partitions[key], PartitionTarget(), alive)
         if change is not None:
             changes.append(change)
     return changes
 
 
-def unclean_shutdown(state: State, broker_id: int) -> list[Message]:
+def unclean_shutdown(state: ControllerState, broker_id: int) -> list[Message]:
     """It may have lost what was not on its disk: it is neither in sync nor eligible."""
     index = state.index
     keys = {**index.in_isr.get(broker_id, {}), **index.in_elr.get(broker_id, {})}
@@ -64,7 +69,7 @@ def unclean_shutdown(state: State, broker_id: int) -> list[Message]:
 
 
 def _take_out(
-    state: State, broker_id: int, keys: Keys, unclean: frozenset[int] = frozenset()
+    state: ControllerState, broker_id: int, keys: Keys, unclean: frozenset[int] = frozenset()
 ) -> list[Message]:
     def alive(broker: int) -> bool:
         return broker != broker_id and state.active(broker)
@@ -72,7 +77,7 @@ def _take_out(
     changes: list[Message] = []
     for key in sorted(keys):
         partition = state.partitions[key]
-        wanted = Wanted(isr=without(partition.isr, (broker_id,)), unclean=unclean)
+        wanted = PartitionTarget(isr=without(partition.isr, (broker_id,)), unclean=unclean)
         change = partition_change(state, partition, wanted, alive)
         if change is not None:
             changes.append(change)
@@ -87,7 +92,7 @@ _ELECTIONS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
 
 def decide_elect_leaders(
-    state: State,
+    state: ControllerState,
     request: ElectLeadersRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Deciding:
@@ -117,7 +122,7 @@ def decide_elect_leaders(
     return Decision(records, response)
 
 
-def _to_be_led_otherwise(state: State, election: int) -> list[tuple[str, Sequence[int]]]:
+def _to_be_led_otherwise(state: ControllerState, election: int) -> list[tuple[str, Sequence[int]]]:
     """Whoever asks for all is not told of those that need no election."""
     keys = state.index.imbalanced if election == PREFERRED else state.index.leaderless
     by_topic: dict[str, list[int]] = {}
@@ -127,7 +132,7 @@ def _to_be_led_otherwise(state: State, election: int) -> list[tuple[str, Sequenc
 
 
 def _elect(
-    state: State, name: str, index: int, election: int, records: list[Message]
+    state: ControllerState, name: str, index: int, election: int, records: list[Message]
 ) -> PartitionResult:
     topic = state.topic_named(name)
     partition = None if topic is None else state.partitions.get((topic.id, index))
@@ -148,7 +153,7 @@ def _elect(
         code = ErrorCode.ELECTION_NOT_NEEDED
         why = "Leader election not needed for topic partition."
     else:
-        change = partition_change(state, partition, Wanted(election=_ELECTIONS[election]))
+        change = partition_change(state, partition, PartitionTarget(election=_ELECTIONS[election]))
         if change is not None:
             records.append(change)
             code = ErrorCode.NONE
@@ -158,19 +163,19 @@ def _elect(
 # By itself ---------------------------------------------------------------------------------------
 
 
-def decide_balance(state: State, at_most: int) -> list[Message]:
+def decide_balance(state: ControllerState, at_most: int) -> list[Message]:
     """Leadership returns to preferred leaders that can lead again."""
-    wanted = Wanted(election=Election.PREFERRED)
+    wanted = PartitionTarget(election=Election.PREFERRED)
     return _change_some(state, state.index.imbalanced, wanted, at_most)
 
 
-def decide_unclean_elections(state: State, at_most: int) -> list[Message]:
+def decide_unclean_elections(state: ControllerState, at_most: int) -> list[Message]:
     """Partitions without a leader get one where their topic has rather less data than none."""
-    return _change_some(state, state.index.leaderless, Wanted(), at_most)
+    return _change_some(state, state.index.leaderless, PartitionTarget(), at_most)
 
 
 def _change_some(
-    state: State, keys: Iterable[PartitionKey], wanted: Wanted, at_most: int
+    state: ControllerState, keys: Iterable[PartitionKey], wanted: PartitionTarget, at_most: int
 ) -> list[Message]:
     changes: list[Message] = []
     for key in sorted(keys):

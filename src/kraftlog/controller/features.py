@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
     from kraftlog.wire.schema import Message
 
@@ -27,7 +27,7 @@ def unsupported_level(level: int, supported: tuple[int, int]) -> bool:
 
 
 def decide_update_features(
-    state: State,
+    state: ControllerState,
     request: UpdateFeaturesRequest,
     context: Context,
 ) -> Decision:
@@ -56,7 +56,7 @@ def decide_update_features(
     return Decision([] if request.validate_only else records, response)
 
 
-def one_minimum(state: State, static: Mapping[str, str]) -> list[Message]:
+def one_minimum(state: ControllerState, static: Mapping[str, str]) -> list[Message]:
     """With eligible replicas the cluster has one minimum of replicas in sync, and all know it."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
@@ -80,7 +80,7 @@ def _refused(why: str) -> UpdateFeaturesResponse:
     )
 
 
-def _refuse(state: State, update: FeatureUpdateKey, context: Context) -> str | None:
+def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) -> str | None:
     """Why a level can't be had; Kafka's words where it has some."""
     name, level = update.feature, update.max_version_level
     kind = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
@@ -112,7 +112,7 @@ def _refuse(state: State, update: FeatureUpdateKey, context: Context) -> str | N
     return None
 
 
-def _everyone(state: State, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def _everyone(state: ControllerState, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Who would have to live with a level, and what it supports."""
     known = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
     yield "Local controller", known.get(feature, (0, 0))

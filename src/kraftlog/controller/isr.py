@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.controller.decision import Decision
-from kraftlog.controller.partition_change import Wanted, partition_change
+from kraftlog.controller.partition_change import PartitionTarget, partition_change
 from kraftlog.errors import ErrorCode
 from kraftlog.metadata.replay import SAME_LEADER, changed
 from kraftlog.metadata.values import RECOVERED, RECOVERING
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kraftlog.controller.context import Context
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.alter_partition import AlterPartitionRequest, PartitionData
@@ -29,7 +29,7 @@ ANY_EPOCH = -1
 
 
 def decide_alter_partition(
-    state: State,
+    state: ControllerState,
     request: AlterPartitionRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:
@@ -49,7 +49,7 @@ def decide_alter_partition(
 
 
 def _partition(
-    state: State, asker: int, topic_id: Uuid, asked: PartitionData, records: list[Message]
+    state: ControllerState, asker: int, topic_id: Uuid, asked: PartitionData, records: list[Message]
 ) -> PartitionResult:
     """The answer for one partition; its record, if there is one, goes behind the others."""
     index = asked.partition_index
@@ -65,7 +65,7 @@ def _partition(
         return _refused(index, code)
     if not all(_eligible(state, broker, epoch) for broker, epoch in replicas):
         return _refused(index, ErrorCode.INELIGIBLE_REPLICA)
-    wanted = Wanted(isr=isr, recovery=asked.leader_recovery_state)
+    wanted = PartitionTarget(isr=isr, recovery=asked.leader_recovery_state)
     record = partition_change(state, partition, wanted)
     if record is not None:
         records.append(record)
@@ -115,7 +115,7 @@ def _refuse(
     return ErrorCode.NONE
 
 
-def _eligible(state: State, broker_id: int, epoch: int) -> bool:
+def _eligible(state: ControllerState, broker_id: int, epoch: int) -> bool:
     """Who is fenced, is leaving, or was started anew since the leader looked, is not in sync."""
     broker = state.brokers.get(broker_id)
     return broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.types import Uuid
 
@@ -35,7 +35,7 @@ class Election:
     UNCLEAN = 2
 
 
-class Wanted(Value):
+class PartitionTarget(Value):
     """What a partition is to become, as far as the asker says: None leaves it as it is."""
 
     isr: tuple[int, ...] | None = None
@@ -54,7 +54,11 @@ class _Change:
     """A change in the making: what the partition will be, field by field."""
 
     def __init__(
-        self, state: State, before: PartitionImage, wanted: Wanted, can_lead: Callable[[int], bool]
+        self,
+        state: ControllerState,
+        before: PartitionImage,
+        wanted: PartitionTarget,
+        can_lead: Callable[[int], bool],
     ) -> None:
         def or_before(said: tuple[int, ...] | None, is_now: tuple[int, ...]) -> tuple[int, ...]:
             return is_now if said is None else said
@@ -195,9 +199,9 @@ class _Change:
 
 
 def partition_change(
-    state: State,
+    state: ControllerState,
     before: PartitionImage,
-    wanted: Wanted,
+    wanted: PartitionTarget,
     can_lead: Callable[[int], bool] | None = None,
 ) -> PartitionChangeRecord | None:
     """The record that brings a partition there; `can_lead` says otherwise than the state."""
@@ -216,7 +220,7 @@ def partition_change(
     return change.record()
 
 
-def default_directory(state: State, broker_id: int) -> Uuid:
+def default_directory(state: ControllerState, broker_id: int) -> Uuid:
     """Where a broker will put a new replica, as far as it can be said for it."""
     broker = state.brokers.get(broker_id)
     if broker is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.decision import Deciding
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.controller.topics import Placement
     from kraftlog.metadata.values import TopicImage
     from kraftlog.wire.schema import Message
@@ -40,7 +40,7 @@ DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
 
 def decide_create_partitions(
-    state: State, request: partitions_api.CreatePartitionsRequest, context: Context
+    state: ControllerState, request: partitions_api.CreatePartitionsRequest, context: Context
 ) -> Deciding:
     """More partitions, never fewer (V11)."""
     records, results = yield from _topic_by_topic(
@@ -53,7 +53,7 @@ def decide_create_partitions(
 
 
 def _more_partitions(
-    state: State, asked: partitions_api.CreatePartitionsTopic, context: Context
+    state: ControllerState, asked: partitions_api.CreatePartitionsTopic, context: Context
 ) -> Generator[int, None, Sequence[Message] | Refusal]:
     topic = state.topic_named(asked.name)
     if topic is None:
@@ -78,7 +78,7 @@ def _more_partitions(
 
 
 def _more_placed(
-    state: State,
+    state: ControllerState,
     topic: TopicImage,
     asked: partitions_api.CreatePartitionsTopic,
     context: Context,
@@ -86,7 +86,7 @@ def _more_placed(
     more = asked.count - topic.partition_count
     replicas = len(state.partitions[topic.id, 0].replicas)
     if asked.assignments is None:
-        return (yield from placing(state.brokers.values(), more, replicas, context.chance))
+        return (yield from placing(state.brokers.values(), more, replicas, context.rng))
     if len(asked.assignments) != more:
         why = (
             f"Attempted to add {more} additional partition(s), but only "
@@ -106,7 +106,7 @@ def _more_placed(
 
 
 def decide_remove_partitions(
-    state: State,
+    state: ControllerState,
     request: removal_api.RemovePartitionsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Deciding:
@@ -121,7 +121,7 @@ def decide_remove_partitions(
 
 
 def _fewer_partitions(
-    state: State, asked: removal_api.RemovePartitionsTopic
+    state: ControllerState, asked: removal_api.RemovePartitionsTopic
 ) -> Generator[int, None, Sequence[Message] | Refusal]:
     topic = state.topic_named(asked.name)
     if topic is None:

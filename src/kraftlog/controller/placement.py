@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.values import BrokerImage
 
-    class Chance(Protocol):
+    class Rng(Protocol):
         """A seeded generator, handed in by the host."""
 
         def getrandbits(self, k: int, /) -> int: ...
@@ -37,10 +37,10 @@ class _Turns:
         self._offset = 0
         self._round = 0
 
-    def begin(self, chance: Chance) -> None:
+    def begin(self, rng: Rng) -> None:
         self.brokers.sort()
         if self.brokers:
-            self._offset = below(chance, len(self.brokers))
+            self._offset = below(rng, len(self.brokers))
 
     def next(self, number: int) -> int | None:
         """The next one in this round; None when all of them have had their turn."""
@@ -70,8 +70,8 @@ class _Rack:
 class _Racks:
     """The racks, and whose turn it is."""
 
-    def __init__(self, brokers: Iterable[BrokerImage], chance: Chance) -> None:
-        self._chance = chance
+    def __init__(self, brokers: Iterable[BrokerImage], rng: Rng) -> None:
+        self._rng = rng
         self._racks: dict[str | None, _Rack] = {}
         self.total = self.unfenced = 0
         for broker in brokers:
@@ -81,11 +81,11 @@ class _Racks:
             self.unfenced += not broker.fenced
         self._names = sorted(self._racks, key=lambda name: (name is not None, name or ""))
         for name in self._names:
-            self._racks[name].fenced.begin(chance)
-            self._racks[name].unfenced.begin(chance)
+            self._racks[name].fenced.begin(rng)
+            self._racks[name].unfenced.begin(rng)
         #: Partitions placed, in all and since the last shuffle.
         self._round = self._since_shuffle = 0
-        self._offset = below(chance, len(self._names)) if self._names else 0
+        self._offset = below(rng, len(self._names)) if self._names else 0
 
     def place(self, replicas: int) -> tuple[int, ...]:
         """The brokers of one partition, the preferred leader first."""
@@ -121,18 +121,18 @@ class _Racks:
             rack = (rack + 1) % len(self._names)
 
     def _shuffle(self) -> None:
-        shuffle(self._names, self._chance)
+        shuffle(self._names, self._rng)
         for name in self._names:
-            shuffle(self._racks[name].fenced.brokers, self._chance)
-            shuffle(self._racks[name].unfenced.brokers, self._chance)
+            shuffle(self._racks[name].fenced.brokers, self._rng)
+            shuffle(self._racks[name].unfenced.brokers, self._rng)
 
 
 def placing(
-    brokers: Iterable[BrokerImage], partitions: int, replicas: int, chance: Chance
+    brokers: Iterable[BrokerImage], partitions: int, replicas: int, rng: Rng
 ) -> Generator[int, None, list[tuple[int, ...]] | Refusal]:
     """Replicas for so many new partitions, on the brokers that take any; step by step."""
     usable = [broker for broker in brokers if broker.takes_replicas]
-    racks = _Racks(usable, chance)
+    racks = _Racks(usable, rng)
     if replicas <= 0:
         why = f"Invalid replication factor {replicas}: the replication factor must be positive."
     elif not racks.unfenced:
@@ -151,15 +151,15 @@ def placing(
     return Refusal(ErrorCode.INVALID_REPLICATION_FACTOR, why)
 
 
-def below(chance: Chance, end: int) -> int:
+def below(rng: Rng, end: int) -> int:
     """A number from 0 to before `end`, by `getrandbits` alone: the same on every Python."""
     bits = end.bit_length()
-    while (drawn := chance.getrandbits(bits)) >= end:
+    while (drawn := rng.getrandbits(bits)) >= end:
         pass
     return drawn
 
 
-def shuffle(items: list[Any], chance: Chance) -> None:
+def shuffle(items: list[Any], rng: Rng) -> None:
     for last in range(len(items) - 1, 0, -1):
-        other = below(chance, last + 1)
+        other = below(rng, last + 1)
         items[last], items[other] = items[other], items[last]

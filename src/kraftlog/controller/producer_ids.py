@@ -10,7 +10,7 @@ from kraftlog.wire.messages.metadata_records import ProducerIdsRecord
 
 if TYPE_CHECKING:
     from kraftlog.controller.context import Context
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 BLOCK = 1000
@@ -18,7 +18,7 @@ _LAST = 0x7FFF_FFFF_FFFF_FFFF
 
 
 def decide_allocate_producer_ids(
-    state: State,
+    state: ControllerState,
     request: AllocateProducerIdsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:

@@ -14,7 +14,7 @@ from kraftlog.controller.decision import (
     Refusal,
     counted,
 )
-from kraftlog.controller.partition_change import Wanted, partition_change, without
+from kraftlog.controller.partition_change import PartitionTarget, partition_change, without
 from kraftlog.controller.topics import refuse_assignment
 from kraftlog.errors import ErrorCode
 from kraftlog.value import TYPE_CHECKING
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.decision import Deciding
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import PartitionImage, PartitionKey
     from kraftlog.wire.messages.alter_partition_reassignments import (
         AlterPartitionReassignmentsRequest,
@@ -51,7 +51,7 @@ A_PARTITION_COSTS = 20
 
 
 def decide_alter_reassignments(
-    state: State,
+    state: ControllerState,
     request: AlterPartitionReassignmentsRequest,
     context: Context,
 ) -> Deciding:
@@ -101,7 +101,7 @@ def _response(
 
 
 def _alter(
-    state: State,
+    state: ControllerState,
     name: str,
     asked: ReassignablePartition,
     context: Context,
@@ -133,7 +133,7 @@ def _alter(
 
 
 def _reassign(
-    state: State, partition: PartitionImage, target: tuple[int, ...], most: int
+    state: ControllerState, partition: PartitionImage, target: tuple[int, ...], most: int
 ) -> PartitionChangeRecord | Refusal | None:
     """Also in the place of one that runs: what that one was adding in vain goes at once."""
     settled = without(partition.replicas, partition.adding)
@@ -149,11 +149,13 @@ def _reassign(
             "in sync, so a partition stays where it is."
         )
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    wanted = Wanted(isr=isr, replicas=target + removing, adding=adding, removing=removing)
+    wanted = PartitionTarget(isr=isr, replicas=target + removing, adding=adding, removing=removing)
     return partition_change(state, partition, wanted)
 
 
-def _cancel(state: State, partition: PartitionImage) -> PartitionChangeRecord | Refusal | None:
+def _cancel(
+    state: ControllerState, partition: PartitionImage
+) -> PartitionChangeRecord | Refusal | None:
     """Back to the replicas before it began."""
     if not partition.reassigning:
         why = "No partition reassignment is in progress."
@@ -169,7 +171,7 @@ def _cancel(state: State, partition: PartitionImage) -> PartitionChangeRecord | 
             "would require an unclean leader election."
         )
         return Refusal(ErrorCode.INVALID_REPLICA_ASSIGNMENT, why)
-    wanted = Wanted(isr=isr, replicas=replicas, adding=(), removing=())
+    wanted = PartitionTarget(isr=isr, replicas=replicas, adding=(), removing=())
     return partition_change(state, partition, wanted)
 
 
@@ -177,7 +179,7 @@ def _cancel(state: State, partition: PartitionImage) -> PartitionChangeRecord | 
 
 
 def decide_list_reassignments(
-    state: State,
+    state: ControllerState,
     request: ListPartitionReassignmentsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:

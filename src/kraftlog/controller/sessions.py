@@ -12,37 +12,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
-class Session(Value):
+class BrokerSession(Value):
     broker_id: int
     epoch: int
-    heard_ms: int
+    last_contact_ms: int
     #: Up to where it has applied the metadata log.
     metadata_offset: int = -1
     #: Where the log was when it asked to shut down: the others must know of it before it goes.
     shutdown_offset: int = -1
 
 
-class Sessions:
+class BrokerSessions:
     """The brokers that are heard, the longest silent first."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
-        self._by_broker: dict[int, Session] = {}
+        self._by_broker: dict[int, BrokerSession] = {}
 
     def begin(self, brokers: Iterable[tuple[int, int]], now_ms: int) -> None:
         """This node is the active controller now: all start anew. Pairs of id and epoch."""
         self._by_broker = {
-            broker: Session(broker, epoch, now_ms) for broker, epoch in sorted(brokers)
+            broker: BrokerSession(broker, epoch, now_ms) for broker, epoch in sorted(brokers)
         }
 
-    def get(self, broker_id: int) -> Session | None:
+    def get(self, broker_id: int) -> BrokerSession | None:
         return self._by_broker.get(broker_id)
 
-    def heard(self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1) -> Session:
+    def touch(
+        self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1
+    ) -> BrokerSession:
         """It moves behind all others: dicts keep their order, so the first is the most silent."""
         before = self._by_broker.pop(broker_id, None)
         kept = before.shutdown_offset if before is not None and before.epoch == epoch else -1
-        session = Session(broker_id, epoch, now_ms, metadata_offset, kept)
+        session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, kept)
         self._by_broker[broker_id] = session
         return session
 
@@ -54,7 +56,7 @@ class Sessions:
     def end(self, broker_id: int) -> None:
         self._by_broker.pop(broker_id, None)
 
-    def forget_strangers(self, epochs: Mapping[int, int]) -> None:
+    def forget_unregistered(self, epochs: Mapping[int, int]) -> None:
         """Only brokers that are registered, in the epochs given here, have a session."""
         self._by_broker = {
             broker: session
@@ -66,12 +68,12 @@ class Sessions:
         """There is proof that its process is gone: it is the first to be stale, and at once."""
         session = self._by_broker.pop(broker_id, None)
         if session is not None:
-            gone = session.replace(heard_ms=-self.timeout_ms - 1)
+            gone = session.replace(last_contact_ms=-self.timeout_ms - 1)
             self._by_broker = {broker_id: gone, **self._by_broker}
 
     def valid(self, broker_id: int, now_ms: int) -> bool:
         session = self._by_broker.get(broker_id)
-        return session is not None and now_ms <= session.heard_ms + self.timeout_ms
+        return session is not None and now_ms <= session.last_contact_ms + self.timeout_ms
 
     def stale(self, now_ms: int) -> int | None:
         """A broker that was not heard for too long."""
@@ -82,7 +84,7 @@ class Sessions:
     def deadline(self) -> int | None:
         """When the next one will be stale."""
         for session in self._by_broker.values():
-            return session.heard_ms + self.timeout_ms + 1
+            return session.last_contact_ms + self.timeout_ms + 1
         return None
 
     def lowest_offset(self, broker_ids: Iterable[int]) -> int | None:

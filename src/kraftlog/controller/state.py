@@ -35,7 +35,7 @@ MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
-class State(Image):
+class ControllerState(Image):
     """The speculative image. `proposing`, `committed` and `unwind` are the controller's to call."""
 
     def __init__(self, static: Mapping[str, str]) -> None:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from kraftlog.controller.context import Context
     from kraftlog.controller.decision import Deciding
-    from kraftlog.controller.state import State
+    from kraftlog.controller.state import ControllerState
     from kraftlog.metadata.values import TopicImage
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
@@ -57,7 +57,7 @@ REFUSED_AT_ONCE = 50
 
 
 def decide_create_topics(
-    state: State, request: topics_api.CreateTopicsRequest, context: Context
+    state: ControllerState, request: topics_api.CreateTopicsRequest, context: Context
 ) -> Deciding:
     """Each topic by itself: what is wrong with one does not keep the others (V4)."""
     if _is_too_large(request):
@@ -122,7 +122,7 @@ class _SoFar:
         ] = {}
 
     def configs(
-        self, state: State, topic: topics_api.CreatableTopic, context: Context
+        self, state: ControllerState, topic: topics_api.CreatableTopic, context: Context
     ) -> list[topics_api.CreatableTopicConfigs]:
         own = tuple((config.name, config.value) for config in topic.configs)
         if own not in self.described:
@@ -139,7 +139,7 @@ class _NewTopic:
 
 
 def _new_topic(
-    state: State, topic: topics_api.CreatableTopic, so_far: _SoFar, context: Context
+    state: ControllerState, topic: topics_api.CreatableTopic, so_far: _SoFar, context: Context
 ) -> Generator[int, None, _NewTopic | Refusal]:
     refusal = _refuse_name(state, topic.name, so_far.names) or _refuse_configs(
         state, topic, context
@@ -171,7 +171,7 @@ def _new_topic(
     return _NewTopic([*records, *new], result)
 
 
-def _refuse_name(state: State, name: str, created: dict[str, str]) -> Refusal | None:
+def _refuse_name(state: ControllerState, name: str, created: dict[str, str]) -> Refusal | None:
     why = invalid_name(name)
     if why is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, why)
@@ -205,7 +205,7 @@ def invalid_name(name: str) -> str | None:
 
 
 def _refuse_configs(
-    state: State, topic: topics_api.CreatableTopic, context: Context
+    state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Refusal | None:
     unset = [config.name for config in topic.configs if config.value is None]
     if unset:
@@ -219,7 +219,7 @@ def _refuse_configs(
 
 
 def _placement(
-    state: State, topic: topics_api.CreatableTopic, context: Context
+    state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
     """Where the replicas go: no more of them than brokers can keep."""
     place = _assigned if topic.assignments else _placed
@@ -232,7 +232,7 @@ def _placement(
 
 
 def _placed(
-    state: State, topic: topics_api.CreatableTopic, context: Context
+    state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
     replicas, partitions = topic.replication_factor, topic.num_partitions
     if replicas < DEFAULT or replicas == 0:
@@ -245,7 +245,7 @@ def _placed(
         partitions = context.config.default_partitions
     if replicas == DEFAULT:
         replicas = context.config.default_replication_factor
-    placed = yield from placing(state.brokers.values(), partitions, replicas, context.chance)
+    placed = yield from placing(state.brokers.values(), partitions, replicas, context.rng)
     if isinstance(placed, Refusal):
         why = f"Unable to replicate the partition {replicas} time(s): {placed.message}"
         return Refusal(placed.code, why)
@@ -253,7 +253,7 @@ def _placed(
 
 
 def _assigned(
-    state: State,
+    state: ControllerState,
     topic: topics_api.CreatableTopic,
     context: Context,  # noqa: ARG001 - called as `_placed` is
 ) -> Generator[int, None, Placement | Refusal]:
@@ -284,7 +284,7 @@ def _assigned(
 
 
 def refuse_assignment(
-    state: State, replicas: Sequence[int], expected: int | None
+    state: ControllerState, replicas: Sequence[int], expected: int | None
 ) -> Refusal | None:
     """What is wrong with replicas that a user has chosen; `expected`: how many others have."""
     why = "The manual partition assignment includes "
@@ -309,7 +309,7 @@ def refuse_assignment(
 
 
 def new_partitions(
-    state: State, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
+    state: ControllerState, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
 ) -> Generator[int, None, list[PartitionRecord] | Refusal]:
     """Each led by its first replica that is alive, in sync with all that are."""
     records = []
@@ -355,7 +355,7 @@ def _refuse_without_isr(index: int, replicas: int, *, manual: bool) -> Refusal:
 
 
 def decide_delete_topics(
-    state: State, request: deletion_api.DeleteTopicsRequest, context: Context
+    state: ControllerState, request: deletion_api.DeleteTopicsRequest, context: Context
 ) -> Deciding:
     """By name or by id; what is asked for twice is refused twice (V4)."""
     found = []
@@ -391,7 +391,7 @@ def decide_delete_topics(
     return Decision(records, deletion_api.DeleteTopicsResponse(responses=results))
 
 
-def _find(state: State, name: str | None, topic_id: Uuid) -> TopicImage | Refusal:
+def _find(state: ControllerState, name: str | None, topic_id: Uuid) -> TopicImage | Refusal:
     if name is not None and topic_id != NULL_UUID:
         return Refusal(
             ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id."

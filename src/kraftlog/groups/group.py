@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.groups.member import Member, names
-from kraftlog.groups.states import MAY_FOLLOW, State
+from kraftlog.groups.states import MAY_FOLLOW, GroupState
 from kraftlog.groups.timers import Timer
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import decode_request
@@ -54,8 +54,8 @@ class Group:
 
     def __init__(self, group_id: str, now: Now | None = None) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
-        self.previous_state = State.DEAD
+        self.state = GroupState.EMPTY
+        self.previous_state = GroupState.DEAD
         #: Since when it is in its state, as wall time; -1: not known, from a record that old.
         self.state_since = now.wall_ms if now is not None else -1
         self.generation = 0
@@ -86,20 +86,20 @@ class Group:
         assert self.state in MAY_FOLLOW[state], f"{self.group_id}: {self.state} -> {state}"
         self.previous_state = self.state
         self.state = state
-        if State.DEAD not in {self.previous_state, state}:
+        if GroupState.DEAD not in {self.previous_state, state}:
             # An end that fails has changed nothing: the group is empty for as long as it was.
             self.state_since = now.wall_ms
 
     @property
     def can_rebalance(self) -> bool:
-        return self.state in MAY_FOLLOW[State.PREPARING]
+        return self.state in MAY_FOLLOW[GroupState.PREPARING]
 
     def next_generation(self, now: Now) -> None:
         """All who are here have joined: a protocol is chosen, assignments are waited for."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed = self.subscriptions()
-        self.enter(State.COMPLETING if self.members else State.EMPTY, now)
+        self.enter(GroupState.COMPLETING if self.members else GroupState.EMPTY, now)
         self.pending_syncs.clear()
 
     # Members -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ class Group:
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
         """Whether a member that offers these fits in: one of them is supported by all."""
-        if self.state == State.EMPTY:
+        if self.state == GroupState.EMPTY:
             return bool(protocol_type and protocols)
         everyone = len(self.members)
         return protocol_type == self.protocol_type and any(
@@ -251,7 +251,7 @@ class Group:
 def group_of(group_id: str, value: GroupMetadataValue) -> Group:
     """The group that a record tells of: stable with its members, or empty."""
     group = Group(group_id)
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = GroupState.STABLE if value.members else GroupState.EMPTY
     group.state_since = value.current_state_timestamp
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups import rebalance
+from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import group_record
-from kraftlog.groups.states import State
-from kraftlog.groups.writes import coordinator_error
+from kraftlog.groups.states import GroupState
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.heartbeat import HeartbeatResponse
 from kraftlog.wire.messages.leave_group import LeaveGroupResponse, MemberIdentity, MemberResponse
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kraftlog.groups.group import Group
     from kraftlog.groups.member import Member
-    from kraftlog.groups.messages import Asker
+    from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Now
     from kraftlog.wire.messages.heartbeat import HeartbeatRequest
@@ -41,7 +41,7 @@ def sync(shard: GroupShard, slot: Any, request: SyncGroupRequest, now: Now) -> N
     group.pending_syncs.pop(member.member_id, None)
     if not group.pending_syncs:
         shard.timers.cancel(group.sync_timer)
-    if group.state == State.STABLE:
+    if group.state == GroupState.STABLE:
         shard.answer(slot, _assignment(group, member))
         return
     shard.answer(take_syncing(member), no_assignment(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -72,9 +72,9 @@ def give_nothing(shard: GroupShard, group: Group, code: int, now: Now) -> None:
 
 
 def _sync_refused(group: Group | None, request: SyncGroupRequest) -> int:
-    if group is None or group.state == State.EMPTY:
+    if group is None or group.state == GroupState.EMPTY:
         return ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-    if group.state == State.DEAD:
+    if group.state == GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     code = group.stranger(request.member_id, request.group_instance_id)
     if code:
@@ -85,7 +85,7 @@ def _sync_refused(group: Group | None, request: SyncGroupRequest) -> int:
         request.protocol_name, group.protocol
     ):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state == State.PREPARING:
+    if group.state == GroupState.PREPARING:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -98,21 +98,21 @@ def _assign(shard: GroupShard, group: Group, assignments: Mapping[str, bytes], n
     """The leader has spoken: once it is in the log, all are told."""
     generation = group.generation
 
-    def told(code: int, later: Now) -> None:
-        if group.state != State.COMPLETING or group.generation != generation:
+    def result(code: int, later: Now) -> None:
+        if group.state != GroupState.COMPLETING or group.generation != generation:
             return  # somebody came or went while it was written
         if code:
             give_nothing(shard, group, coordinator_error(code), later)
             rebalance.prepare_or_complete(shard, group, later)
             return
-        group.enter(State.STABLE, later)
+        group.enter(GroupState.STABLE, later)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             if member.syncing is not None:
                 shard.answer(take_syncing(member), _assignment(group, member))
                 shard.watch(group, member, member.session_timeout_ms, later)
 
-    shard.writes.submit([group_record(group, assignments)], now, told)
+    shard.writes.submit([group_record(group, assignments)], now, result)
 
 
 def _assignment(group: Group, member: Member) -> SyncGroupResponse:
@@ -131,7 +131,7 @@ def heartbeat(shard: GroupShard, slot: Any, request: HeartbeatRequest, now: Now)
     group = shard.groups.get(request.group_id)
     if group is None:
         code = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
-    elif group.state == State.DEAD:
+    elif group.state == GroupState.DEAD:
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     else:
         code = group.stranger(request.member_id, request.group_instance_id)
@@ -140,7 +140,7 @@ def heartbeat(shard: GroupShard, slot: Any, request: HeartbeatRequest, now: Now)
         if not code:
             member = group.members[request.member_id]
             shard.watch(group, member, member.session_timeout_ms, now)
-            if group.state == State.PREPARING:
+            if group.state == GroupState.PREPARING:
                 code = ErrorCode.REBALANCE_IN_PROGRESS
     shard.answer(slot, HeartbeatResponse(error_code=code))
 
@@ -148,17 +148,19 @@ def heartbeat(shard: GroupShard, slot: Any, request: HeartbeatRequest, now: Now)
 # LeaveGroup -----------------------------------------------------------------------------------
 
 
-def leave(shard: GroupShard, slot: Any, asker: Asker, request: LeaveGroupRequest, now: Now) -> None:
-    several = asker.version >= SEVERAL_SINCE
+def leave(
+    shard: GroupShard, slot: Any, context: RequestContext, request: LeaveGroupRequest, now: Now
+) -> None:
+    several = context.version >= SEVERAL_SINCE
     leaving = request.members if several else (MemberIdentity(member_id=request.member_id),)
     group = shard.groups.get(request.group_id)
     if not request.group_id:
         shard.answer(slot, LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
         return
-    if group is not None and group.state == State.DEAD:
+    if group is not None and group.state == GroupState.DEAD:
         shard.answer(slot, LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         return
-    told = [
+    result = [
         MemberResponse(
             member_id=each.member_id,
             group_instance_id=each.group_instance_id,
@@ -166,16 +168,16 @@ def leave(shard: GroupShard, slot: Any, asker: Asker, request: LeaveGroupRequest
         )
         for each in leaving
     ]
-    shard.answer(slot, _left(told, several))
-    if group is not None and any(not each.error_code for each in told):
+    shard.answer(slot, _left(result, several))
+    if group is not None and any(not each.error_code for each in result):
         rebalance.members_left(shard, group, now)
 
 
-def _left(told: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
+def _left(result: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
     """Old versions tell of their one member at the top."""
     if several:
-        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(told))
-    return LeaveGroupResponse(error_code=told[0].error_code)
+        return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(result))
+    return LeaveGroupResponse(error_code=result[0].error_code)
 
 
 def _leave_one(shard: GroupShard, group: Group | None, leaving: MemberIdentity) -> int:

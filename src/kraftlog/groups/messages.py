@@ -18,7 +18,7 @@ class WriteRecords(Value):
     records: Sequence[tuple[bytes, bytes | None]]
 
 
-class Answer(Value):
+class GroupResponse(Value):
     """Answer a request."""
 
     slot: Any  # what came with the request
@@ -45,7 +45,7 @@ class WriteFailed(Value):
 # Who asks ----------------------------------------------------------------------------------------
 
 
-class Asker(Value):
+class RequestContext(Value):
     """What a coordinator wants to know of a request beside its body."""
 
     version: int

@@ -10,10 +10,10 @@ from collections import deque
 
 from kraftlog.errors import ErrorCode
 from kraftlog.groups.group import CONSUMER
+from kraftlog.groups.pending_writes import coordinator_error
 from kraftlog.groups.records import no_offset_record, offset_record
-from kraftlog.groups.states import State
+from kraftlog.groups.states import GroupState
 from kraftlog.groups.timers import Timer
-from kraftlog.groups.writes import coordinator_error
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.offset_commit import (
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.groups.durable import CommittedOffset
     from kraftlog.groups.group import Group
-    from kraftlog.groups.messages import Asker
+    from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
     from kraftlog.groups.shard import GroupShard
+    from kraftlog.groups.stored_state import CommittedOffset
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.offset_commit import (
         OffsetCommitRequest,
@@ -60,14 +60,14 @@ GROUP_NOT_FOUND_SINCE = 9
 
 
 def commit(
-    shard: GroupShard, slot: Any, asker: Asker, request: OffsetCommitRequest, now: Now
+    shard: GroupShard, slot: Any, context: RequestContext, request: OffsetCommitRequest, now: Now
 ) -> None:
     group = shard.groups.get(request.group_id)
-    code = _commit_refused(group, asker, request)
+    code = _commit_refused(group, context, request)
     if code:
         shard.answer(slot, commit_response(request, lambda _: code))
         return
-    if group is not None and group.state in {State.STABLE, State.PREPARING}:
+    if group is not None and group.state in {GroupState.STABLE, GroupState.PREPARING}:
         member = group.members[request.member_id]
         shard.watch(group, member, member.session_timeout_ms, now)
     fits = _fits(shard.config.offset_metadata_max_bytes)
@@ -78,7 +78,7 @@ def commit(
     # An offset alone makes a group, of somebody who shares out partitions without us.
     changed = group or shard.new_group(request.group_id, now)
 
-    def told(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+    def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
         failed = coordinator_error(code)
         each = (lambda _: failed) if failed else fits
         shard.answer(slot, commit_response(request, each))
@@ -86,7 +86,7 @@ def commit(
     def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
         shard.drop_if_nothing(changed)
 
-    shard.writes.submit(records, now, told, undo)
+    shard.writes.submit(records, now, result, undo)
 
 
 def commit_response(
@@ -110,18 +110,20 @@ def commit_response(
     )
 
 
-def _commit_refused(group: Group | None, asker: Asker, request: OffsetCommitRequest) -> int:
+def _commit_refused(
+    group: Group | None, context: RequestContext, request: OffsetCommitRequest
+) -> int:
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation < 0:
             return ErrorCode.NONE
-        if asker.version >= GROUP_NOT_FOUND_SINCE:
+        if context.version >= GROUP_NOT_FOUND_SINCE:
             return ErrorCode.GROUP_ID_NOT_FOUND
         return ErrorCode.ILLEGAL_GENERATION
     code = commit_refused(
         group, request.member_id, request.group_instance_id, generation, is_transactional=False
     )
-    if not code and group.state == State.COMPLETING:
+    if not code and group.state == GroupState.COMPLETING:
         # It knows of the new generation already, and may commit once it has its assignment.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return code
@@ -131,9 +133,9 @@ def commit_refused(
     group: Group, member_id: str, instance_id: str | None, generation: int, is_transactional: bool
 ) -> int:
     """Why somebody may not commit for a group, or NONE."""
-    if group.state == State.DEAD:
+    if group.state == GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if generation < 0 and group.state == State.EMPTY:
+    if generation < 0 and group.state == GroupState.EMPTY:
         return ErrorCode.NONE
     if generation >= 0 or member_id or instance_id is not None:
         code = group.stranger(member_id, instance_id)
@@ -180,14 +182,14 @@ def fetch(
         shard.answer(slot, _fetched(shard, asked, require_stable))
         return
 
-    def told(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
+    def result(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
         if code:
             # The only code by which every client looks for the coordinator anew.
             shard.answer(slot, fetch_refused(asked.group_id, ErrorCode.NOT_COORDINATOR))
         else:
             shard.answer(slot, _fetched(shard, asked, require_stable))
 
-    shard.writes.after_all(told)
+    shard.writes.after_all(result)
 
 
 def fetch_refused(group_id: str, code: int) -> OffsetFetchResponseGroup:
@@ -289,19 +291,19 @@ def delete(shard: GroupShard, slot: Any, request: OffsetDeleteRequest, now: Now)
         shard.answer(slot, response)
         return
 
-    def told(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+    def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
         failed = OffsetDeleteResponse(error_code=coordinator_error(code), topics=())
         shard.answer(slot, failed if code else response)
 
-    shard.writes.submit(records, now, told)
+    shard.writes.submit(records, now, result)
 
 
 def _delete_refused(group: Group | None, group_id: str) -> int:
     if not group_id:
         return ErrorCode.INVALID_GROUP_ID
-    if group is None or group.state == State.DEAD:
+    if group is None or group.state == GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
-    if group.state != State.EMPTY and group.protocol_type != CONSUMER:
+    if group.state != GroupState.EMPTY and group.protocol_type != CONSUMER:
         # Of others than consumers we do not know what they read.
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE

@@ -7,9 +7,9 @@ leader's SyncGroup ends the whole. A group without members becomes empty on the 
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups import joining, members
+from kraftlog.groups import join, members
 from kraftlog.groups.records import group_record
-from kraftlog.groups.states import State
+from kraftlog.groups.states import GroupState
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def prepare_or_complete(shard: GroupShard, group: Group, now: Now) -> None:
 
 def members_left(shard: GroupShard, group: Group, now: Now) -> None:
     """Some are gone by their own wish: the others share what they had."""
-    if group.state in {State.STABLE, State.COMPLETING}:
+    if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
         prepare(shard, group, now)
     else:
         maybe_complete(shard, group, now)
@@ -37,12 +37,12 @@ def members_left(shard: GroupShard, group: Group, now: Now) -> None:
 
 def prepare(shard: GroupShard, group: Group, now: Now) -> None:
     """Begin a rebalance: who waits for an assignment is told to join again."""
-    if group.state == State.COMPLETING:
+    if group.state == GroupState.COMPLETING:
         members.give_nothing(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now)
     group.pending_syncs.clear()
     shard.timers.cancel(group.sync_timer)
-    is_first = group.state == State.EMPTY
-    group.enter(State.PREPARING, now)
+    is_first = group.state == GroupState.EMPTY
+    group.enter(GroupState.PREPARING, now)
     if is_first:
         # Those who start together should make one generation together.
         delay_ms = shard.config.initial_rebalance_delay_ms
@@ -57,7 +57,11 @@ def prepare(shard: GroupShard, group: Group, now: Now) -> None:
 
 def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
     """The last one may have joined. The first members of a group have a time of their own."""
-    if group.state == State.PREPARING and group.initial_remaining_ms is None and group.all_joined:
+    if (
+        group.state == GroupState.PREPARING
+        and group.initial_remaining_ms is None
+        and group.all_joined
+    ):
         complete(shard, group, now)
 
 
@@ -86,7 +90,7 @@ def complete(shard: GroupShard, group: Group, now: Now) -> None:
         return
     group.next_generation(now)
     if group.members:
-        joining.tell_generation(shard, group, now)
+        join.notify_generation(shard, group, now)
         shard.timers.set(group.sync_timer, now.monotonic_ms + group.rebalance_timeout_ms)
     else:
         # Should this fail, the generation before is what a later coordinator finds; its members
@@ -110,14 +114,14 @@ def session_over(shard: GroupShard, group: Group, member: Member, now: Now) -> N
 def pending_over(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:
     """Who was given an id has not come back with it."""
     shard.dismiss(group, member_id)
-    if group.state == State.PREPARING and group.all_joined:
+    if group.state == GroupState.PREPARING and group.all_joined:
         complete(shard, group, now)
 
 
 def remove(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:
     """A member is gone: the others share what it had."""
     shard.dismiss(group, member_id)
-    if group.state in {State.STABLE, State.COMPLETING}:
+    if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
         prepare(shard, group, now)
-    elif group.state == State.PREPARING and group.all_joined:
+    elif group.state == GroupState.PREPARING and group.all_joined:
         complete(shard, group, now)

@@ -20,13 +20,13 @@ take a part of one answer with that part.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups import expiry, joining, listing, members, offsets, rebalance
-from kraftlog.groups.durable import NO_PRODUCER, Durable
+from kraftlog.groups import admin, join, members, offset_expiration, offsets, rebalance
 from kraftlog.groups.group import Group, group_of
-from kraftlog.groups.messages import Answer, WriteFailed, Written
-from kraftlog.groups.states import State
+from kraftlog.groups.messages import GroupResponse, WriteFailed, Written
+from kraftlog.groups.pending_writes import PendingWrites
+from kraftlog.groups.states import GroupState
+from kraftlog.groups.stored_state import NO_PRODUCER, StoredGroups
 from kraftlog.groups.timers import Timer, Timers
-from kraftlog.groups.writes import Writes
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.group_records import GroupMetadataKey, OffsetCommitKey
 from kraftlog.wire.record_frames import OFFSETS_LOG, UnknownRecordError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kraftlog.groups.config import GroupConfig
     from kraftlog.groups.member import Member
-    from kraftlog.groups.messages import Asker
+    from kraftlog.groups.messages import RequestContext
     from kraftlog.groups.records import GroupRecord
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.describe_groups import DescribedGroup
@@ -70,15 +70,15 @@ class GroupShard:
         #: Makes an id that nobody else has from what it is to begin with.
         self.new_member_id = new_member_id
         self.is_loaded = False
-        self.durable = Durable()
+        self.durable = StoredGroups()
         #: The living groups: each that has a record, an offset or a member, once loaded.
         self.groups: dict[str, Group] = {}
         self.timers = Timers()
         self._effects: list[Any] = []
-        self.writes = Writes(
+        self.writes = PendingWrites(
             self._effects, self.timers, config.offsets_commit_timeout_ms, self._committed
         )
-        self.expiry = expiry.Expiry(self)
+        self.expiry = offset_expiration.OffsetExpiration(self)
 
     # Loading -------------------------------------------------------------------------------------
 
@@ -118,18 +118,20 @@ class GroupShard:
     def unload(self, now: Now) -> None:
         """The partition has another leader: whoever waits is sent there."""
         for group in self.groups.values():
-            group.state = State.DEAD
+            group.state = GroupState.DEAD
             self.turn_away(group, ErrorCode.NOT_COORDINATOR)
         self.writes.abandon(now)
         self.groups.clear()
-        self.durable = Durable()
+        self.durable = StoredGroups()
         self.timers.clear()
         self.is_loaded = False
 
     # Requests ------------------------------------------------------------------------------------
 
-    def join_group(self, slot: Any, asker: Asker, request: JoinGroupRequest, now: Now) -> None:
-        joining.join(self, slot, asker, request, now)
+    def join_group(
+        self, slot: Any, context: RequestContext, request: JoinGroupRequest, now: Now
+    ) -> None:
+        join.join(self, slot, context, request, now)
 
     def sync_group(self, slot: Any, request: SyncGroupRequest, now: Now) -> None:
         members.sync(self, slot, request, now)
@@ -137,14 +139,16 @@ class GroupShard:
     def heartbeat(self, slot: Any, request: HeartbeatRequest, now: Now) -> None:
         members.heartbeat(self, slot, request, now)
 
-    def leave_group(self, slot: Any, asker: Asker, request: LeaveGroupRequest, now: Now) -> None:
-        members.leave(self, slot, asker, request, now)
+    def leave_group(
+        self, slot: Any, context: RequestContext, request: LeaveGroupRequest, now: Now
+    ) -> None:
+        members.leave(self, slot, context, request, now)
 
     def offset_commit(
-        self, slot: Any, asker: Asker, request: OffsetCommitRequest, now: Now
+        self, slot: Any, context: RequestContext, request: OffsetCommitRequest, now: Now
     ) -> None:
         """Topics come with their names; where the request has ids, with both."""
-        offsets.commit(self, slot, asker, request, now)
+        offsets.commit(self, slot, context, request, now)
 
     def offset_fetch(self, slot: Any, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
         """One group of a request, in the form of version 8; answered by an
@@ -164,13 +168,15 @@ class GroupShard:
 
     def delete_groups(self, slot: Any, group_ids: Sequence[str], now: Now) -> None:
         """Those of a request that are here; answered by a DeleteGroupsResponse of them."""
-        listing.delete(self, slot, group_ids, now)
+        admin.delete(self, slot, group_ids, now)
 
-    def describe_groups(self, asker: Asker, group_ids: Sequence[str]) -> list[DescribedGroup]:
-        return [listing.describe(self, asker, group_id) for group_id in group_ids]
+    def describe_groups(
+        self, context: RequestContext, group_ids: Sequence[str]
+    ) -> list[DescribedGroup]:
+        return [admin.describe(self, context, group_id) for group_id in group_ids]
 
     def list_groups(self, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-        return listing.listed(self, states, types)
+        return admin.listed(self, states, types)
 
     # What came of it, and time -------------------------------------------------------------------
 
@@ -199,7 +205,7 @@ class GroupShard:
     def answer(self, slot: Any, response: Any) -> None:
         """No slot, no answer: not every wait that ends has somebody at its end."""
         if slot is not None:
-            self._effects.append(Answer(slot, response))
+            self._effects.append(GroupResponse(slot, response))
 
     def new_group(self, group_id: str, now: Now) -> Group:
         return self._settle(Group(group_id, now))
@@ -229,7 +235,7 @@ class GroupShard:
 
     def _turn_member_away(self, group: Group, member: Member, code: int) -> None:
         known = "" if code == ErrorCode.UNKNOWN_MEMBER_ID else member.member_id
-        self.answer(group.take_joining(member), joining.refusal(known, code))
+        self.answer(group.take_joining(member), join.refusal(known, code))
         self.answer(members.take_syncing(member), members.no_assignment(code))
 
     def drop_if_nothing(self, group: Group) -> None:
@@ -252,7 +258,7 @@ class GroupShard:
             self.dismiss(group, member_id)
         self.timers.cancel(group.join_timer)
         self.timers.cancel(group.sync_timer)
-        group.state = State.DEAD
+        group.state = GroupState.DEAD
         if self.groups.get(group.group_id) is group:
             del self.groups[group.group_id]
 
@@ -262,7 +268,7 @@ class GroupShard:
         key = record.key
         if isinstance(key, GroupMetadataKey) and record.value is None:
             group = self.groups.get(key.group)
-            if group is not None and group.state == State.DEAD:
+            if group is not None and group.state == GroupState.DEAD:
                 self.drop(group)
         elif isinstance(key, (GroupMetadataKey, OffsetCommitKey)):
             self._revive(key.group, now)

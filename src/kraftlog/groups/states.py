@@ -8,7 +8,7 @@ its end is being written; should that fail, it is Empty again.
 from __future__ import annotations
 
 
-class State:
+class GroupState:
     """The names that clients see; plain strings, as they travel on the wire."""
 
     EMPTY = "Empty"
@@ -20,9 +20,11 @@ class State:
 
 #: From which states one may be entered.
 MAY_FOLLOW: dict[str, frozenset[str]] = {
-    State.EMPTY: frozenset({State.PREPARING, State.DEAD}),
-    State.PREPARING: frozenset({State.STABLE, State.COMPLETING, State.EMPTY}),
-    State.COMPLETING: frozenset({State.PREPARING}),
-    State.STABLE: frozenset({State.COMPLETING}),
-    State.DEAD: frozenset({State.EMPTY, State.PREPARING, State.COMPLETING, State.STABLE}),
+    GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
+    GroupState.PREPARING: frozenset({GroupState.STABLE, GroupState.COMPLETING, GroupState.EMPTY}),
+    GroupState.COMPLETING: frozenset({GroupState.PREPARING}),
+    GroupState.STABLE: frozenset({GroupState.COMPLETING}),
+    GroupState.DEAD: frozenset(
+        {GroupState.EMPTY, GroupState.PREPARING, GroupState.COMPLETING, GroupState.STABLE}
+    ),
 }

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
     #: May give a generator, for work that is sliced: see `sliced`.
-    Handler = Callable[[Node, Slot, Any, Now], Iterator[int] | None]
+    Handler = Callable[[Node, PendingResponse, Any, Now], Iterator[int] | None]
 
 
-class Served(Value):
+class ServedApi(Value):
     """`first` to `last` is what clients are told. Other versions are refused, as are those of
     Produce that have no schema here."""
 
@@ -38,9 +38,9 @@ class Served(Value):
         return range(max(self.first, APIS[self.key].first), self.last + 1)
 
 
-def _whole(key: int, handled_by: str = "") -> Served:
+def _whole(key: int, handled_by: str = "") -> ServedApi:
     api = APIS[key]
-    return Served(key, handled_by or api.module, api.first, api.last)
+    return ServedApi(key, handled_by or api.module, api.first, api.last)
 
 
 SERVED = {
@@ -48,7 +48,7 @@ SERVED = {
     for served in (
         # Clients that are told of a minimum of 3 send their batches uncompressed; versions 0 to 2
         # are refused when they come.
-        Served(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
+        ServedApi(ApiKey.PRODUCE, "produce", 0, APIS[ApiKey.PRODUCE].last),
         _whole(ApiKey.FETCH),
         _whole(ApiKey.LIST_OFFSETS),
         _whole(ApiKey.DESCRIBE_PRODUCERS),
@@ -64,20 +64,20 @@ SERVED = {
         _whole(ApiKey.ADD_RAFT_VOTER, "voters"),
         _whole(ApiKey.REMOVE_RAFT_VOTER, "voters"),
         _whole(ApiKey.UPDATE_RAFT_VOTER, "voters"),
-        _whole(ApiKey.CREATE_TOPICS, "cluster"),
-        _whole(ApiKey.DELETE_TOPICS, "cluster"),
-        _whole(ApiKey.CREATE_PARTITIONS, "cluster"),
-        _whole(ApiKey.INCREMENTAL_ALTER_CONFIGS, "cluster"),
-        _whole(ApiKey.ALTER_CONFIGS, "cluster"),
-        _whole(ApiKey.UPDATE_FEATURES, "cluster"),
-        _whole(ApiKey.UNREGISTER_BROKER, "cluster"),
-        _whole(ApiKey.BROKER_REGISTRATION, "cluster"),
-        _whole(ApiKey.BROKER_HEARTBEAT, "cluster"),
-        _whole(ApiKey.CONTROLLER_REGISTRATION, "cluster"),
-        _whole(ApiKey.ALLOCATE_PRODUCER_IDS, "cluster"),
-        _whole(ApiKey.ELECT_LEADERS, "cluster"),
-        _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "cluster"),
-        _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "cluster"),
+        _whole(ApiKey.CREATE_TOPICS, "forwarding"),
+        _whole(ApiKey.DELETE_TOPICS, "forwarding"),
+        _whole(ApiKey.CREATE_PARTITIONS, "forwarding"),
+        _whole(ApiKey.INCREMENTAL_ALTER_CONFIGS, "forwarding"),
+        _whole(ApiKey.ALTER_CONFIGS, "forwarding"),
+        _whole(ApiKey.UPDATE_FEATURES, "forwarding"),
+        _whole(ApiKey.UNREGISTER_BROKER, "forwarding"),
+        _whole(ApiKey.BROKER_REGISTRATION, "forwarding"),
+        _whole(ApiKey.BROKER_HEARTBEAT, "forwarding"),
+        _whole(ApiKey.CONTROLLER_REGISTRATION, "forwarding"),
+        _whole(ApiKey.ALLOCATE_PRODUCER_IDS, "forwarding"),
+        _whole(ApiKey.ELECT_LEADERS, "forwarding"),
+        _whole(ApiKey.ALTER_PARTITION_REASSIGNMENTS, "forwarding"),
+        _whole(ApiKey.LIST_PARTITION_REASSIGNMENTS, "forwarding"),
         _whole(ApiKey.DESCRIBE_CLUSTER),
         _whole(ApiKey.DESCRIBE_TOPIC_PARTITIONS),
         _whole(ApiKey.DESCRIBE_QUORUM),
@@ -106,14 +106,14 @@ SERVED = {
         _whole(ApiKey.DESCRIBE_CLIENT_QUOTAS, "client_quotas"),
         _whole(ApiKey.ALTER_CLIENT_QUOTAS, "client_quotas"),
         # Version 6 is for transactions in two phases.
-        Served(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
+        ServedApi(ApiKey.INIT_PRODUCER_ID, "init_producer_id", 0, 5),
     )
 }
 
 _handlers: dict[int, Handler] = {}
 
 
-def served_on(listener: int) -> list[Served]:
+def served_on(listener: int) -> list[ServedApi]:
     """What is told on a listener of this kind (BROKER or CONTROLLER): Kafka's own APIs."""
     return [s for s in SERVED.values() if APIS[s.key].listeners & listener]
 

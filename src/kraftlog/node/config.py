@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kraftlog.config.broker import BrokerConfig
-    from kraftlog.controller.placement import Chance
-    from kraftlog.node.membership import BrokerAddress
+    from kraftlog.controller.placement import Rng
+    from kraftlog.node.broker.broker_lifecycle import BrokerAddress
     from kraftlog.raft.config import RaftConfig
     from kraftlog.raft.log import RaftLog
     from kraftlog.raft.messages import ElectionState
@@ -23,7 +23,7 @@ MOST_REPLICAS = 1
 class NodeConfig(Value):
     """Who the node is, by its directory and its settings; `addresses` are what others are told.
 
-    `new_id` makes ids that nobody has, `chance` is a seeded generator, `stopwatch_ns` is a clock
+    `new_id` makes ids that nobody has, `rng` is a seeded generator, `stopwatch_ns` is a clock
     for metrics, by which nothing is decided: all are the host's.
     """
 
@@ -34,7 +34,7 @@ class NodeConfig(Value):
     raft: RaftConfig
     addresses: tuple[BrokerAddress, ...]
     new_id: Callable[[], Uuid]
-    chance: Chance
+    rng: Rng
     stopwatch_ns: Callable[[], int]
     #: Where other nodes reach this controller.
     controller_addresses: tuple[BrokerAddress, ...] = ()

@@ -10,8 +10,8 @@ What a node does by itself, now and then, costs less: it is tried again later.
 
 from __future__ import annotations
 
-from kraftlog.effects import Say
-from kraftlog.errors import MistakeError
+from kraftlog.effects import LogLine
+from kraftlog.errors import InternalError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
 
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 LOG_AGAIN_MS = 60_000
 
 
-def contain(node: Node, slot: Slot, error: Exception, request: Any = None) -> MistakeError:
+def contain(
+    node: Node, slot: PendingResponse, error: Exception, request: Any = None
+) -> InternalError:
     """Take back what a request has half done. Raises `error` again where that is not possible."""
     _check_whole(node, error)
     slot.abandon()
@@ -44,16 +46,16 @@ def contain(node: Node, slot: Slot, error: Exception, request: Any = None) -> Mi
         _take_back(node, _partitions_of(node, request))
     elif slot.api.key == ApiKey.FETCH and request is not None:
         node.fetch_sessions.drop(request.session_id)
-    if node.coordinating is not None:
-        node.coordinating.load_again_what_was_asked(node.now)
-    return MistakeError(f"serving {slot.api.name} version {slot.version}", error)
+    if node.group_coordinators is not None:
+        node.group_coordinators.reload_used_shards(node.now)
+    return InternalError(f"serving {slot.api.name} version {slot.version}", error)
 
 
-def contain_repeated(node: Node, partition: Partition, error: Exception) -> MistakeError:
+def contain_repeated(node: Node, partition: Partition, error: Exception) -> InternalError:
     """The same for a request that was served by a template, about one partition."""
     _check_whole(node, error)
     _take_back(node, (partition,))
-    return MistakeError("serving a request that repeats", error)
+    return InternalError("serving a request that repeats", error)
 
 
 class Attempts:
@@ -89,12 +91,12 @@ class Attempts:
             return
         self._logged[kind] = now_ms, 0
         more = f" ({times} more since it was logged last)" if times else ""
-        self._node.emit(Say(f"{MistakeError(what, error)}{more}"))
+        self._node.emit(LogLine(f"{InternalError(what, error)}{more}"))
 
 
 def _steps_under_way(node: Node) -> tuple[int, int]:
     """Of what must not stop half way: of the quorum's core, and of proposing a decision."""
-    return node.quorum.steps, 0 if node.governing is None else node.governing.steps
+    return node.quorum.steps, 0 if node.active_controller is None else node.active_controller.steps
 
 
 def _check_whole(node: Node, error: Exception) -> None:

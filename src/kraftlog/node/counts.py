@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kraftlog.node.answer_times import AnswerTimes
+from kraftlog.node.request_latency import RequestLatency
 from kraftlog.replication.counts import TopicCounts
 from kraftlog.value import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ class Counts:
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = {}
-        self.times = AnswerTimes()
+        self.times = RequestLatency()
         self.topics: dict[str, TopicCounts] = {}
         #: What topics had counted that are gone: sums over all topics only grow.
         self._gone = TopicCounts()

@@ -14,7 +14,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from kraftlog.controller.placement import Chance
+    from kraftlog.controller.placement import Rng
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.fetch import (
         FetchableTopicResponse,
@@ -46,7 +46,7 @@ class SessionPartition:
         self.high_watermark = UNTOLD
         self.start = UNTOLD
 
-    def told(self, data: PartitionData) -> None:
+    def sent(self, data: PartitionData) -> None:
         """After an error the reader is told in any case what is there."""
         self.high_watermark = UNTOLD if data.error_code else data.high_watermark
         self.start = data.log_start_offset
@@ -129,7 +129,7 @@ class FetchSession:
                 if not known.known:
                     del self.topics[key]
 
-    def told(self, responses: Iterable[FetchableTopicResponse]) -> None:
+    def sent(self, responses: Iterable[FetchableTopicResponse]) -> None:
         """The reader is about to hear this; what had data is served last the next time."""
         for _ in self.telling(responses):
             pass
@@ -147,7 +147,7 @@ class FetchSession:
                     yield PARTITIONS_IN_A_STEP
                 partition = known.known.get(data.partition_index)
                 if partition is not None:
-                    partition.told(data)
+                    partition.sent(data)
                     if data.records:
                         had_data = True
                         known.known[data.partition_index] = known.known.pop(data.partition_index)
@@ -159,9 +159,9 @@ class FetchSession:
 class FetchSessions:
     """At most `slots` of them, the one that was used longest ago first."""
 
-    def __init__(self, slots: int, chance: Chance) -> None:
+    def __init__(self, slots: int, rng: Rng) -> None:
         self._slots = slots
-        self._chance = chance
+        self._rng = rng
         self._sessions: dict[int, FetchSession] = {}
 
     def __len__(self) -> int:
@@ -234,7 +234,7 @@ class FetchSessions:
     def _new_id(self) -> int:
         """One that no reader has from an earlier life of this node either, as good as surely."""
         while True:
-            session_id = self._chance.getrandbits(31)
+            session_id = self._rng.getrandbits(31)
             if session_id != NO_SESSION and session_id not in self._sessions:
                 return session_id
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
 
@@ -38,7 +38,9 @@ def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int
     return NONE_KNOWN if partition is None else (partition.leader, partition.leader_epoch)
 
 
-def name_endpoint(node: Node, slot: Slot, leader: int, response: Any, endpoint: Any) -> None:
+def name_endpoint(
+    node: Node, slot: PendingResponse, leader: int, response: Any, endpoint: Any
+) -> None:
     """Add a leader's endpoint to a response once; `endpoint` is the response's own struct.
 
     A leader that is fenced, or lacks the listener that the client uses, has none.

@@ -14,50 +14,49 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from kraftlog.config.keys import BROKER
-from kraftlog.config.layers import Layers
+from kraftlog.config.layers import ConfigLayers
 from kraftlog.effects import (
     LogFailed,
     LogFlushed,
+    LogLine,
     LogOpened,
     LogRead,
     LogStartMoved,
     LogStartNotStored,
     LogUnreadable,
-    PeerAnswered,
-    PeerSilent,
-    PeerUnaware,
-    Say,
+    RequestFailed,
+    ResponseReceived,
+    VersionUnsupported,
 )
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import Image, ReplayError
 from kraftlog.node.api_table import SERVED, handler
-from kraftlog.node.committing import high_watermark_moved, wait_for_replicas
+from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
+from kraftlog.node.broker.producer_expiration import ProducerExpiration
+from kraftlog.node.broker.producer_ids import ProducerIds
 from kraftlog.node.config import MOST_REPLICAS
 from kraftlog.node.containment import Attempts, contain
 from kraftlog.node.counts import Counts
-from kraftlog.node.errands import LINE as ERRANDS
-from kraftlog.node.errands import Errands
+from kraftlog.node.delayed_produce import high_watermark_moved, wait_for_replicas
+from kraftlog.node.encoded_topics import EncodedTopics
+from kraftlog.node.fast_path.request_templates import learn
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.following import follow_snapshot, following_records
-from kraftlog.node.hot.repeats import learn
-from kraftlog.node.producer_ids import ProducerIds
+from kraftlog.node.partition_changes import apply_snapshot, applying_records
 from kraftlog.node.quorum.addresses import named_voters, reached_at
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QuorumDriver
-from kraftlog.node.quorum.snapping import occasion_of
+from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
 from kraftlog.node.topic_configs import TopicConfigs
-from kraftlog.node.topic_pieces import TopicPieces
-from kraftlog.node.upkeep import Upkeep
 from kraftlog.raft.core import RaftCore
 from kraftlog.replication.partition import Append, Partition
 from kraftlog.steps import result_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
 from kraftlog.wire.apis import APIS, ApiKey
-from kraftlog.wire.form import has_batches
 from kraftlog.wire.frames import read_request_head
+from kraftlog.wire.versioned_schema import has_batches
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -65,13 +64,13 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import Voter
     from kraftlog.metadata.values import BrokerImage
+    from kraftlog.node.broker.broker_lifecycle import BrokerAddress, BrokerLifecycle
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
-    from kraftlog.node.coordinating import Coordinating
-    from kraftlog.node.governing import Governing
-    from kraftlog.node.membership import BrokerAddress, Membership
-    from kraftlog.node.quorum.snapping import Occasion
+    from kraftlog.node.controller.active_controller import ActiveController
+    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+    from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.node.quorum.snapshotter import SnapshotPolicy
     from kraftlog.node.quorum.voter_updater import VoterUpdater
-    from kraftlog.node.slots import Slot
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, LogName, Now, Uuid
     from kraftlog.wire.schema import Message
@@ -97,22 +96,22 @@ class Node:
         self.now = now
         #: Whether something has come or been done since the host took this back that may have
         #: changed what is due, or when. Data alone does not, unless somebody has to wait.
-        self.is_stirred = True
+        self.needs_poll = True
         self.counts = Counts()
         self.image = Image()
         self.partitions: dict[tuple[Uuid, int], Partition] = {}
         self.by_log: dict[LogName, Partition] = {}
         #: Whether this life of the broker was read of in the log: no partition is taken up before.
         self.has_arrived = False
-        self._layers = Layers(config.settings.texts)
+        self._layers = ConfigLayers(config.settings.texts)
         self.topic_configs = TopicConfigs(self)
-        self.topic_pieces = TopicPieces()
+        self.encoded_topics = EncodedTopics()
         #: Topics of which the log says that they were deleted before.
         self.deleted_meanwhile: set[Uuid] = set()
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
-            config.settings.max_incremental_fetch_session_cache_slots, config.chance
+            config.settings.max_incremental_fetch_session_cache_slots, config.rng
         )
         #: What the requests of this turn append, a partition at a time.
         self.turn: list[Append] = []
@@ -139,26 +138,28 @@ class Node:
             reached_at=reached_at(settings),
             listener=settings.controller_listener_names[0],
         )
-        self.governing = self._make_governing() if settings.is_controller else None
+        self.active_controller = self._make_active_controller() if settings.is_controller else None
         self.attempts = Attempts(self)
-        self.errands = Errands(self.quorum, self.governing, self.emit, self.attempts.attempt)
+        self.controller_channel = ControllerChannel(
+            self.quorum, self.active_controller, self.emit, self.attempts.attempt
+        )
         self.voter_updater = self._make_voter_updater()
-        self.membership = self._make_membership() if settings.is_broker else None
-        self.coordinating = self._make_coordinating() if settings.is_broker else None
-        self.upkeep = Upkeep(self, now) if settings.is_broker else None
-        self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.errands)
-        self._snaps = occasion_of(settings)
+        self.broker_lifecycle = self._make_broker_lifecycle() if settings.is_broker else None
+        self.group_coordinators = self._make_group_coordinators() if settings.is_broker else None
+        self.producer_expiration = ProducerExpiration(self, now) if settings.is_broker else None
+        self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.controller_channel)
+        self._snaps = snapshot_policy_of(settings)
         try:
             self.replay(metadata.snapshot, metadata.applied - 1)
         except ReplayError as error:
             raise unreplayable_snapshot(metadata.log.snapshot, error) from error
-        self.quorum.snapping.found(len(metadata.snapshot), metadata.log.snapshot)
+        self.quorum.snapshotter.found(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
 
-    def _make_governing(self) -> Governing:
+    def _make_active_controller(self) -> ActiveController:
         from kraftlog.controller.context import ControllerConfig
         from kraftlog.controller.controller import Controller
-        from kraftlog.node.governing import Governing
+        from kraftlog.node.controller.active_controller import ActiveController
 
         config, settings = self.config, self.config.settings
         controller = Controller(
@@ -173,12 +174,12 @@ class Node:
                 rebalance_leaders=settings.auto_leader_rebalance_enable,
                 rebalance_interval_ms=1000 * settings.leader_imbalance_check_interval_seconds,
             ),
-            chance=config.chance,
+            rng=config.rng,
             new_id=config.new_id,
             static=settings.texts,
             kraft_version=lambda: self.quorum.core.log.voter_set.kraft_version,
         )
-        return Governing(
+        return ActiveController(
             controller, self.quorum, self._bootstrap, self.emit, self.logs, self.sliced
         )
 
@@ -197,19 +198,19 @@ class Node:
         joins = settings.controller_quorum_auto_join_enable
         return VoterUpdater(
             self.quorum,
-            self.errands,
+            self.controller_channel,
             listeners,
-            self._say,
+            self._log_line,
             join_at=self._reached_at() if joins else (),
         )
 
     def _reached_at(self) -> list[Endpoint]:
         """Where others reach this controller once it is a voter."""
-        told = self.config.controller_addresses
-        return [Endpoint(each.name, each.host, each.port) for each in told]
+        result = self.config.controller_addresses
+        return [Endpoint(each.name, each.host, each.port) for each in result]
 
-    def _say(self, line: str) -> None:
-        self.emit(Say(line))
+    def _log_line(self, line: str) -> None:
+        self.emit(LogLine(line))
 
     @property
     def cluster_id(self) -> str | None:
@@ -217,7 +218,7 @@ class Node:
         return self.quorum.core.cluster_id
 
     def _broker_epoch(self) -> int:
-        return -1 if self.membership is None else self.membership.epoch
+        return -1 if self.broker_lifecycle is None else self.broker_lifecycle.epoch
 
     def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
         """Where a voter is reached. Of itself a node knows better than the log: its port may have
@@ -227,24 +228,24 @@ class Node:
         named = self._named_voters.get(voter.key.id)
         return voter.endpoints if named is None else (named,)
 
-    def config_layers(self) -> Layers:
+    def config_layers(self) -> ConfigLayers:
         """What stands for this broker's settings: its file's, and what was set while it ran."""
         for_all = self.image.config(BROKER, "")
         for_me = self.image.config(BROKER, str(self.config.node_id))
         if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
-            self._layers = Layers(self.config.settings.texts, for_all, for_me)
+            self._layers = ConfigLayers(self.config.settings.texts, for_all, for_me)
         return self._layers
 
-    def _make_coordinating(self) -> Coordinating:
-        from kraftlog.node.coordinating import Coordinating
+    def _make_group_coordinators(self) -> GroupCoordinators:
+        from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
 
-        return Coordinating(self)
+        return GroupCoordinators(self)
 
-    def _make_membership(self) -> Membership:
-        from kraftlog.node.membership import Membership
+    def _make_broker_lifecycle(self) -> BrokerLifecycle:
+        from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
 
         config, settings = self.config, self.config.settings
-        return Membership(
+        return BrokerLifecycle(
             broker_id=config.node_id,
             cluster_id=lambda: self.cluster_id,
             incarnation=config.new_id(),
@@ -252,7 +253,7 @@ class Node:
             addresses=config.addresses,
             rack=settings.broker_rack,
             heartbeat_ms=settings.broker_heartbeat_interval_ms,
-            errands=self.errands,
+            controller_channel=self.controller_channel,
             applied=lambda: self.quorum.applied,
         )
 
@@ -265,65 +266,65 @@ class Node:
     def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
         """Committed records: the image follows, and the partitions follow the image."""
         began_ns = self.config.stopwatch_ns()
-        if self.governing is not None:
-            yield from self.governing.replaying(records, last_offset)
-        yield from following_records(self, records)
+        if self.active_controller is not None:
+            yield from self.active_controller.replaying(records, last_offset)
+        yield from applying_records(self, records)
         took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
         self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
     def reload(self, records: Iterable[Message], last_offset: int) -> None:  # noqa: ARG002 - see StateMachine
         """A snapshot has taken the place of everything that was replayed before."""
         records = list(records)
-        if self.governing is not None:
-            self.governing.controller.installed(records)
-        follow_snapshot(self, records)
+        if self.active_controller is not None:
+            self.active_controller.controller.installed(records)
+        apply_snapshot(self, records)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
-        if self.governing is not None:
-            self.governing.end(self.now)
+        if self.active_controller is not None:
+            self.active_controller.end(self.now)
         if leader_id >= 0:
-            self._ask_who_leads_now(self.now)
+            self._contact_new_leader(self.now)
         else:
-            self._look_soon()
+            self._poll_soon()
 
     def leads(self, epoch: int, now: Now) -> None:
         """This node leads the quorum and has replayed all there was before: it governs now."""
-        if self.governing is not None:
+        if self.active_controller is not None:
             self.counts.activations += 1
             # An earlier life of this broker is over, and need not be waited for.
-            self.governing.begin(epoch, now, is_gone=self.registration is None)
-            self._ask_who_leads_now(now)
+            self.active_controller.begin(epoch, now, is_gone=self.registration is None)
+            self._contact_new_leader(now)
 
-    def _look_soon(self) -> None:
-        for part in (self.voter_updater, self.membership):
+    def _poll_soon(self) -> None:
+        for part in (self.voter_updater, self.broker_lifecycle):
             if part is not None:
                 part.soon()
 
-    def _ask_who_leads_now(self, now: Now) -> None:
+    def _contact_new_leader(self, now: Now) -> None:
         """First of all that this broker is there: it may have been fenced while nobody led, and
         what others want of it would be refused."""
-        self.errands.give_up(now)
-        self._look_soon()
-        if self.membership is not None:
-            self.attempts.poll(JOINING, self.membership, now)
-        self.errands.try_again(now)
+        self.controller_channel.give_up(now)
+        self._poll_soon()
+        if self.broker_lifecycle is not None:
+            self.attempts.poll(JOINING, self.broker_lifecycle, now)
+        self.controller_channel.try_again(now)
 
     def handle(self, message: Any, now: Now) -> None:
         """What came of an effect."""
         self.now = now
-        self.is_stirred = True
+        self.needs_poll = True
         if isinstance(message, LogOpened | LogStartMoved | LogStartNotStored | LogFailed):
             partition = self.partitions.get((message.topic_id, message.log[1]))
             if partition is not None:
                 self._handle_log(partition, message, now)
-        elif isinstance(message, PeerAnswered | PeerSilent | PeerUnaware) and (
-            message.line == ERRANDS
+        elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
+            message.channel == CONTROLLER_CHANNEL
         ):
-            self.errands.heard(message, now)
+            self.controller_channel.handle(message, now)
         elif isinstance(message, LogRead | LogUnreadable) and message.log != METADATA_LOG:
-            if self.coordinating is not None:
-                self.coordinating.read(message, now)
+            if self.group_coordinators is not None:
+                self.group_coordinators.read(message, now)
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
 
@@ -336,16 +337,16 @@ class Node:
         if isinstance(message, LogOpened):
             partition.opened(message.start, message.end, message.producers)
             self._wake(partition)
-            if partition.online and self.coordinating is not None:
-                self.coordinating.leads(partition, now)
+            if partition.online and self.group_coordinators is not None:
+                self.group_coordinators.leads(partition, now)
         elif isinstance(message, LogStartMoved):
             self._start_moved(partition, message)
         elif isinstance(message, LogStartNotStored):
             self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self.write_failed(partition)
-            if self.coordinating is not None:
-                self.coordinating.log_failed(partition, now)
+            if self.group_coordinators is not None:
+                self.group_coordinators.log_failed(partition, now)
 
     @property
     def is_ready(self) -> bool:
@@ -353,21 +354,21 @@ class Node:
 
         Before that its answers would name no broker, and some clients do not ask again for long.
         """
-        membership = self.membership
-        if membership is None:
+        lifecycle = self.broker_lifecycle
+        if lifecycle is None:
             return True
         me = self.registration
-        if me is None or me.fenced or me.epoch != membership.epoch:
+        if me is None or me.fenced or me.epoch != lifecycle.epoch:
             return False
-        return not membership.is_fenced
+        return not lifecycle.is_fenced
 
     @property
     def registration(self) -> BrokerImage | None:
         """What the log says of this life of the broker; None: nothing, or nothing yet."""
         me = self.image.brokers.get(self.config.node_id)
-        if me is None or self.membership is None:
+        if me is None or self.broker_lifecycle is None:
             return None
-        return me if me.incarnation_id == self.membership.incarnation else None
+        return me if me.incarnation_id == self.broker_lifecycle.incarnation else None
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
@@ -376,30 +377,30 @@ class Node:
         it says goodbye, or its next life would have to wait until this one is given up.
         """
         others = [b for b in self.image.brokers.values() if b.id != self.config.node_id]
-        is_missed = self.governing is None or any(not broker.fenced for broker in others)
+        is_missed = self.active_controller is None or any(not broker.fenced for broker in others)
         is_orderly = self.config.settings.controlled_shutdown_enable
-        if self.membership is not None and is_missed and is_orderly:
-            self.membership.leave()
+        if self.broker_lifecycle is not None and is_missed and is_orderly:
+            self.broker_lifecycle.leave()
         self.quorum.shut_down(now)
 
     @property
     def has_left(self) -> bool:
         """Whether nobody is left to be told anything."""
-        membership = self.membership
-        left = membership is None or membership.has_left or not membership.wants_to_leave
+        lifecycle = self.broker_lifecycle
+        left = lifecycle is None or lifecycle.has_left or not lifecycle.wants_to_leave
         return left and not self.quorum.is_taking_leave
 
     def emit(self, effect: Any) -> None:
-        self.is_stirred = True
+        self.needs_poll = True
         self._effects.append(effect)
 
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn or self.quorum.gathered)
+        return bool(self._effects or self.turn or self.quorum.proposal_batch)
 
     def take_effects(self) -> list[Any]:
-        self.quorum.append_gathered(self.now)
+        self.quorum.append_batched(self.now)
         taken = self._effects[:]
         self._effects.clear()
         return taken
@@ -409,17 +410,17 @@ class Node:
         self.now = now
         self.quorum.poll(now)
         self.snap_if_due(now, self._snaps)
-        if self.governing is not None:
-            self.governing.poll(now)
+        if self.active_controller is not None:
+            self.active_controller.poll(now)
         poll = self.attempts.poll
         if self.voter_updater is not None:
             poll("looking after this node's record as a voter", self.voter_updater, now)
-        if self.membership is not None:
-            poll(JOINING, self.membership, now)
-        if self.coordinating is not None:
-            self.coordinating.poll(now)
-        if self.upkeep is not None:
-            poll("forgetting producers", self.upkeep, now)
+        if self.broker_lifecycle is not None:
+            poll(JOINING, self.broker_lifecycle, now)
+        if self.group_coordinators is not None:
+            self.group_coordinators.poll(now)
+        if self.producer_expiration is not None:
+            poll("forgetting producers", self.producer_expiration, now)
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             waiter = heappop(self._waiting)[2]
             try:
@@ -427,13 +428,13 @@ class Node:
             except Exception as error:
                 waiter.slot.connection.fail(contain(self, waiter.slot, error))
 
-    def snap_if_due(self, now: Now, occasion: Occasion) -> None:
+    def snap_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
         """A transaction that is open is in no snapshot, so it is waited for, and so is a batch of
         which a part was replayed; and who has just started has first of all to catch up."""
         if self.image.transaction or self.quorum.is_applying or self.quorum.is_catching_up:
             return
-        if self.quorum.snapping.is_due(now, occasion):
-            self.quorum.snapping.take(self.image.records(), self.quorum.applied, now)
+        if self.quorum.snapshotter.is_due(now, snapshot_policy):
+            self.quorum.snapshotter.take(self.image.records(), self.quorum.applied, now)
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""
@@ -441,8 +442,8 @@ class Node:
         while waiting and waiting[0][2].done:
             heappop(waiting)
         due = [waiting[0][0]] if waiting else []
-        parts = (self.quorum, self.governing, self.voter_updater, self.membership)
-        for part in (*parts, self.coordinating, self.upkeep):
+        parts = (self.quorum, self.active_controller, self.voter_updater, self.broker_lifecycle)
+        for part in (*parts, self.group_coordinators, self.producer_expiration):
             at = part.deadline() if part is not None else None
             if at is not None:
                 due.append(at)
@@ -450,7 +451,7 @@ class Node:
 
     def wait(self, waiter: Any, deadline_ms: int) -> None:
         """Have `waiter.expire(node)` called then, unless it is done before."""
-        self.is_stirred = True
+        self.needs_poll = True
         if len(self._waiting) >= self._tidy_at:
             # Those that are done lie about until their time comes, which may be weeks.
             self._waiting = [entry for entry in self._waiting if not entry[2].done]
@@ -461,7 +462,7 @@ class Node:
 
     # The data door -------------------------------------------------------------------------------
 
-    def frame(self, slot: Slot, buffer: Buffer, pos: int, end: int, now: Now) -> None:
+    def frame(self, slot: PendingResponse, buffer: Buffer, pos: int, end: int, now: Now) -> None:
         """A request as bytes. Raises ProtocolError when it is none that we serve.
 
         A giant frame has a buffer to itself: whoever hands it over does not touch that again.
@@ -476,7 +477,7 @@ class Node:
             raise ProtocolError(f"API {head.api_key} is not served", position=0)
         slot.api = api = APIS[head.api_key]
         if head.api_key not in _DATA:
-            self.is_stirred = True
+            self.needs_poll = True
         if not api.first <= head.version <= served.last:
             if api.key == ApiKey.API_VERSIONS:
                 # The asker learns what to ask instead, in the oldest form.
@@ -504,9 +505,11 @@ class Node:
         if api.key in _DATA and not is_large:
             learn(self, slot, request, buffer, pos, end)
 
-    def request(self, slot: Slot, api_key: int, version: int, request: Message, now: Now) -> None:
+    def request(
+        self, slot: PendingResponse, api_key: int, version: int, request: Message, now: Now
+    ) -> None:
         """A request as an object, as the simulator sends them."""
-        self.is_stirred = True
+        self.needs_poll = True
         slot.api = APIS[api_key]
         slot.version = version
         steps = handler(api_key)(self, slot, request, now)
@@ -539,7 +542,7 @@ class Node:
     def written(self, partition: Partition, end: int) -> None:
         for _, slot, _, _ in partition.written(end):
             self.one_done(slot)
-        if partition.late:
+        if partition.just_written:
             wait_for_replicas(self, partition)
         self._wake(partition)
 
@@ -552,25 +555,25 @@ class Node:
 
     def drop_waiting(self, partition: Partition, code: int) -> None:
         """Who waits for this partition is told that it waits in vain."""
-        for slot, told in partition.take_waiting():
-            told.error_code = code
-            told.base_offset = -1
+        for slot, result in partition.take_waiting():
+            result.error_code = code
+            result.base_offset = -1
             self.one_done(slot)
         self._drop_deletions(partition, code)
         self._wake(partition)
 
     def _drop_deletions(self, partition: Partition, code: int) -> None:
-        for _, slot, told in partition.take_deletions():
-            told.error_code = code
-            told.low_watermark = -1
+        for _, slot, result in partition.take_deletions():
+            result.error_code = code
+            result.low_watermark = -1
             self.one_done(slot)
 
     def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
         if not moved.is_stored:
             partition.start = max(partition.start, moved.start)
             return
-        for _, slot, told in partition.start_stored(moved.start):
-            told.low_watermark = partition.stored_start
+        for _, slot, result in partition.start_stored(moved.start):
+            result.low_watermark = partition.stored_start
             self.one_done(slot)
 
     def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
@@ -586,7 +589,7 @@ class Node:
         """One of the things that an answer waits for has come."""
         slot.waits -= 1
         if not slot.waits:
-            slot.answer(slot.response)
+            slot.respond(slot.response)
 
     def _wake(self, partition: Partition) -> None:
         if partition.fetches:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Buffer
 
 #: What all the sliced work of one turn may cost together.
@@ -73,7 +73,7 @@ class SlicedRequest(Work):
 
     __slots__ = ("request", "slot")
 
-    def __init__(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
+    def __init__(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
         super().__init__(steps)
         self.slot = slot
         #: What `contain` has to know of it.
@@ -109,7 +109,7 @@ class Slices:
         self._left -= work.advance(self._left if is_alone else self.a_share)
         if not work.done:
             self._own.append(work)
-            self._stir()
+            self._request_poll()
         return work
 
     def finish_turn(self) -> bool:
@@ -128,7 +128,7 @@ class Slices:
                 break
         self._left = self.a_turn
         if has_own or self.has_work:
-            self._stir()
+            self._request_poll()
         return True
 
     def _share(self) -> int:
@@ -145,7 +145,7 @@ class Slices:
     def _go_on_with_request(self) -> None:
         """Of a node's requests; see below."""
 
-    def _stir(self) -> None:
+    def _request_poll(self) -> None:
         """There is something to do in the next turn."""
 
 
@@ -156,7 +156,7 @@ class SlicedRequests(Slices):
         super().__init__()
         self._node = node
 
-    def run(self, slot: Slot, steps: Iterator[int], request: Any = None) -> None:
+    def run(self, slot: PendingResponse, steps: Iterator[int], request: Any = None) -> None:
         """Begin at once, as far as the turn's budget goes. Raises what the first slice raises.
 
         `request`: a Produce or Fetch, which is taken back if a later slice raises.
@@ -169,10 +169,10 @@ class SlicedRequests(Slices):
             slot.waiter = sliced
             slot.connection.hold()
             self._waiting.append(sliced)
-            self._stir()
+            self._request_poll()
 
-    def _stir(self) -> None:
-        self._node.is_stirred = True
+    def _request_poll(self) -> None:
+        self._node.needs_poll = True
 
     def _go_on_with_request(self) -> None:
         request = self._waiting.popleft()
@@ -210,7 +210,7 @@ def kept_body(buffer: Buffer, pos: int, end: int) -> tuple[Buffer, int]:
     return bytes(memoryview(buffer)[pos:end]), 0
 
 
-def read_and_serve(node: Node, slot: Slot, body: Buffer, pos: int) -> Iterator[int]:
+def read_and_serve(node: Node, slot: PendingResponse, body: Buffer, pos: int) -> Iterator[int]:
     """A large request, from `pos` on: to read it takes more than one step as well."""
     api = slot.api
     assert api is not None, "it is known what is served"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from kraftlog.config.keys import BROKER, TOPIC
 from kraftlog.config.topic import TopicConfig
 from kraftlog.effects import ConfigureLog
-from kraftlog.replication.terms import terms_of
+from kraftlog.replication.append_config import append_config_of
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.changes import ConfigChanged
     from kraftlog.node.node import Node
+    from kraftlog.replication.append_config import AppendConfig
     from kraftlog.replication.partition import Partition
-    from kraftlog.replication.terms import Terms
 
 #: What it costs to tell a partition and its log, in microseconds.
 A_PARTITION_COSTS = 3
@@ -28,7 +28,7 @@ class TopicSettings(Value):
     """For the logs, and for who writes to the partitions."""
 
     config: TopicConfig
-    terms: Terms
+    append_config: AppendConfig
 
 
 class TopicConfigs:
@@ -46,7 +46,7 @@ class TopicConfigs:
         made = self._made.get(said)
         if made is None:
             config = TopicConfig(dict(own), self._node.config_layers())
-            made = self._made[said] = TopicSettings(config, terms_of(config))
+            made = self._made[said] = TopicSettings(config, append_config_of(config))
         return made
 
     def note(self, change: ConfigChanged) -> None:
@@ -84,6 +84,6 @@ class TopicConfigs:
 
     def _configure(self, partition: Partition) -> None:
         settings = self.of(partition.topic)
-        if partition.terms is not settings.terms:
-            partition.terms = settings.terms
+        if partition.append_config is not settings.append_config:
+            partition.append_config = settings.append_config
             self._node.emit(ConfigureLog(partition.log, settings.config))

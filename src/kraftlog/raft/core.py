@@ -12,20 +12,20 @@ from kraftlog.raft import changes, elections, messages, quorum, snapshots
 from kraftlog.raft.config import RaftConfig, jitter
 from kraftlog.raft.messages import (
     MAX_EPOCH,
-    Answered,
-    Asked,
     ElectionDurable,
     ElectionPersisted,
     ElectionState,
     Flushed,
     LeaderChanged,
     LogDurable,
+    NoResponse,
     PeerGone,
     PersistElection,
     Reply,
+    Request,
+    Response,
     Send,
     Stop,
-    Unanswered,
 )
 from kraftlog.raft.roles import make_role
 from kraftlog.raft.roles.leader import Leader
@@ -251,7 +251,7 @@ class RaftCore:
     def arm(self, name: str, in_ms: int) -> None:
         self.timers[name] = self.now.monotonic_ms + in_ms
 
-    def chance(self, *what: int, below: int) -> int:
+    def jitter(self, *what: int, below: int) -> int:
         """Jitter: a pure function of this node's seed, the epoch and the attempt."""
         return jitter(self.config.seed, self.election.epoch, self.attempt, *what, below=below)
 
@@ -259,7 +259,7 @@ class RaftCore:
         """How long to leave a peer alone that did not answer (Q24)."""
         config = self.config
         grown = min(config.retry_backoff_ms << min(failures, 16), config.retry_backoff_max_ms)
-        return grown // 2 + self.chance(failures, below=grown // 2 + 1)
+        return grown // 2 + self.jitter(failures, below=grown // 2 + 1)
 
     # What a role need not know -------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class RaftCore:
         return self.log.voter_set.holds(self.me)
 
     @property
-    def may_stand(self) -> bool:
+    def may_campaign(self) -> bool:
         """Whether it votes, or did before a removal that is not known to be committed.
 
         Its log may be the only one that holds this removal and what comes before: then nobody else
@@ -303,14 +303,14 @@ class RaftCore:
 
     def settle_voters(self) -> None:
         """The voter set in force may have changed: become, or cease to be, an observer."""
-        if self.may_stand and self.role.name == quorum.OBSERVER:
+        if self.may_campaign and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
-        elif not self.may_stand and self.role.name not in STAYS:
+        elif not self.may_campaign and self.role.name not in STAYS:
             self.become(quorum.OBSERVER)
 
     # Messages ------------------------------------------------------------------------------------
 
-    def _asked(self, message: Asked) -> None:
+    def _asked(self, message: Request) -> None:
         body = message.body
         if isinstance(body, messages.Fetch):
             self._note_alive(body.replica.id)
@@ -334,7 +334,7 @@ class RaftCore:
         if peer is not None:
             peer.gone = False
 
-    def _close(self, message: Answered | Unanswered) -> tuple[Peer, Any]:
+    def _close(self, message: Response | NoResponse) -> tuple[Peer, Any]:
         """The peer, and what it was asked; None: whoever asked does not want to know any more."""
         peer = self.peer(message.peer)
         if peer.unanswered == message.number:
@@ -344,7 +344,7 @@ class RaftCore:
         asked, peer.in_flight, peer.asked = peer.asked, -1, None
         return peer, asked
 
-    def _answered(self, message: Answered) -> None:
+    def _answered(self, message: Response) -> None:
         peer, asked = self._close(message)
         if asked is None:
             return
@@ -372,7 +372,7 @@ class RaftCore:
         is_gone = known is not None and known.gone and known.gone_from == self.election.epoch
         return -1 if is_gone and leader != peer and body.epoch == self.election.epoch else leader
 
-    def _unanswered(self, message: Unanswered) -> None:
+    def _unanswered(self, message: NoResponse) -> None:
         peer, asked = self._close(message)
         if asked is None:
             return
@@ -467,7 +467,7 @@ class RaftCore:
         self.now = now
         if isinstance(self.role, Resigned):
             voters = self.log.voter_set.voters
-            self.role.tell(self, tuple([v.key for v in voters if v.key.id != self.me.id]))
+            self.role.announce(self, tuple([v.key for v in voters if v.key.id != self.me.id]))
 
     def shut_down(self, now: Now) -> None:
         """Leave in order: a leader names its successors and tells them (Q17)."""
@@ -480,9 +480,9 @@ class RaftCore:
 
 
 _HANDLERS: dict[type, Any] = {
-    Asked: RaftCore._asked,
-    Answered: RaftCore._answered,
-    Unanswered: RaftCore._unanswered,
+    Request: RaftCore._asked,
+    Response: RaftCore._answered,
+    NoResponse: RaftCore._unanswered,
     PeerGone: RaftCore._peer_gone,
     Flushed: RaftCore._flushed,
     ElectionPersisted: RaftCore._persisted,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.raft import quorum
 from kraftlog.raft.messages import (
-    BeginAnswer,
+    BeginResult,
     ElectionState,
-    EndAnswer,
+    EndResult,
     Fetch,
     SnapshotFetch,
     Stop,
-    VoteAnswer,
+    VoteResult,
 )
 from kraftlog.raft.roles.unattached import known_controllers
 from kraftlog.value import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def role_at_start(core: RaftCore) -> str:
     """What a replica is after a restart, by what it had promised (Q8)."""
     election = core.election
-    if not core.may_stand:
+    if not core.may_campaign:
         if election.leader_id == core.me.id:
             core.election = election.replace(leader_id=-1)
         return quorum.OBSERVER
@@ -62,7 +62,7 @@ def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
 
 def become_in(core: RaftCore, election: ElectionState) -> None:
     """The role that an election state gives somebody who does not stand."""
-    if not core.may_stand:
+    if not core.may_campaign:
         core.become(quorum.OBSERVER, election)
     elif election.leader_id >= 0:
         core.become(quorum.FOLLOWER, election)
@@ -78,7 +78,7 @@ def on_wrong_cluster(core: RaftCore, peer: int, asked: Any, body: Any) -> None:
     leads = peer in {core.election.leader_id, body.leader_id}
     if isinstance(asked, (Fetch, SnapshotFetch)) and leads:
         core.refuse_cluster(peer)
-    elif not core.may_stand and not core.is_confirmed and knows_no_other_controller(core):
+    elif not core.may_campaign and not core.is_confirmed and knows_no_other_controller(core):
         core.effect(
             Stop(
                 "all controllers that this node knows belong to another cluster than its own, "
@@ -100,14 +100,14 @@ def knows_no_other_controller(core: RaftCore) -> bool:
 def on_vote(core: RaftCore, slot: Any, vote: Vote) -> None:
     """Q12, P2, R8, in their order."""
     error = _refusal_of_vote(core, vote)
-    if error or _stays_loyal(core, vote):
-        core.reply(slot, VoteAnswer(error=error, granted=False, **core.leader_and_epoch))
+    if error or _keeps_leader(core, vote):
+        core.reply(slot, VoteResult(error=error, granted=False, **core.leader_and_epoch))
         return
     adopt(core, vote.epoch, -1)
     granted = _grants(core, vote)
     if granted and not vote.pre_vote and core.election.voted is None:
         core.vote_for(vote.candidate)
-    core.reply(slot, VoteAnswer(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
+    core.reply(slot, VoteResult(error=ErrorCode.NONE, granted=granted, **core.leader_and_epoch))
 
 
 def _refusal_of_vote(core: RaftCore, vote: Vote) -> int:
@@ -129,7 +129,7 @@ def _is_me(core: RaftCore, key: Any) -> bool:
     return key.id == core.me.id and key.directory_id in {unknown, core.me.directory_id}
 
 
-def _stays_loyal(core: RaftCore, vote: Vote) -> bool:
+def _keeps_leader(core: RaftCore, vote: Vote) -> bool:
     """R8: somebody who is no voter here does not move whoever leads or hears a leader."""
     return not core.log.voter_set.holds(vote.candidate) and core.role.hears_a_leader(core)
 
@@ -158,7 +158,7 @@ def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
         news = adopt(core, begin.epoch, begin.leader_id)
         if not news and core.role.name == quorum.PROSPECTIVE:
             become_in(core, core.election)  # the leader that was silent is there after all
-    core.reply(slot, BeginAnswer(error=error, **core.leader_and_epoch))
+    core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
 
 
 def on_end(core: RaftCore, slot: Any, end: End) -> None:
@@ -166,7 +166,7 @@ def on_end(core: RaftCore, slot: Any, end: End) -> None:
     error = _refusal_of_leader(core, end.cluster_id, end.leader_id, end.epoch)
     if not error:
         adopt(core, end.epoch, end.leader_id)
-    core.reply(slot, EndAnswer(error=error, **core.leader_and_epoch))
+    core.reply(slot, EndResult(error=error, **core.leader_and_epoch))
     if error or not core.is_voter:
         return
     position = [key.id for key in end.successors].index(core.me.id) if _named(core, end) else -1

@@ -14,7 +14,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import FetchAnswer
+    from kraftlog.raft.messages import FetchResult
     from kraftlog.types import OffsetAndEpoch
 
 
@@ -35,11 +35,11 @@ def fetch_from(core: RaftCore, peer: int) -> None:
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )
-    unflushed = core.may_stand and log.flushed < log.end
+    unflushed = core.may_campaign and log.flushed < log.end
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
-def take(core: RaftCore, answer: FetchAnswer) -> bool:
+def take(core: RaftCore, answer: FetchResult) -> bool:
     """What a leader's answer does to the log; False: it was a refusal."""
     if answer.error:
         return False
@@ -63,7 +63,7 @@ def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
         core.settle_voters()
 
 
-def _append(core: RaftCore, answer: FetchAnswer) -> None:
+def _append(core: RaftCore, answer: FetchResult) -> None:
     """Take the batches that fit; the rest is dropped: it is not what was asked for."""
     log = core.log
     role = core.role

@@ -35,7 +35,7 @@ class Vote(Value):
     pre_vote: bool
 
 
-class VoteAnswer(Value):
+class VoteResult(Value):
     error: int
     leader_id: int
     epoch: int
@@ -51,7 +51,7 @@ class Begin(Value):
     epoch: int
 
 
-class BeginAnswer(Value):
+class BeginResult(Value):
     error: int
     leader_id: int
     epoch: int
@@ -66,7 +66,7 @@ class End(Value):
     successors: tuple[ReplicaKey, ...]
 
 
-class EndAnswer(Value):
+class EndResult(Value):
     error: int
     leader_id: int
     epoch: int
@@ -108,7 +108,7 @@ class LeaderChange(Value):
     voters: VoterSet | None = None
 
 
-class FetchAnswer(Value):
+class FetchResult(Value):
     """At most one of `diverging`, `snapshot` and records is there.
 
     The leader's core says up to which offset records go (`limit`); the receiver's host fills in
@@ -157,7 +157,7 @@ class ReadOffset(Value):
     cluster_id: str | None
 
 
-class ReadOffsetAnswer(Value):
+class ReadOffsetResult(Value):
     error: int
     leader_id: int
     epoch: int
@@ -167,7 +167,7 @@ class ReadOffsetAnswer(Value):
 # From the host -----------------------------------------------------------------------------------
 
 
-class Asked(Value):
+class Request(Value):
     """A request of a peer. `number` grows with every request of that peer, in all its lives.
 
     On one channel, a connection, there is one request at a time: whoever asks again before it was
@@ -181,7 +181,7 @@ class Asked(Value):
     number: int = 0
 
 
-class Answered(Value):
+class Response(Value):
     """The answer to our request `number`."""
 
     peer: int
@@ -189,7 +189,7 @@ class Answered(Value):
     body: Any
 
 
-class Unanswered(Value):
+class NoResponse(Value):
     """Our request `number` will not be answered: it timed out, or its connection broke."""
 
     peer: int

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import VoterHistory, VoterSet
-    from kraftlog.raft.messages import Asked
+    from kraftlog.raft.messages import Request
     from kraftlog.types import Now
 
 UNKNOWN = -1
@@ -40,7 +40,7 @@ class Progress(Value):
     answered_at: int = 0
     confirmed_at: int = 0
 
-    def note_answer(self, asked: Asked, event: int) -> None:
+    def note_answer(self, asked: Request, event: int) -> None:
         """P5: of copies only the first counts.
 
         A copy that comes late must not take the place of what was answered after it: the next

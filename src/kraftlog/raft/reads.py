@@ -9,7 +9,7 @@ on a connection apart, and brings the answers here and not to the core.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.messages import Answered, LeaderChanged, ReadOffset, Send, Unanswered
+from kraftlog.raft.messages import LeaderChanged, NoResponse, ReadOffset, Response, Send
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class ReadDone(Value):
     offset: int
 
 
-class Waiting(Value):
+class PendingRead(Value):
     """A read, until when it may wait, and once the leader has said so, for which offset."""
 
     slot: Any
@@ -55,9 +55,9 @@ class Reads:
         self.core = core
         self.applied = applied
         #: Each oldest first: for the next question, for the one under way, for the state machine.
-        self.fresh: list[Waiting] = []
-        self.asking: list[Waiting] = []
-        self.applying: list[Waiting] = []
+        self.fresh: list[PendingRead] = []
+        self.asking: list[PendingRead] = []
+        self.applying: list[PendingRead] = []
         self.in_flight = NOBODY_ASKED
         self.failures = 0
         #: When to ask again after a failure.
@@ -68,7 +68,7 @@ class Reads:
     def read(self, slot: Any, now: Now) -> None:
         """Tell `slot` by ReadDone when it may read what this replica has applied."""
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
-        self.fresh.append(Waiting(slot, deadline))
+        self.fresh.append(PendingRead(slot, deadline))
         self._ask()
 
     def handle(self, message: Any, now: Now) -> None:
@@ -76,12 +76,12 @@ class Reads:
             self.applied = message.offset
             self._answer()
         elif isinstance(message, LeaderChanged):
-            self._begin_anew()
+            self._begin_again()
         elif message.number != self.in_flight:
             return
-        elif isinstance(message, Answered) and not message.body.error:
+        elif isinstance(message, Response) and not message.body.error:
             self._answered(message.body.offset)
-        elif isinstance(message, (Answered, Unanswered)):
+        elif isinstance(message, (Response, NoResponse)):
             self._failed(message, now)
 
     def deadline(self) -> int | None:
@@ -103,7 +103,7 @@ class Reads:
         taken, self._effects = self._effects, []
         return taken
 
-    def _lists(self) -> tuple[list[Waiting], ...]:
+    def _lists(self) -> tuple[list[PendingRead], ...]:
         return self.fresh, self.asking, self.applying
 
     def _ask(self) -> None:
@@ -117,7 +117,7 @@ class Reads:
         self.in_flight = self._numbers
         self._effects.append(Send(leader, self.in_flight, ReadOffset(self.core.cluster_id)))
 
-    def _begin_anew(self) -> None:
+    def _begin_again(self) -> None:
         """Another leader, or none: what was asked of the last one is asked again."""
         self._abandon()
         self.failures, self.again_at = 0, None
@@ -144,8 +144,8 @@ class Reads:
                 kept.append(wait)
         self.applying = kept
 
-    def _failed(self, message: Answered | Unanswered, now: Now) -> None:
-        if isinstance(message, Answered) and message.body.error in FINAL:
+    def _failed(self, message: Response | NoResponse, now: Now) -> None:
+        if isinstance(message, Response) and message.body.error in FINAL:
             for wait in self.asking:
                 self._done(wait, message.body.error)
             self.asking = []
@@ -153,7 +153,7 @@ class Reads:
         self.again_at = now.monotonic_ms + self.core.backoff(self.failures)
         self.failures += 1
 
-    def _done(self, wait: Waiting, error: int) -> None:
+    def _done(self, wait: PendingRead, error: int) -> None:
         offset = -1 if error else self.applied
         self._effects.append(ReadDone(wait.slot, error, offset))
 

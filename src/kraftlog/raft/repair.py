@@ -27,7 +27,7 @@ class RepairRefusedError(KraftlogError):
     """Why there will be no repair, in words for whoever asked for one."""
 
 
-class Remains(Value):
+class SurvivingState(Value):
     """What a replica's directory says."""
 
     me: ReplicaKey
@@ -62,15 +62,15 @@ class Plan(Value):
     voters: VoterSet
 
 
-def remains_of(
+def survivor_of(
     me: ReplicaKey,
     cluster_id: str | None,
     election: ElectionState,
     log: RaftLog,
     stored_ids: VoterSet,
-) -> Remains:
+) -> SurvivingState:
     """From what was recovered; where the log names no voters, those of the election state."""
-    return Remains(
+    return SurvivingState(
         me=me,
         cluster_id=cluster_id,
         election=election,
@@ -82,7 +82,7 @@ def remains_of(
     )
 
 
-def plan(remains: Remains, voters: VoterSet, accepted: str | None, size_bytes: int) -> Plan:
+def plan(remains: SurvivingState, voters: VoterSet, accepted: str | None, size_bytes: int) -> Plan:
     """What a repair writes; refused unless the voters make sense and the loss is accepted."""
     _check_voters(remains, voters)
     epoch = max(remains.election.epoch, remains.last_epoch) + LEAP
@@ -104,7 +104,7 @@ def plan(remains: Remains, voters: VoterSet, accepted: str | None, size_bytes: i
     return Plan(ElectionState(epoch, -1, remains.me), batch, named)
 
 
-def _check_voters(remains: Remains, voters: VoterSet) -> None:
+def _check_voters(remains: SurvivingState, voters: VoterSet) -> None:
     if len(set(voters.ids)) < len(voters.ids):
         raise RepairRefusedError(f"voters {_listed(voters.ids)}: an id stands twice")
     if not voters.holds(remains.me):
@@ -116,7 +116,7 @@ def _check_voters(remains: Remains, voters: VoterSet) -> None:
         raise RepairRefusedError("the log is empty: there is nothing to be repaired")
 
 
-def may_be_lost(remains: Remains) -> list[str]:
+def may_be_lost(remains: SurvivingState) -> list[str]:
     """What a repair may lose, one thing a line; nothing if nobody else ever voted."""
     given_up = (
         f"{remains.dropped} records from offset {remains.end} on, and whatever they have changed: "
@@ -131,7 +131,7 @@ def may_be_lost(remains: Remains) -> list[str]:
     return [*dropped, lost]
 
 
-def described(remains: Remains, voters: VoterSet) -> list[str]:
+def described(remains: SurvivingState, voters: VoterSet) -> list[str]:
     """What is there and what will become of it, for whoever has to decide."""
     known = remains.voters
     log = f"a log from offset {remains.start} to {remains.end}, last epoch {remains.last_epoch}"

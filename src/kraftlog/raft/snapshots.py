@@ -21,8 +21,8 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import (
-        Asked,
         Fetch,
+        Request,
         SnapshotDamaged,
         SnapshotInstalled,
         SnapshotTaken,
@@ -65,7 +65,7 @@ def is_needed(core: RaftCore, fetch: Fetch) -> bool:
     )
 
 
-def on_fetch(core: RaftCore, leader: Leader, asked: Asked, fetch: SnapshotFetch) -> None:
+def on_fetch(core: RaftCore, leader: Leader, asked: Request, fetch: SnapshotFetch) -> None:
     """A leader answers with a place in the snapshot; its host fills in the bytes."""
     error = leader.refusal_of(core, fetch.cluster_id, fetch.epoch)
     if not error:

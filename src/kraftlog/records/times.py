@@ -70,7 +70,7 @@ def _search(
         if number and not number % RECORDS_IN_A_STEP:
             yield A_STEP_COSTS
         try:
-            end, time_delta, offset_delta = _glance(payload, cursor)
+            end, time_delta, offset_delta = _peek(payload, cursor)
             if end > size and is_whole:
                 raise ValueError(f"{end - size} bytes are missing")
         except (IndexError, ValueError) as error:
@@ -91,7 +91,7 @@ def _search(
     return max(following, first), newest
 
 
-def _glance(payload: bytes, cursor: int) -> tuple[int, int, int]:
+def _peek(payload: bytes, cursor: int) -> tuple[int, int, int]:
     """Where the record at `cursor` ends, its timestamp delta and its offset delta."""
     byte = payload[cursor]
     if byte < 0x80:

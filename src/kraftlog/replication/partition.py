@@ -15,8 +15,8 @@ from collections import deque
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.producers import ProducerState
 from kraftlog.records.header import stamp_whole
+from kraftlog.replication.append_config import DEFAULT_APPEND_CONFIG
 from kraftlog.replication.counts import TopicCounts
-from kraftlog.replication.terms import DEFAULT_TERMS
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.producers import ProducerEntry, RetainedBatch
     from kraftlog.records.header import BatchHeader
-    from kraftlog.replication.terms import Terms
+    from kraftlog.replication.append_config import AppendConfig
     from kraftlog.types import LogName, Uuid
 
     #: The offset needed, a slot, what that is told, how many milliseconds it waits for replicas.
@@ -47,9 +47,9 @@ class Append:
         "buffers",
         "end",
         "epoch",
-        "newest",
-        "newest_offset",
-        "numbered",
+        "idempotent",
+        "max_timestamp",
+        "max_timestamp_offset",
         "partition",
         "producers_before",
         "size",
@@ -62,9 +62,9 @@ class Append:
         self.epoch = partition.leader_epoch
         self.size = 0
         #: The largest timestamp, and the last offset of its batch.
-        self.newest = self.newest_offset = -1
+        self.max_timestamp = self.max_timestamp_offset = -1
         #: The headers of those whose producer numbers them.
-        self.numbered: list[BatchHeader] = []
+        self.idempotent: list[BatchHeader] = []
         #: What was known of the producers that have a part in it; None: nothing.
         self.producers_before: dict[int, ProducerEntry | None] = {}
 
@@ -74,7 +74,8 @@ class Partition:
 
     __slots__ = (
         "acks",
-        "commits",
+        "append_config",
+        "awaiting_isr",
         "counts",
         "deletions",
         "end",
@@ -83,7 +84,7 @@ class Partition:
         "in_sync",
         "index",
         "is_open",
-        "late",
+        "just_written",
         "leader_epoch",
         "leads",
         "log",
@@ -93,7 +94,6 @@ class Partition:
         "replica_count",
         "start",
         "stored_start",
-        "terms",
         "topic",
         "topic_id",
         "unwritten",
@@ -126,15 +126,15 @@ class Partition:
         #: As of `end`; None until a producer numbers its batches.
         self.producers: ProducerState | None = None
         #: What the topic's settings ask of writes; replaced when they change.
-        self.terms: Terms = DEFAULT_TERMS
+        self.append_config: AppendConfig = DEFAULT_APPEND_CONFIG
         self.replica_count = self.in_sync = 1
         #: Shared with the topic's other partitions.
         self.counts = TopicCounts()
         #: Who waits for a write, oldest first.
         self.acks: deque[Ack] = deque()
         #: Whose batch is written and must be in every replica in sync: fresh ones, and the node's.
-        self.late: list[Ack] = []
-        self.commits: list[Any] = []
+        self.just_written: list[Ack] = []
+        self.awaiting_isr: list[Any] = []
         #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
         self.deletions: list[tuple[int, Any, Any]] = []
         #: Fetches that wait for the high watermark to move.
@@ -171,7 +171,7 @@ class Partition:
             self._note_producer(header, self.pending)
         return base
 
-    def add(self, batch: memoryview, delta: int, newest: int, turn: list[Append]) -> None:
+    def add(self, batch: memoryview, delta: int, max_timestamp: int, turn: list[Append]) -> None:
         """As `append`, of a batch that no producer has numbered: these numbers are enough."""
         base = self.end
         stamp_whole(batch, base, self.leader_epoch)
@@ -182,8 +182,8 @@ class Partition:
             self.unwritten.append(pending)
         pending.buffers.append(batch)
         pending.size += len(batch)
-        if newest > pending.newest:
-            pending.newest, pending.newest_offset = newest, base + delta
+        if max_timestamp > pending.max_timestamp:
+            pending.max_timestamp, pending.max_timestamp_offset = max_timestamp, base + delta
         self.end = pending.end = base + delta + 1
 
     def _note_producer(self, header: BatchHeader, pending: Append) -> None:
@@ -191,7 +191,7 @@ class Partition:
         if producers is None:
             producers = self.producers = ProducerState()
         producer_id = header.producer_id
-        pending.numbered.append(header)
+        pending.idempotent.append(header)
         pending.producers_before.setdefault(producer_id, producers.entries.get(producer_id))
         producers.apply(header)
 
@@ -208,23 +208,23 @@ class Partition:
     @property
     def lacks_replicas(self) -> bool:
         """Whether fewer are in sync than acks of all ask for; never more than there can be."""
-        return self.in_sync < min(self.terms.min_insync_replicas, self.replica_count)
+        return self.in_sync < min(self.append_config.min_insync_replicas, self.replica_count)
 
-    def is_reached(self, offset: int, patience_ms: int) -> bool:
+    def is_reached(self, offset: int, timeout_ms: int) -> bool:
         """Whether all before this offset is as safe as is asked for."""
-        if patience_ms == WRITTEN_IS_ENOUGH:
+        if timeout_ms == WRITTEN_IS_ENOUGH:
             return offset <= self.written_end
         return offset <= self.high_watermark
 
-    def wait_for(self, offset: int, slot: Any, told: Any, patience_ms: int) -> None:
+    def wait_for(self, offset: int, slot: Any, result: Any, timeout_ms: int) -> None:
         """Release this one in its turn, though younger ones may wait already."""
         if offset <= self.written_end:
-            self.late.append((offset, slot, told, patience_ms))
+            self.just_written.append((offset, slot, result, timeout_ms))
             return
         place = len(self.acks)
         while place and self.acks[place - 1][0] > offset:
             place -= 1
-        self.acks.insert(place, (offset, slot, told, patience_ms))
+        self.acks.insert(place, (offset, slot, result, timeout_ms))
 
     def start_stored(self, start: int) -> list[tuple[int, Any, Any]]:
         """What is before `start` is gone from the log for good; gives those who waited for it."""
@@ -273,13 +273,13 @@ class Partition:
 
     def take_waiting(self) -> list[tuple[Any, Any]]:
         """All who wait for a write, or for replicas: their slots, and what those are told."""
-        waiting = [(slot, told) for _, slot, told, _ in (*self.acks, *self.late)]
-        for one in self.commits:
+        waiting = [(slot, result) for _, slot, result, _ in (*self.acks, *self.just_written)]
+        for one in self.awaiting_isr:
             one.done = True
-            waiting.append((one.slot, one.told))
+            waiting.append((one.slot, one.result))
         self.acks.clear()
-        self.late.clear()
-        self.commits.clear()
+        self.just_written.clear()
+        self.awaiting_isr.clear()
         return waiting
 
     def _released(self, end: int) -> list[Ack]:
@@ -289,7 +289,7 @@ class Partition:
             done.append(acks.popleft())
         if self.in_sync <= 1:
             return done
-        self.late += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]
+        self.just_written += [ack for ack in done if ack[3] != WRITTEN_IS_ENOUGH]
         return [ack for ack in done if ack[3] == WRITTEN_IS_ENOUGH]
 
     def refusal(self, leader_epoch: int) -> int:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.ports.files import Files
-    from kraftlog.ports.helper import Helper
-    from kraftlog.ports.lane import Lane
+    from kraftlog.ports.io_thread import IOThread
+    from kraftlog.ports.worker_process import WorkerProcess
     from kraftlog.runner.flushes import Flushes
-    from kraftlog.storage.compaction import Candidate
+    from kraftlog.storage.compaction import LogToClean
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
     from kraftlog.storage.segment import Segment
@@ -45,7 +45,7 @@ FLUSHED_MS = 1000
 class _Pass:
     """One compaction, from the choice of a log to its end."""
 
-    def __init__(self, name: LogName, log: Log, found: Candidate, now: Now) -> None:
+    def __init__(self, name: LogName, log: Log, found: LogToClean, now: Now) -> None:
         self.name = name
         self.log = log
         self.segments: dict[int, Segment] = {s.base_offset: s for s in found.segments}
@@ -64,19 +64,19 @@ class Compactions:
         self,
         files: Files,
         directory: LogDirectory,
-        lane: Lane,
-        helper: Helper,
+        io_thread: IOThread,
+        worker: WorkerProcess,
         flushes: Flushes,
-        say: Callable[[str], None],
-        tell: Callable[[Any, Now], None],
+        log_line: Callable[[str], None],
+        notify: Callable[[Any, Now], None],
     ) -> None:
         self._files = files
         self._directory = directory
-        self._lane = lane
-        self._helper = helper
+        self._io_thread = io_thread
+        self._worker = worker
         self._flushes = flushes
-        self._say = say
-        self._tell = tell
+        self._log_line = log_line
+        self._notify = notify
         self._under_way: _Pass | None = None
         self._resting_until_ms: dict[LogName, int] = {}
         self.due_ms = 0
@@ -123,10 +123,10 @@ class Compactions:
             for base in this.segments:
                 discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
         except OSError as error:  # the next opening removes them
-            self._say(f"{this.log.folder}: removing what was half compacted: {error}")
+            self._log_line(f"{this.log.folder}: removing what was half compacted: {error}")
 
     def _begin(self, node: Node, max_keys: int, now: Now) -> None:
-        best: tuple[tuple[bool, float], LogName, Log, Candidate] | None = None
+        best: tuple[tuple[bool, float], LogName, Log, LogToClean] | None = None
         try:
             for name, log in self._directory.logs.items():
                 if not log.config.compacted or name == METADATA_LOG:
@@ -139,15 +139,15 @@ class Compactions:
             _, name, log, found = best
             task = describe_task(log, found, now.wall_ms, max_keys)
         except OSError as error:
-            self._say(str(self._directory.disk.failed("looking for a log to compact", error)))
+            self._log_line(str(self._directory.disk.failed("looking for a log to compact", error)))
             return
         except StorageError as error:
-            self._say(f"looking for a log to compact: {error}")
+            self._log_line(f"looking for a log to compact: {error}")
             return
         this = self._under_way = _Pass(name, log, found, now)
-        self._helper.compact(task, lambda result, error, now: self._made(this, result, error, now))
+        self._worker.compact(task, lambda result, error, now: self._made(this, result, error, now))
 
-    def _candidate(self, node: Node, name: LogName, log: Log, now: Now) -> Candidate | None:
+    def _candidate(self, node: Node, name: LogName, log: Log, now: Now) -> LogToClean | None:
         partition = node.by_log.get(name)
         if partition is None or not partition.is_open:
             return None
@@ -169,7 +169,7 @@ class Compactions:
             self._discard(this)
             if self._is_there(this):
                 self._resting_until_ms[this.name] = now.monotonic_ms + REST_MS
-                self._say(f"{this.log.folder}: could not be compacted: {error}")
+                self._log_line(f"{this.log.folder}: could not be compacted: {error}")
             return
         this.groups = result["groups"]
         this.clean_to = result["clean_to"]
@@ -194,10 +194,10 @@ class Compactions:
             elif self._directory.disk.failure is None:  # cut or deleted meanwhile, or too old
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
         except OSError as error:
-            self._say(str(self._directory.disk.failed(f"{log.folder}: compacting", error)))
+            self._log_line(str(self._directory.disk.failed(f"{log.folder}: compacting", error)))
         except StorageError as error:
-            self._say(str(error))
-            self._tell(LogFailed(this.name, this.log.topic_id, str(error)), now)
+            self._log_line(str(error))
+            self._notify(LogFailed(this.name, this.log.topic_id, str(error)), now)
         if not this.groups:
             self._end(this, now)
 
@@ -205,14 +205,14 @@ class Compactions:
         """The new names become durable; only then the log counts as clean so far."""
         took_ms = now.monotonic_ms - this.began_ms
         if took_ms >= LONG_MS:
-            self._say(
+            self._log_line(
                 f"{this.log.folder}: {this.read_bytes} bytes compacted in {took_ms / 1000:.0f} s, "
                 f"{this.saved_bytes} fewer"
             )
         if not self._is_there(this):
             self._under_way = None
             return
-        self._lane.submit(
+        self._io_thread.submit(
             lambda: self._files.sync_directory(this.log.folder),
             lambda _, error, now: self._synced(this, error, now),
         )
@@ -223,8 +223,8 @@ class Compactions:
             return
         if isinstance(error, OSError):
             failure = self._directory.disk.fail(f"{this.log.folder}: syncing", error)
-            self._say(str(failure))
-            self._tell(LogFailed(this.name, this.log.topic_id, str(failure)), now)
+            self._log_line(str(failure))
+            self._notify(LogFailed(this.name, this.log.topic_id, str(failure)), now)
         elif error is not None:
             raise error
         else:

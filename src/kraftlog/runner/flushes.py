@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.ports.files import Files
-    from kraftlog.ports.lane import Lane
+    from kraftlog.ports.io_thread import IOThread
     from kraftlog.runner.logs import Logs
     from kraftlog.storage.flush import FlushJob
     from kraftlog.storage.log import Log
@@ -33,13 +33,13 @@ class Flushes:
         self,
         files: Files,
         logs: Logs,
-        lane: Lane,
+        io_thread: IOThread,
         flushed: Callable[[LogName, int, Now], None],
         failed: Callable[[LogName, StorageError, Now], None],
     ) -> None:
         self._files = files
         self._logs = logs
-        self._lane = lane
+        self._io_thread = io_thread
         self._flushed = flushed
         self._failed = failed
         self._resting_until_ms = 0
@@ -96,7 +96,7 @@ class Flushes:
                 raise error  # a job keeps the disk's errors to itself: this one is a bug
             self._ended(name, log, job, now)
 
-        self._lane.submit(lambda: job.run(self._files), ended)
+        self._io_thread.submit(lambda: job.run(self._files), ended)
 
     def _ended(self, name: LogName, log: Log, job: FlushJob, now: Now) -> None:
         try:

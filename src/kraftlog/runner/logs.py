@@ -54,10 +54,10 @@ def batches_of(append: Append) -> Batches:
         append.base,
         append.end - 1,
         append.size,
-        append.newest,
-        append.newest_offset,
+        append.max_timestamp,
+        append.max_timestamp_offset,
         append.epoch,
-        tuple([ProducerBatch(header) for header in append.numbered]),
+        tuple([ProducerBatch(header) for header in append.idempotent]),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.effects import PeerAnswered, PeerSilent, PeerUnaware, PeerVanished
+from kraftlog.effects import PeerDown, RequestFailed, ResponseReceived, VersionUnsupported
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, ApiKey
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.effects import Ask
+    from kraftlog.effects import SendRequest
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
@@ -39,7 +39,7 @@ MOST_PROBES = 5
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 
 
-class Line:
+class PeerChannel:
     """One connection, and the requests that wait for a response on it."""
 
     def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
@@ -54,7 +54,7 @@ class Line:
         self.out = bytearray()
         self.received = bytearray()
         #: What waits for an answer by its correlation id, and when that is overdue.
-        self.asked: dict[int, tuple[Ask, int]] = {}
+        self.asked: dict[int, tuple[SendRequest, int]] = {}
         #: No answer is overdue before this.
         self.due_ms = 0
         #: The versions that the peer knows of each API: (first, last). None: it has not said yet.
@@ -71,149 +71,151 @@ class Line:
         """The peer may be found somewhere else by now."""
 
 
-class PeerLines:
-    """All lines of a node; `tell` gets the reports. A host implements `_connect` to `_close`."""
+class PeerChannels:
+    """All lines of a node; `notify` gets the reports. A host implements `_connect` to `_close`."""
 
-    line_type: type[Line] = Line
+    channel_type: type[PeerChannel] = PeerChannel
 
-    def __init__(self, tell: Callable[[Any, Now], None]) -> None:
-        self._tell = tell
-        self._lines: dict[tuple[str, int], Line] = {}
+    def __init__(self, notify: Callable[[Any, Now], None]) -> None:
+        self._notify = notify
+        self._channels: dict[tuple[str, int], PeerChannel] = {}
         self._correlation = 0
         #: For metrics: what has gone over all lines since the start.
         self.requests = self.responses = self.bytes_in = self.bytes_out = 0
         #: What was asked in this turn: sent, and deadlines counted, when the turn ends.
-        self._new: list[Ask] = []
+        self._new: list[SendRequest] = []
 
     # The host's part -----------------------------------------------------------------------------
 
-    def _connect(self, line: Any, now: Now) -> None:
+    def _connect(self, channel: Any, now: Now) -> None:
         """Begin to connect; later `connected` or `connect_failed` is called."""
         raise NotImplementedError
 
-    def _flush(self, line: Any, now: Now) -> None:
-        """Send what is in `line.out`, unless it is not connected yet."""
+    def _flush(self, channel: Any, now: Now) -> None:
+        """Send what is in `channel.out`, unless it is not connected yet."""
         raise NotImplementedError
 
-    def _close(self, line: Any) -> None:
+    def _close(self, channel: Any) -> None:
         """Close the connection, if there is one."""
         raise NotImplementedError
 
     # Turns ---------------------------------------------------------------------------------------
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: SendRequest) -> None:
         self._new.append(ask)
 
     def deadline(self) -> int | None:
         """Before which no answer is overdue."""
-        return min([line.due_ms for line in self._lines.values() if line.asked], default=None)
+        return min(
+            [channel.due_ms for channel in self._channels.values() if channel.asked], default=None
+        )
 
     def send(self, now: Now) -> None:
         """At the end of a turn: what was asked leaves."""
         asks, self._new = self._new, []
-        lines: dict[Line, None] = {}
+        channels: dict[PeerChannel, None] = {}
         for ask in asks:
-            line = self._line(ask, now)
-            if ask.fresh and line.asked:
-                self.lost(line, now, probe=False)
-            self._enqueue(line, ask, now)
-            lines[line] = None
-        for line in lines:
-            if line.is_open:
-                self._flush(line, now)
+            channel = self._channel(ask, now)
+            if ask.fresh and channel.asked:
+                self.lost(channel, now, probe=False)
+            self._enqueue(channel, ask, now)
+            channels[channel] = None
+        for channel in channels:
+            if channel.is_open:
+                self._flush(channel, now)
             else:
-                self._connect(line, now)
+                self._connect(channel, now)
 
     def expire(self, now: Now) -> None:
         """End the connections of those whose answers are overdue."""
-        for line in self._lines.values():
-            if line.asked and line.due_ms <= now.monotonic_ms:
-                line.due_ms = min([at for _, at in line.asked.values()])
-                if line.due_ms <= now.monotonic_ms:
-                    line.forget_place()
-                    self.lost(line, now, probe=False)
+        for channel in self._channels.values():
+            if channel.asked and channel.due_ms <= now.monotonic_ms:
+                channel.due_ms = min([at for _, at in channel.asked.values()])
+                if channel.due_ms <= now.monotonic_ms:
+                    channel.forget_place()
+                    self.lost(channel, now, probe=False)
 
     # Requests ------------------------------------------------------------------------------------
 
-    def _line(self, ask: Ask, now: Now) -> Line:
-        key = ask.line, ask.peer
-        line = self._lines.get(key)
+    def _channel(self, ask: SendRequest, now: Now) -> PeerChannel:
+        key = ask.channel, ask.peer
+        channel = self._channels.get(key)
         address = ask.host, ask.port
-        if line is None:
-            line = self._lines[key] = self.line_type(ask.line, ask.peer, address)
-        elif line.address != address:
-            self.lost(line, now, probe=False)
-            line.address, line.has_ended = address, False
-            line.forget_place()
-        return line
+        if channel is None:
+            channel = self._channels[key] = self.channel_type(ask.channel, ask.peer, address)
+        elif channel.address != address:
+            self.lost(channel, now, probe=False)
+            channel.address, channel.has_ended = address, False
+            channel.forget_place()
+        return channel
 
-    def _enqueue(self, line: Line, ask: Ask, now: Now) -> None:
+    def _enqueue(self, channel: PeerChannel, ask: SendRequest, now: Now) -> None:
         self._correlation = (self._correlation & 0x3FFFFFFF) + 1
         due_ms = now.monotonic_ms + ask.timeout_ms
-        line.due_ms = min(line.due_ms, due_ms) if line.asked else due_ms
-        line.asked[self._correlation] = ask, due_ms
-        if line.known is not None:
-            self._say(line, self._correlation, ask, now)
+        channel.due_ms = min(channel.due_ms, due_ms) if channel.asked else due_ms
+        channel.asked[self._correlation] = ask, due_ms
+        if channel.known is not None:
+            self._log_line(channel, self._correlation, ask, now)
 
-    def _say(self, line: Line, correlation: int, ask: Ask, now: Now) -> None:
+    def _log_line(self, channel: PeerChannel, correlation: int, ask: SendRequest, now: Now) -> None:
         """In the newest version that both know, if there is one in which it can be said."""
-        assert line.known is not None
-        first, last = line.known.get(ask.api_key, (0, -1))
+        assert channel.known is not None
+        first, last = channel.known.get(ask.api_key, (0, -1))
         version = min(ask.version, last)
         try:
             if version < max(first, APIS[ask.api_key].first):
                 raise UnsupportedVersionError(f"{APIS[ask.api_key].name} {version}")
-            self._put(line, ask.api_key, version, correlation, ask.request)
+            self._put(channel, ask.api_key, version, correlation, ask.request)
         except UnsupportedVersionError:
-            del line.asked[correlation]
-            self._tell(PeerUnaware(line.name, line.peer, ask.number), now)
+            del channel.asked[correlation]
+            self._notify(VersionUnsupported(channel.name, channel.peer, ask.number), now)
             return
-        line.said[correlation] = version
+        channel.said[correlation] = version
 
     def _put(
-        self, line: Line, api_key: int, version: int, correlation: int, request: Message
+        self, channel: PeerChannel, api_key: int, version: int, correlation: int, request: Message
     ) -> None:
         pieces = request_frame(APIS[api_key], version, correlation, CLIENT_ID, request)
         data = b"".join(pieces)
-        line.out += data
+        channel.out += data
         self.requests += 1
         self.bytes_out += len(data)
 
     # Responses -----------------------------------------------------------------------------------
 
-    def connected(self, line: Line, now: Now) -> None:
-        line.is_connected, line.has_ended = True, False
+    def connected(self, channel: PeerChannel, now: Now) -> None:
+        channel.is_connected, channel.has_ended = True, False
         question: Any = APIS[ApiKey.API_VERSIONS].request()
-        self._put(line, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, question())
-        self._flush(line, now)
+        self._put(channel, ApiKey.API_VERSIONS, FIRST_VERSION, FIRST_CORRELATION, question())
+        self._flush(channel, now)
 
-    def receive(self, line: Line, data: Buffer, now: Now) -> None:
+    def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
         """Bytes have come; none at all: the peer has closed the connection."""
         if not data:
-            self.lost(line, now)
+            self.lost(channel, now)
             return
-        line.received += data
+        channel.received += data
         self.bytes_in += len(data)
-        received, end, pos = line.received, len(line.received), 0
+        received, end, pos = channel.received, len(channel.received), 0
         while end - pos >= _LENGTH_AND_CORRELATION.size:
             size, correlation = _LENGTH_AND_CORRELATION.unpack_from(received, pos)
             if not 4 <= size <= MAX_FRAME:
-                self.lost(line, now, probe=False)
+                self.lost(channel, now, probe=False)
                 return
             if end - pos < 4 + size:
                 break
             frame = bytes(received[pos + 8 : pos + 4 + size])
             pos += 4 + size
-            is_first = line.known is None
-            if not (self._learn if is_first else self._answered)(line, correlation, frame, now):
-                self.lost(line, now, probe=False)
+            is_first = channel.known is None
+            if not (self._learn if is_first else self._answered)(channel, correlation, frame, now):
+                self.lost(channel, now, probe=False)
                 return
             self.responses += 1
-            if line.received is not received:
+            if channel.received is not received:
                 return  # what waited for this answer could not be sent: the line begins again
         del received[:pos]
 
-    def _learn(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
+    def _learn(self, channel: PeerChannel, correlation: int, frame: bytes, now: Now) -> bool:
         """The response to ApiVersions: the requests that waited for it leave. False: it is none."""
         if correlation != FIRST_CORRELATION:
             return False
@@ -223,26 +225,26 @@ class PeerLines:
             return False
         if response.error_code or not response.api_keys:
             return False
-        line.probes = 0
-        line.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
-        for number, (ask, _) in list(line.asked.items()):
-            self._say(line, number, ask, now)
-        self._flush(line, now)
+        channel.probes = 0
+        channel.known = {it.api_key: (it.min_version, it.max_version) for it in response.api_keys}
+        for number, (ask, _) in list(channel.asked.items()):
+            self._log_line(channel, number, ask, now)
+        self._flush(channel, now)
         return True
 
-    def _answered(self, line: Line, correlation: int, frame: bytes, now: Now) -> bool:
-        answered = self._read(line, correlation, frame)
+    def _answered(self, channel: PeerChannel, correlation: int, frame: bytes, now: Now) -> bool:
+        answered = self._read(channel, correlation, frame)
         if answered is not None:
-            self._tell(answered, now)
+            self._notify(answered, now)
         return answered is not None
 
     @staticmethod
-    def _read(line: Line, correlation: int, frame: bytes) -> PeerAnswered | None:
+    def _read(channel: PeerChannel, correlation: int, frame: bytes) -> ResponseReceived | None:
         """The answer to what was asked; None when it is none, and what was asked still waits."""
-        version = line.said.get(correlation)
+        version = channel.said.get(correlation)
         if version is None:
             return None
-        ask, _ = line.asked[correlation]
+        ask, _ = channel.asked[correlation]
         api = APIS[ask.api_key]
         try:
             start = 0
@@ -251,43 +253,43 @@ class PeerLines:
             response = decode(api.response(), version, frame, start)
         except (ProtocolError, IndexError, Malformed):
             return None
-        del line.asked[correlation], line.said[correlation]
-        return PeerAnswered(line.name, line.peer, ask.number, response)
+        del channel.asked[correlation], channel.said[correlation]
+        return ResponseReceived(channel.name, channel.peer, ask.number, response)
 
     # Connections that end ------------------------------------------------------------------------
 
     def connect_failed(
-        self, line: Line, now: Now, *, refused: bool = False, reset: bool = False
+        self, channel: PeerChannel, now: Now, *, refused: bool = False, reset: bool = False
     ) -> None:
         """No connection was made. Only a refusal says that no process listens there any more."""
-        if reset and line.has_ended:
+        if reset and channel.has_ended:
             # Made and ended before we looked, as by a process whose sockets are just being closed.
-            line.is_connected = True
-            self.lost(line, now)
+            channel.is_connected = True
+            self.lost(channel, now)
             return
-        is_gone = refused and line.has_ended
-        line.has_ended = False
-        line.forget_place()
-        self.lost(line, now, probe=False)
+        is_gone = refused and channel.has_ended
+        channel.has_ended = False
+        channel.forget_place()
+        self.lost(channel, now, probe=False)
         if is_gone:
-            self._tell(PeerVanished(line.peer), now)
+            self._notify(PeerDown(channel.peer), now)
 
-    def lost(self, line: Line, now: Now, *, probe: bool = True) -> None:
+    def lost(self, channel: PeerChannel, now: Now, *, probe: bool = True) -> None:
         """The connection is over; what was asked is not answered."""
-        was_connected = line.is_connected
-        self._disconnect(line)
-        asked, line.asked = line.asked, {}
-        line.has_ended |= was_connected
-        if was_connected and probe and line.probes < MOST_PROBES:
-            line.probes += 1
-            self._connect(line, now)
+        was_connected = channel.is_connected
+        self._disconnect(channel)
+        asked, channel.asked = channel.asked, {}
+        channel.has_ended |= was_connected
+        if was_connected and probe and channel.probes < MOST_PROBES:
+            channel.probes += 1
+            self._connect(channel, now)
         for ask, _ in asked.values():
-            self._tell(PeerSilent(line.name, line.peer, ask.number), now)
+            self._notify(RequestFailed(channel.name, channel.peer, ask.number), now)
 
-    def _disconnect(self, line: Line) -> None:
-        self._close(line)
-        line.is_connected = False
-        line.out.clear()
-        line.received = bytearray()
-        line.said.clear()
-        line.known = None
+    def _disconnect(self, channel: PeerChannel) -> None:
+        self._close(channel)
+        channel.is_connected = False
+        channel.out.clear()
+        channel.received = bytearray()
+        channel.said.clear()
+        channel.known = None

@@ -6,10 +6,10 @@ from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import ReplicaKey, voters_by_id
 from kraftlog.node.quorum.batches import METADATA_LOG, control_batch
 from kraftlog.raft.messages import ElectionState
-from kraftlog.raft.repair import RepairRefusedError, plan, remains_of
+from kraftlog.raft.repair import RepairRefusedError, plan, survivor_of
 from kraftlog.records.walk import walk
-from kraftlog.runner.recovered import METADATA, newest_snapshot, read_batches, recovered_log
-from kraftlog.storage import election, meta
+from kraftlog.runner.recovered_log import METADATA, newest_snapshot, read_batches, recovered_log
+from kraftlog.storage import meta_properties, quorum_state
 from kraftlog.storage.batches import describe
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import read_whole
@@ -20,11 +20,11 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import VoterSet
     from kraftlog.ports.files import Files
-    from kraftlog.raft.repair import Plan, Remains
+    from kraftlog.raft.repair import Plan, SurvivingState
     from kraftlog.storage.log import Log
 
 
-class Survivor:
+class SurvivingDirectory:
     """The directory of a node that does not run, held while it is looked at and repaired.
 
     Opening it does what a start of the node would do: a torn end of the log is cut off.
@@ -32,8 +32,8 @@ class Survivor:
 
     def __init__(self, files: Files, path: str) -> None:
         self.files = files
-        self._properties = meta.parse(
-            read_whole(files, f"{path}/{meta.NAME}"), f"{path}/{meta.NAME}"
+        self._properties = meta_properties.parse(
+            read_whole(files, f"{path}/{meta_properties.NAME}"), f"{path}/{meta_properties.NAME}"
         )
         try:
             self._directory = LogDirectory(files, path)
@@ -43,7 +43,7 @@ class Survivor:
             ) from None
         try:
             self._log, self.recovery = self._open(path)
-            self.stored = election.load(files, self._log.folder)
+            self.stored = quorum_state.load(files, self._log.folder)
             self.remains = self._look()
         except BaseException:
             self._directory.release()
@@ -55,8 +55,8 @@ class Survivor:
         log, report = run(self._directory.open_log(METADATA_LOG, METADATA))
         return log, [report.line()] if report.is_noteworthy else []
 
-    def _look(self) -> Remains:
-        stored = self.stored or election.StoredElection()
+    def _look(self) -> SurvivingState:
+        stored = self.stored or quorum_state.QuorumStateData()
         snapshot = self._snapshot = newest_snapshot(self._log, self.recovery.append)
         if snapshot is not None and snapshot.end.offset > self._log.end_offset:
             raise RepairRefusedError(
@@ -65,7 +65,7 @@ class Survivor:
             )
         known = max(self._directory.high_watermarks.get(METADATA_LOG, 0), stored.applied_offset)
         log = recovered_log(self._log, snapshot, known)
-        return remains_of(
+        return survivor_of(
             ReplicaKey(self._properties.node_id, self._properties.directory_id),
             self._properties.cluster_id,
             ElectionState(stored.epoch, stored.leader_id, stored.voted),
@@ -107,14 +107,14 @@ class Survivor:
         raw = control_batch(drafted.batch, now_ms)
         chosen = drafted.replace(batch=drafted.batch.replace(size_bytes=len(raw)))
         state, log = chosen.election, self._log
-        stored = election.StoredElection(
+        stored = quorum_state.QuorumStateData(
             epoch=state.epoch,
             voted=state.voted,
             cluster_id=self._properties.cluster_id,
             applied_offset=self.stored.applied_offset if self.stored else 0,
             voter_ids=chosen.voters.ids,
         )
-        election.store(self.files, log.folder, stored)
+        quorum_state.store(self.files, log.folder, stored)
         if self.remains.dropped:
             log.truncate_to(self.remains.end)
             log.flush()

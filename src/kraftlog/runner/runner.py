@@ -12,23 +12,23 @@ from collections import deque
 from kraftlog.effects import (
     LogFailed,
     LogFlushed,
+    LogLine,
     LogRead,
     LogUnreadable,
     MoveLogStart,
     ReadLog,
     Reply,
-    Say,
 )
 from kraftlog.errors import CorruptBatchError, DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
-from kraftlog.runner.care import Care
 from kraftlog.runner.compaction import Compactions
+from kraftlog.runner.disk_space import DiskSpace
 from kraftlog.runner.flushes import Flushes
+from kraftlog.runner.log_lifecycle import LogLifecycle
+from kraftlog.runner.log_maintenance import LogMaintenance
 from kraftlog.runner.logs import Logs
-from kraftlog.runner.openings import Openings
-from kraftlog.runner.quorum import SEGMENT_BYTES, NodeStoppedError, QuorumHands
-from kraftlog.runner.recovered import read_batches
-from kraftlog.runner.room import Room
+from kraftlog.runner.quorum_io import SEGMENT_BYTES, NodeStoppedError, QuorumIO
+from kraftlog.runner.recovered_log import read_batches
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.ports.files import Files
-    from kraftlog.ports.helper import Helper
-    from kraftlog.ports.lane import Lane
+    from kraftlog.ports.io_thread import IOThread
     from kraftlog.ports.peers import Peers
+    from kraftlog.ports.worker_process import WorkerProcess
     from kraftlog.replication.partition import Append
     from kraftlog.storage.directory import LogDirectory
     from kraftlog.storage.log import Log
@@ -55,8 +55,8 @@ def _unaccounted(_: str) -> object:
 
 
 class Runner:
-    """One node's hands. `say` gets a line for people; `step` hears the end of each part of a turn,
-    and what it was, so that a host can account for its time. `carry` gives it the node."""
+    """One node's hands. `log_line` gets a line for people; `step` hears the end of each part of a
+    turn, and what it was, so that a host can account for its time. `carry` gives it the node."""
 
     node: Node
 
@@ -64,10 +64,10 @@ class Runner:
         self,
         files: Files,
         directory: LogDirectory,
-        lane: Lane,
-        helper: Helper,
+        io_thread: IOThread,
+        worker: WorkerProcess,
         peers: Peers,
-        say: Callable[[str], None],
+        log_line: Callable[[str], None],
         step: Callable[[str], object] = _unaccounted,
         *,
         metadata_segment_bytes: int = SEGMENT_BYTES,
@@ -75,27 +75,36 @@ class Runner:
         self.directory = directory
         self._step = step
         self.logs = Logs(files, directory)
-        self._say = say
-        self._flushes = Flushes(files, self.logs, lane, self._flushed, self._flush_failed)
-        self._openings = Openings(directory, self._flushes, say, self._tell)
-        self._quorum = QuorumHands(
-            files, directory, lane, self._flushes, peers, say, self._tell, metadata_segment_bytes
+        self._log_line = log_line
+        self._flushes = Flushes(files, self.logs, io_thread, self._flushed, self._flush_failed)
+        self._log_lifecycle = LogLifecycle(directory, self._flushes, log_line, self._notify)
+        self._quorum = QuorumIO(
+            files,
+            directory,
+            io_thread,
+            self._flushes,
+            peers,
+            log_line,
+            self._notify,
+            metadata_segment_bytes,
         )
-        self._care = Care(files, directory, lane, self._flushes, say, self._tell)
-        self._room = Room(directory, say)
+        self._maintenance = LogMaintenance(
+            files, directory, io_thread, self._flushes, log_line, self._notify
+        )
+        self._disk_space = DiskSpace(directory, log_line)
         self._compactions = Compactions(
-            files, directory, lane, helper, self._flushes, say, self._tell
+            files, directory, io_thread, worker, self._flushes, log_line, self._notify
         )
-        self._said_offline = False
+        self._logged_offline = False
         #: Logs for which there was no room at the last try, which was said once.
-        self._said_full: set[LogName] = set()
+        self._logged_full: set[LogName] = set()
         #: Reads of what has to be replayed, whichever log's: a chunk a turn.
         self._reads: deque[tuple[ReadLog, Log | None]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
-            **self._openings.carry_out,
+            **self._log_lifecycle.carry_out,
             ReadLog: self._read_later,
             Reply: self._reply,
-            Say: lambda effect, _: say(effect.line),
+            LogLine: lambda effect, _: log_line(effect.line),
             **self._quorum.carry_out,
             MoveLogStart: self._move_start,
         }
@@ -116,42 +125,42 @@ class Runner:
         self._maintain(now)
         self._flushes.start(now)
         if self._flushes.obstacle is not None:
-            self._say(f"flushes wait: {self._flushes.obstacle}")
+            self._log_line(f"flushes wait: {self._flushes.obstacle}")
             self._flushes.obstacle = None
         failure = self.directory.disk.failure
-        if failure is not None and not self._said_offline:
-            self._said_offline = True
-            self._say(f"the log directory is offline until the next start: {failure}")
+        if failure is not None and not self._logged_offline:
+            self._logged_offline = True
+            self._log_line(f"the log directory is offline until the next start: {failure}")
 
     def _maintain(self, now: Now) -> None:
         """Go on with what takes many turns, and begin what is due."""
-        self._room.take(now)
-        if self._openings.go_on(now):
+        self._disk_space.take(now)
+        if self._log_lifecycle.go_on(now):
             self._step("open")
         if self._reads:
             self._go_on_reading(now)
             self._step("replay")
         if self._quorum.go_on():
             self._step("snapshot")
-        if self._care.take(self.node, now):
+        if self._maintenance.take(self.node, now):
             self._step("retention and checkpoints")
         if self._compactions.take(self.node, now):
             self._step("compaction")
 
     def deadline(self) -> int:
         """When the next turn has something to do, in monotonic milliseconds."""
-        others = (self._openings.due_ms, self._room.due_ms)
+        others = (self._log_lifecycle.due_ms, self._disk_space.due_ms)
         due_ms = [at for at in others if at is not None]
-        return min(self._care.due_ms, self._compactions.due_ms, *due_ms)
+        return min(self._maintenance.due_ms, self._compactions.due_ms, *due_ms)
 
     @property
     def has_work(self) -> bool:
         """Whether the next turn has something to do even if nobody asks for anything."""
         return bool(
-            self._openings.has_work
+            self._log_lifecycle.has_work
             or self._reads
             or self._quorum.has_work
-            or self._care.has_work
+            or self._maintenance.has_work
             or self._compactions.has_work
             or self.node.sliced.has_work
         )
@@ -159,7 +168,7 @@ class Runner:
     def close(self) -> None:
         """A clean stop: everything durable, and noted as such."""
         self._compactions.close()
-        self._openings.close()
+        self._log_lifecycle.close()
         self.directory.close()
 
     def abandon(self) -> None:
@@ -172,22 +181,22 @@ class Runner:
         try:
             end = self.logs.append(append, now.wall_ms)
         except DiskFullError as error:
-            if append.partition.log not in self._said_full:
-                self._said_full.add(append.partition.log)
-                self._say(str(error))
+            if append.partition.log not in self._logged_full:
+                self._logged_full.add(append.partition.log)
+                self._log_line(str(error))
             # Were there others that wait to be durable, their offsets would be given once more.
             is_alone = append.partition.unwritten[0] is append
             self.node.write_failed(append.partition, stays_online=is_alone)
             return
         except StorageError as error:
-            self._say(str(error))
+            self._log_line(str(error))
             self.node.write_failed(append.partition)
             return
         finally:
             # It may be remembered for long; what it was received into is used again meanwhile.
             append.buffers.clear()
-        if self._said_full:
-            self._said_full.discard(append.partition.log)
+        if self._logged_full:
+            self._logged_full.discard(append.partition.log)
         self._written(append, end)
 
     def _written(self, append: Append, end: int) -> None:
@@ -197,7 +206,7 @@ class Runner:
         if log.segments[-1].size == append.size:
             self._step("roll")
             if log.tracker.late:
-                self._care.write_snapshots(partition.log, log)
+                self._maintenance.write_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
             self.node.written(partition, end)
         else:
@@ -207,7 +216,7 @@ class Runner:
 
     def _move_start(self, effect: MoveLogStart, now: Now) -> None:
         if effect.log != METADATA_LOG:
-            self._care.move_start(effect.log, effect.offset)
+            self._maintenance.move_start(effect.log, effect.offset)
             return
         log = self.directory.logs.get(effect.log)
         if log is None:
@@ -215,9 +224,9 @@ class Runner:
         try:
             self.directory.reserve.use_for(lambda: log.move_start(effect.offset))
         except DiskFullError as error:
-            self._say(str(error))  # what is not wanted lies about for longer
+            self._log_line(str(error))  # what is not wanted lies about for longer
         except StorageError as error:
-            self._say(str(error))
+            self._log_line(str(error))
             self.node.handle(LogFailed(effect.log, log.topic_id, str(error)), now)
             return
         self._quorum.start_moved()
@@ -240,16 +249,16 @@ class Runner:
             self.node.handle(report, now)
 
     def _reply(self, effect: Reply, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
-        effect.slot.answer(effect.response)
+        effect.slot.respond(effect.response)
 
     def _flushed(self, log: LogName, offset: int, now: Now) -> None:
         self.node.handle(LogFlushed(log, offset), now)
 
-    def _tell(self, report: Any, now: Now) -> None:
+    def _notify(self, report: Any, now: Now) -> None:
         self.node.handle(report, now)
 
     def _flush_failed(self, log: LogName, error: StorageError, now: Now) -> None:
         if log == METADATA_LOG:
             raise NodeStoppedError(str(error)) from error
-        self._say(str(error))
+        self._log_line(str(error))
         self.node.handle(LogFailed(log, self.logs[log].topic_id, str(error)), now)

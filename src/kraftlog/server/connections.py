@@ -16,8 +16,8 @@ import socket
 import struct
 from collections import deque
 
-from kraftlog.errors import KraftlogError, MistakeError, ProtocolError, UnansweredError
-from kraftlog.node.slots import Slot
+from kraftlog.errors import InternalError, KraftlogError, ProtocolError, UnansweredError
+from kraftlog.node.pending_response import PendingResponse
 from kraftlog.server.memory import FREE
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, BROKER, ApiKey
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from kraftlog.node.answer_times import AnswerTimes
-    from kraftlog.node.hot.fetch import Found
-    from kraftlog.node.hot.produce import Answers
-    from kraftlog.node.hot.repeats import Repeats
+    from kraftlog.node.fast_path.fetch import ReadyResponse
+    from kraftlog.node.fast_path.produce import PendingResponses
+    from kraftlog.node.fast_path.request_templates import RequestTemplates
     from kraftlog.node.node import Node
+    from kraftlog.node.request_latency import RequestLatency
     from kraftlog.server.memory import ClientMemory
     from kraftlog.server.turns import TurnClock
     from kraftlog.types import Now
@@ -121,7 +121,7 @@ class Connection:
         sock: socket.socket,
         peer: str,
         max_frame: int,
-        times: AnswerTimes,
+        times: RequestLatency,
         turns: TurnClock,
         memory: ClientMemory,
     ) -> None:
@@ -159,7 +159,7 @@ class Connection:
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
-        self.slots: deque[Slot | Answers | Found] = deque()
+        self.slots: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
         #: What is on its way out: bytes, and slices of files, of the first of which some is sent.
         self.out: deque[Any] = deque()
         self.slice_sent = 0
@@ -169,12 +169,12 @@ class Connection:
         self.in_files = 0
         self.unanswered = 0
         #: Where to enter when there may be something to send; None while entered.
-        self.stirred: list[Connection] | None = None
+        self.dirty: list[Connection] | None = None
         self.events = 0
         #: What it has been seen to ask for again and again; the node's.
-        self.repeats: Repeats | None = None
+        self.repeats: RequestTemplates | None = None
 
-    def ready(self, slot: Slot | Answers | Found) -> None:
+    def ready(self, slot: PendingResponse | PendingResponses | ReadyResponse) -> None:
         """The node has filled a slot. The files that it takes from are held until it is sent; where
         too many are held, small slices are read at once."""
         if self.closed:
@@ -191,28 +191,28 @@ class Connection:
                         pieces[index] = _copy(piece)
         except OSError as error:
             self.failure = error
-        self.stir()
+        self.mark_dirty()
 
     def hold(self) -> None:
         """Hand over no more requests until `let_go`."""
         self.holds += 1
-        self.stir()  # so that it is not read until then
+        self.mark_dirty()  # so that it is not read until then
 
     def let_go(self) -> None:
         """Take back one `hold`."""
         self.holds -= 1
-        self.stir()
+        self.mark_dirty()
 
-    def fail(self, error: MistakeError | ProtocolError | UnansweredError) -> None:
+    def fail(self, error: InternalError | ProtocolError | UnansweredError) -> None:
         """A request can't be read or answered: that ends this connection, and no other."""
         self.failure = error
-        self.stir()
+        self.mark_dirty()
 
-    def stir(self) -> None:
+    def mark_dirty(self) -> None:
         """Have `send` called at the end of the turn."""
-        if self.stirred is not None:
-            self.stirred.append(self)
-            self.stirred = None
+        if self.dirty is not None:
+            self.dirty.append(self)
+            self.dirty = None
 
     # Receiving -----------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Connection:
                 repeats_left = REPEATS_A_LOOK
                 cause = _name(slots[-1]) if slots else PRODUCE  # which has none with acks 0
             else:
-                slot = Slot(self)
+                slot = PendingResponse(self)
                 slot.size = size
                 self.unanswered += size
                 slots.append(slot)
@@ -311,7 +311,7 @@ class Connection:
         if self.unsent or self.unanswered:
             self.charge()
         if self.overdue():
-            self.stir()
+            self.mark_dirty()
             return True
         return is_over
 
@@ -337,7 +337,7 @@ class Connection:
         if self.large_filled == len(buffer):
             self.needs = min(GROWTH, len(buffer), size - len(buffer))
             if self.overdue():
-                self.stir()
+                self.mark_dirty()
                 return -1
             if len(buffer) > FIRST_LARGE:
                 buffer += bytes(self.needs)  # the C library moves its pages, and copies nothing
@@ -362,7 +362,7 @@ class Connection:
             self.memory.served(self)
             repeats = self.repeats
             if repeats is None or not repeats.take(buffer, memoryview(buffer), 0, size, now):
-                slot = Slot(self)
+                slot = PendingResponse(self)
                 slot.size = size
                 self.unanswered += size
                 self.slots.append(slot)
@@ -490,7 +490,7 @@ class Connection:
         """Account for it, and stop reading if that is too much."""
         self.charge()
         if self.overdue():
-            self.stir()
+            self.mark_dirty()
 
     @property
     def is_kept_waiting(self) -> bool:
@@ -526,7 +526,7 @@ class Connection:
 _TOO_SHORT = "a file is shorter than what was promised from it"
 
 
-def _name(slot: Slot | Answers | Found) -> str:
+def _name(slot: PendingResponse | PendingResponses | ReadyResponse) -> str:
     return slot.api.name if slot.api is not None else ""
 
 

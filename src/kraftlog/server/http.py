@@ -12,7 +12,7 @@ import socket
 from itertools import islice
 
 from kraftlog.server.listening import bind
-from kraftlog.server.saying import say
+from kraftlog.server.operator_log import log_line
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ MAX_CONNECTIONS = 16
 #: A longer head of a request is refused.
 MAX_HEAD = 8 << 10
 #: A request must be there, and its answer taken, within this time; a pause may last as long.
-PATIENCE_MS = 10_000
+DEFAULT_TIMEOUT_MS = 10_000
 #: So much of a page is made in one turn: about a millisecond's work.
 PIECES_A_TURN = 500
 SEND_SIZE = 256 << 10
@@ -43,13 +43,13 @@ REASONS = {
 _ALLOW = "Allow: GET, HEAD\r\n"
 
 
-class Request(Value):
+class HttpRequest(Value):
     method: str
     path: str
     keeps_alive: bool
 
 
-class Answer(Value):
+class HttpResponse(Value):
     """`pieces` are taken over several turns; what they tell may be of different moments."""
 
     status: int
@@ -57,7 +57,7 @@ class Answer(Value):
     content_type: str = "text/plain; charset=utf-8"
 
 
-def parse(head: bytes) -> Request | int:
+def parse(head: bytes) -> HttpRequest | int:
     """The request that a head (without the empty line) makes; else the status of its refusal."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
@@ -78,7 +78,7 @@ def parse(head: bytes) -> Request | int:
     if method not in {"GET", "HEAD"}:
         return 405
     wish = fields.get("connection", "").lower()
-    return Request(method, target.partition("?")[0], wish != "close" if is_new else False)
+    return HttpRequest(method, target.partition("?")[0], wish != "close" if is_new else False)
 
 
 def _has_body(fields: dict[str, str]) -> bool:
@@ -92,9 +92,9 @@ class _Connection:
         self.sock = sock
         self.fd = sock.fileno()
         self.received = b""
-        self.request: Request | None = None
+        self.request: HttpRequest | None = None
         #: The page while it is made, and what of the answer is left to be sent.
-        self.answer: Answer | None = None
+        self.answer: HttpResponse | None = None
         self.pieces: list[str] = []
         self.out = memoryview(b"")
         self.closes = False
@@ -105,7 +105,7 @@ class _Connection:
         return self.answer is None and not self.out
 
 
-class Http:
+class HttpServer:
     """`answer(path, now)` gives the page, or None where there is none."""
 
     def __init__(
@@ -113,7 +113,7 @@ class Http:
         epoll: select.epoll,
         host: str,
         port: int,
-        answer: Callable[[str, Now], Answer | None],
+        answer: Callable[[str, Now], HttpResponse | None],
     ) -> None:
         self._epoll = epoll
         self._answer = answer
@@ -177,7 +177,7 @@ class Http:
             sock.close()
             return
         sock.setblocking(False)
-        connection = _Connection(sock, now.monotonic_ms + PATIENCE_MS)
+        connection = _Connection(sock, now.monotonic_ms + DEFAULT_TIMEOUT_MS)
         self._connections[connection.fd] = connection
         self._epoll.register(connection.fd, EPOLLIN)
 
@@ -206,8 +206,8 @@ class Http:
             connection.received = rest
             self._begin(connection, parse(head), now)
 
-    def _begin(self, connection: _Connection, request: Request | int, now: Now) -> None:
-        answer: Answer | None
+    def _begin(self, connection: _Connection, request: HttpRequest | int, now: Now) -> None:
+        answer: HttpResponse | None
         if isinstance(request, int):
             connection.request = None
             connection.closes = True
@@ -218,7 +218,7 @@ class Http:
             answer = self._answer(request.path, now) or _refusal(404)
         connection.answer = answer
         connection.pieces = []
-        connection.until_ms = now.monotonic_ms + PATIENCE_MS
+        connection.until_ms = now.monotonic_ms + DEFAULT_TIMEOUT_MS
         self._epoll.modify(connection.fd, 0)
 
     # Answers -------------------------------------------------------------------------------------
@@ -230,7 +230,7 @@ class Http:
         try:
             slice_ = list(islice(answer.pieces, PIECES_A_TURN))
         except Exception as error:  # a mistake in a page must not end the node
-            say(f"a page could not be made: {error!r}")
+            log_line(f"a page could not be made: {error!r}")
             connection.closes = True
             connection.answer, connection.pieces = _refusal(500), []
             return
@@ -260,10 +260,10 @@ class Http:
         if connection.closes:
             self._drop(connection)
             return
-        connection.until_ms = now.monotonic_ms + PATIENCE_MS
+        connection.until_ms = now.monotonic_ms + DEFAULT_TIMEOUT_MS
         self._epoll.modify(connection.fd, EPOLLIN)
         self._look(connection, now)
 
 
-def _refusal(status: int) -> Answer:
-    return Answer(status, iter([f"{status} {REASONS[status]}\n"]))
+def _refusal(status: int) -> HttpResponse:
+    return HttpResponse(status, iter([f"{status} {REASONS[status]}\n"]))

@@ -2,7 +2,7 @@
 
 A turn: ready sockets are read once, their requests are decided; then the turn's appends are
 written, a call per partition; then the answers leave, a call per connection. Threads exist only
-for what blocks in the kernel, and report through an eventfd (see `lane`).
+for what blocks in the kernel, and report through an eventfd (see `io_thread`).
 
 Clients share what a turn has for them: a slice of time for each connection (`turns`). Sockets that
 a turn did not come to are read first in the next one; requests that a connection has left after its
@@ -22,8 +22,8 @@ from collections import deque
 from kraftlog.errors import (
     ConfigError,
     ErrorCode,
+    InternalError,
     KraftlogError,
-    MistakeError,
     ProtocolError,
     error_name,
     in_words,
@@ -32,8 +32,8 @@ from kraftlog.server.connections import Arena, Connection
 from kraftlog.server.limits import ConnectionLimits
 from kraftlog.server.listening import ListeningSocket, bind, host_of, prepare
 from kraftlog.server.memory import FREE, STILL_MS, ClientMemory
+from kraftlog.server.operator_log import log_line
 from kraftlog.server.peers import Peers
-from kraftlog.server.saying import say
 from kraftlog.server.turns import SENDS_NS, SLICE_NS, TurnClock
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from kraftlog.node.node import Node
     from kraftlog.runner.runner import Runner
-    from kraftlog.server.helper import Helper
-    from kraftlog.server.http import Http
-    from kraftlog.server.lane import Lane
+    from kraftlog.server.http import HttpServer
+    from kraftlog.server.io_thread import IOThread
+    from kraftlog.server.worker_process import WorkerProcess
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
@@ -85,16 +85,16 @@ class Server:
 
     def __init__(
         self,
-        lane: Lane,
-        helper: Helper,
+        io_thread: IOThread,
+        worker: WorkerProcess,
         *,
         max_frame: int,
         max_connections: int,
         turns: TurnClock | None = None,
         memory: ClientMemory | None = None,
     ) -> None:
-        self.lane = lane
-        self.helper = helper
+        self.io_thread = io_thread
+        self.worker = worker
         self.max_frame = max_frame
         self.max_connections = max_connections
         self.turns = turns or TurnClock()
@@ -107,10 +107,10 @@ class Server:
         #: Listening sockets by their descriptors.
         self.listeners: dict[int, ListeningSocket] = {}
         #: Those for clients, as long as none may come.
-        self._closed_doors: list[ListeningSocket] = []
+        self._paused_listeners: list[ListeningSocket] = []
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
-        self.peers = Peers(self.epoll, self._tell)
+        self.peers = Peers(self.epoll, self._notify)
         #: When to look after connections again.
         self._clients_due_ms = 0
         #: When newcomers are looked at again; None while they are.
@@ -118,26 +118,26 @@ class Server:
         #: When there is something to do besides what comes: as of when the node was last stirred.
         self._due_ms = 0
         #: Connections with something to send; each knows this list, so it stays the same one.
-        self.stirred: list[Connection] = []
+        self.dirty: list[Connection] = []
         self.stopping = False
-        self._said_refusal = int(ErrorCode.NONE)
+        self._logged_refusal = int(ErrorCode.NONE)
         #: Connections whose socket is ready: those that a turn did not come to are first in the
         #: next one.
         self.unread: deque[Connection] = deque()
         #: Connections with requests left after their slice: in rotation, after those above.
         self.unserved: deque[Connection] = deque()
-        self.http: Http | None = None
+        self.http: HttpServer | None = None
         #: With more partitions than this, `_set_aside` is due.
         self._set_aside_above = GROWN_BY
         #: Connections that were taken since the start.
         self.accepted = 0
-        self.epoll.register(lane.ready_fd, EPOLLIN)
-        self.epoll.register(helper.ready_fd, EPOLLIN)
+        self.epoll.register(io_thread.ready_fd, EPOLLIN)
+        self.epoll.register(worker.ready_fd, EPOLLIN)
 
     def carry(self, node: Node, runner: Runner) -> None:
         self.node, self.runner = node, runner
 
-    def _tell(self, report: Any, now: Now) -> None:
+    def _notify(self, report: Any, now: Now) -> None:
         self.node.handle(report, now)
 
     def listen(self, name: str, host: str, port: int, serves: int) -> int:
@@ -150,13 +150,13 @@ class Server:
         sock = bind(host, port)
         listener = ListeningSocket(sock, name, serves)
         if serves == BROKER:
-            self._closed_doors.append(listener)
+            self._paused_listeners.append(listener)
         else:
-            self._open_door(listener)
+            self._resume_listener(listener)
         bound: int = sock.getsockname()[1]
         return bound
 
-    def _open_door(self, listener: ListeningSocket) -> None:
+    def _resume_listener(self, listener: ListeningSocket) -> None:
         listener.sock.listen(1024)
         fd = listener.sock.fileno()
         self.listeners[fd] = listener
@@ -164,19 +164,19 @@ class Server:
 
     def let_clients_in(self) -> None:
         """Only now can it show that somebody else has listened there meanwhile."""
-        while self._closed_doors:
-            listener = self._closed_doors[0]
+        while self._paused_listeners:
+            listener = self._paused_listeners[0]
             try:
-                self._open_door(listener)
+                self._resume_listener(listener)
             except OSError as error:
                 host, port = listener.sock.getsockname()[:2]
                 raise ConfigError(f"listeners: {host}:{port}: {in_words(error)}") from error
-            del self._closed_doors[0]
+            del self._paused_listeners[0]
 
     @property
     def is_open(self) -> bool:
         """Whether clients are let in."""
-        return not self._closed_doors
+        return not self._paused_listeners
 
     def addresses(self) -> list[tuple[str, int, int]]:
         """Host, port and kind of every listener."""
@@ -214,7 +214,7 @@ class Server:
                 self.turn()
             self._leave()
             # What a flush has come to counts, before the logs are closed as sound.
-            self.lane.finish(read_clock())
+            self.io_thread.finish(read_clock())
         except BaseException:
             self._hang_up()
             self.runner.abandon()
@@ -228,20 +228,22 @@ class Server:
         has_said = False
         while not (self.stopping or self.node.is_ready):
             self.turn()
-            self._say_refusal()
+            self._log_join_refusal()
             now = read_clock()
             if not has_said and now.monotonic_ms >= silent_until_ms:
-                from kraftlog.node.telling.health import why_not_ready
+                from kraftlog.node.metrics.health import why_not_ready
 
                 has_said = True
-                say(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
+                log_line(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
 
-    def _say_refusal(self) -> None:
+    def _log_join_refusal(self) -> None:
         """Why this broker may not join, once for each reason: it goes on asking."""
-        membership = self.node.membership
-        if membership is not None and membership.refusal != self._said_refusal:
-            self._said_refusal = membership.refusal
-            say(f"the controller does not let this broker join: {error_name(membership.refusal)}")
+        lifecycle = self.node.broker_lifecycle
+        if lifecycle is not None and lifecycle.refusal != self._logged_refusal:
+            self._logged_refusal = lifecycle.refusal
+            log_line(
+                f"the controller does not let this broker join: {error_name(lifecycle.refusal)}"
+            )
 
     def _leave(self) -> None:
         """Hand over what this node leads, for as long as that may take."""
@@ -285,8 +287,8 @@ class Server:
                 self._ready(connection, event, now)
         if self.unserved:
             self._serve_on(now)
-        if node.is_stirred or now.monotonic_ms >= self._due_ms:
-            node.is_stirred = True
+        if node.needs_poll or now.monotonic_ms >= self._due_ms:
+            node.needs_poll = True
             if len(node.by_log) > self._set_aside_above:
                 self._set_aside()
                 turns.step("garbage collection")
@@ -304,16 +306,16 @@ class Server:
         self.arena.clear()
         self.peers.send(now)
         at_ns = turns.step("append")
-        if self.stirred:
+        if self.dirty:
             took_ms = (at_ns - began_ns + 500_000) // 1_000_000
             node.counts.times.turn_ends(now.monotonic_ms, took_ms)
             self._send()
         turns.end("send")
 
     def _wait(self) -> list[tuple[int, int]]:
-        if self.unread or self.unserved or self.stirred:
+        if self.unread or self.unserved or self.dirty:
             return self.epoll.poll(0, max(READY_A_TURN - len(self.unread), FEWEST_READY))
-        if self.node.is_stirred:
+        if self.node.needs_poll:
             http = self.http
             if self.runner.has_work or self.node.has_work or (http is not None and http.has_work):
                 return self.epoll.poll(0, READY_A_TURN)
@@ -326,24 +328,24 @@ class Server:
                 None if http is None else http.deadline(),
             )
             self._due_ms = min([at for at in wishes if at is not None])
-            self.node.is_stirred = False
+            self.node.needs_poll = False
         wait_s = max(self._due_ms - read_clock().monotonic_ms, 0) / 1000
         return self.epoll.poll(wait_s, READY_A_TURN)
 
     def _event(self, fd: int, event: int, now: Now) -> str:
         """Something that is no client's; what it was, for the account of the turn."""
-        self.node.is_stirred = True
+        self.node.needs_poll = True
         if fd in self.listeners:
             self._accept(self.listeners[fd], now)
             return "accept"
         if self.peers.owns(fd):
             self.peers.event(fd, event, now)
             return "peers"
-        if fd == self.lane.ready_fd:
-            self.lane.deliver(now)
+        if fd == self.io_thread.ready_fd:
+            self.io_thread.deliver(now)
             return "flush"
-        if fd == self.helper.ready_fd:
-            self.helper.deliver(now)
+        if fd == self.worker.ready_fd:
+            self.worker.deliver(now)
             return "compaction"
         if self.http is not None:
             self.http.event(fd, event, now)
@@ -377,7 +379,7 @@ class Server:
             connection = Connection(
                 sock, f"{host}:{address[1]}", self.max_frame, times, self.turns, self.memory
             )
-            connection.stirred = self.stirred
+            connection.dirty = self.dirty
             connection.listener = listener.serves
             connection.listener_name = listener.name
             connection.events = EPOLLIN
@@ -399,11 +401,11 @@ class Server:
         """Once a second at most: who is refused tries again."""
         if self.turns.began_ns >= self._refusal_logged_ns + 1_000_000_000:
             self._refusal_logged_ns = self.turns.began_ns
-            say(f"a connection is refused: {why}")
+            log_line(f"a connection is refused: {why}")
 
     def _turn_away(self, why: str, now: Now, *, only_limited: bool = False) -> None:
         """Leave newcomers waiting for a while; a listener that is ready would keep us busy."""
-        say(f"no connection can be taken: {why}")
+        log_line(f"no connection can be taken: {why}")
         self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
         for fd, listener in self.listeners.items():
             if not only_limited or self._is_limited(listener):
@@ -417,7 +419,7 @@ class Server:
     def _ready(self, connection: Connection, event: int, now: Now) -> None:
         """The socket of a client has something, has room, or broke."""
         if event & EPOLLOUT:
-            connection.stir()
+            connection.mark_dirty()
         if event & EPOLLIN:
             self._read(connection, now)
         elif event & BROKEN and not connection.is_queued:
@@ -468,10 +470,10 @@ class Server:
         except BlockingIOError:
             return
         except ProtocolError as error:
-            say(f"{connection.peer} sent what is no request: {error}")
+            log_line(f"{connection.peer} sent what is no request: {error}")
             self._drop(connection)
-        except MistakeError as mistake:
-            say(str(mistake))
+        except InternalError as mistake:
+            log_line(str(mistake))
             self._drop(connection)
         except ConnectionError:
             self._drop(connection)
@@ -491,24 +493,24 @@ class Server:
         """
         turns = self.turns
         until_ns = turns.at_ns + SENDS_NS
-        stirred = self.stirred[:]
-        self.stirred.clear()
-        for number, connection in enumerate(stirred):
+        dirty = self.dirty[:]
+        self.dirty.clear()
+        for number, connection in enumerate(dirty):
             if connection.closed:
                 continue
             if number and turns.step("send") >= until_ns:
-                self.stirred[:0] = stirred[number:]
+                self.dirty[:0] = dirty[number:]
                 return
-            connection.stirred = self.stirred
+            connection.dirty = self.dirty
             try:
                 connection.send()
             except ProtocolError as error:
-                say(f"{connection.peer} sent what is no request: {error}")
+                log_line(f"{connection.peer} sent what is no request: {error}")
                 self._drop(connection)
                 continue
             except (OSError, KraftlogError) as error:
                 if isinstance(error, KraftlogError):
-                    say(f"{connection.peer} is closed: {error}")
+                    log_line(f"{connection.peer} is closed: {error}")
                 self._drop(connection)
                 continue
             self._watch(connection)
@@ -558,7 +560,7 @@ class Server:
         for connection in still[:CLOSED_AT_ONCE]:
             if not memory.is_short:
                 return
-            say(
+            log_line(
                 f"{connection.peer} is closed: it holds {connection.charged} bytes, has neither "
                 f"sent nor received for {STILL_MS // 1000} s, and all connections together "
                 f"hold queued.max.request.bytes ({memory.limit})"
@@ -576,13 +578,13 @@ class Server:
 
     def _hang_up(self) -> None:
         self.full_until_ms = None
-        for listener in (*self._closed_doors, *self.listeners.values()):
+        for listener in (*self._paused_listeners, *self.listeners.values()):
             listener.sock.close()
         self.peers.close()
         if self.http is not None:
             self.http.close()
         for connection in list(self.connections.values()):
             self._drop(connection)
-        self.helper.close()
-        self.lane.close()
+        self.worker.close()
+        self.io_thread.close()
         self.epoll.close()

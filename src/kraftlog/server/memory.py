@@ -71,13 +71,13 @@ class ClientMemory:
             if connection.large is not None or connection.holds_frames:
                 del self.waiting[connection]
                 self.exempt, self.is_exempt_served = connection, False
-                connection.stir()
+                connection.mark_dirty()
                 return
 
     def _wake(self) -> None:
         waiting, self.waiting = self.waiting, {}
         for connection in waiting:
-            connection.stir()
+            connection.mark_dirty()
 
     def lacks(self, more: int) -> bool:
         """Whether there is no room for so many bytes more."""

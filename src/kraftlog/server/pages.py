@@ -9,18 +9,18 @@ import os
 import time
 from math import isnan
 
-from kraftlog.node.telling.family import COUNTER, GAUGE, Family, single
-from kraftlog.node.telling.metrics import families_of
-from kraftlog.server.http import Answer
+from kraftlog.node.metrics.family import COUNTER, GAUGE, Family, single
+from kraftlog.node.metrics.registry import families_of
+from kraftlog.server.http import HttpResponse
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from kraftlog.node.telling.family import Labels, Samples
+    from kraftlog.node.metrics.family import Labels, Samples
     from kraftlog.server.loop import Server
-    from kraftlog.server.turns import Account, TurnClock
+    from kraftlog.server.turns import StepTimes, TurnClock
     from kraftlog.types import Now
 
 #: The version that every Prometheus reads.
@@ -166,13 +166,13 @@ SOCKETS = (
 
 
 def _by_cause(
-    accounts: Callable[[TurnClock], dict[str, Account]], value: Callable[[Account], float]
+    accounts: Callable[[TurnClock], dict[str, StepTimes]], value: Callable[[StepTimes], float]
 ) -> Callable[[Server, Now], Samples]:
-    def tell(server: Server, _: Now) -> Samples:
+    def measure(server: Server, _: Now) -> Samples:
         for cause, account in sorted(accounts(server.turns).items()):
             yield (("cause", cause),), value(account)
 
-    return tell
+    return measure
 
 
 TURNS = (
@@ -203,7 +203,7 @@ TURNS = (
 )
 
 
-class Idleness:
+class IdleRatio:
     """The share of time in which the loop waited, between two times of asking.
 
     It has one thread, whose processor time says how long it was busy: nothing is measured for it
@@ -235,15 +235,15 @@ IDLE_NAMES = (
 IDLE_MEANING = "The share of time, 0 to 1, in which the node's one loop had nothing to do."
 
 
-def _idle(idleness: Idleness) -> tuple[Family, ...]:
+def _idle(idleness: IdleRatio) -> tuple[Family, ...]:
     return tuple([_idle_family(name, idleness) for name in IDLE_NAMES])
 
 
-def _idle_family(name: str, idleness: Idleness) -> Family:
+def _idle_family(name: str, idleness: IdleRatio) -> Family:
     return single(name, GAUGE, IDLE_MEANING, lambda _, now: idleness.look(now.monotonic_ms))
 
 
-OF_THE_HOST = (*SOCKETS, *PROCESS, *TURNS, *_idle(Idleness()))
+OF_THE_HOST = (*SOCKETS, *PROCESS, *TURNS, *_idle(IdleRatio()))
 
 
 # The pages ---------------------------------------------------------------------------------------
@@ -255,16 +255,16 @@ class Pages:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def answer(self, path: str, now: Now) -> Answer | None:
+    def answer(self, path: str, now: Now) -> HttpResponse | None:
         if path == "/metrics":
-            return Answer(200, self._metrics(now), METRICS_TYPE)
+            return HttpResponse(200, self._metrics(now), METRICS_TYPE)
         if path == "/health/live":
             return _json(200, {"live": True})
         if path == "/health/ready":
-            from kraftlog.node.telling.health import readiness
+            from kraftlog.node.metrics.health import readiness
 
-            told = readiness(self._server.node, now, is_open=self._server.is_open)
-            return _json(200 if told["ready"] else 503, told)
+            result = readiness(self._server.node, now, is_open=self._server.is_open)
+            return _json(200 if result["ready"] else 503, result)
         return None
 
     def _metrics(self, now: Now) -> Iterator[str]:
@@ -278,7 +278,7 @@ class Pages:
 def exposition(family: Family, whom: Any, now: Now) -> Iterator[str]:
     """A family in Prometheus' text format, a line at a time."""
     yield f"# HELP {family.name} {family.what}\n# TYPE {family.name} {family.kind}\n"
-    for labels, value in family.tell(whom, now):
+    for labels, value in family.measure(whom, now):
         yield f"{family.name}{_labels(labels)} {_number(value)}\n"
 
 
@@ -291,8 +291,8 @@ def _number(value: float) -> str:
     return "NaN" if isnan(value) else repr(value)
 
 
-def _json(status: int, told: dict[str, Any]) -> Answer:
+def _json(status: int, result: dict[str, Any]) -> HttpResponse:
     import json
 
-    text = json.dumps(told, indent=2) + "\n"
-    return Answer(status, iter([text]), "application/json")
+    text = json.dumps(result, indent=2) + "\n"
+    return HttpResponse(status, iter([text]), "application/json")

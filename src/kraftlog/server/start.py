@@ -11,24 +11,24 @@ from kraftlog.config.endpoints import bracketed
 from kraftlog.config.safety import refuse_false_safety
 from kraftlog.errors import ConfigError, StorageError, in_words
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.broker.broker_lifecycle import BrokerAddress
 from kraftlog.node.config import NodeConfig
-from kraftlog.node.governing import first_levels
-from kraftlog.node.membership import BrokerAddress
+from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.node.node import Node
 from kraftlog.raft.config import RaftConfig
-from kraftlog.runner.quorum import open_quorum
+from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.server.files import OsFiles
-from kraftlog.server.helper import Helper
 from kraftlog.server.ids import new_id
-from kraftlog.server.lane import Lane
+from kraftlog.server.io_thread import IOThread
 from kraftlog.server.loop import Server, read_clock
 from kraftlog.server.memory import ClientMemory, limit_of
-from kraftlog.server.saying import say
+from kraftlog.server.operator_log import log_line
+from kraftlog.server.worker_process import WorkerProcess
 from kraftlog.storage.directory import LogDirectory
 from kraftlog.storage.disk import HandleCache
-from kraftlog.storage.format import Formatting, format_directory, is_formatted
-from kraftlog.storage.meta import load_of
+from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
+from kraftlog.storage.meta_properties import load_of
 from kraftlog.types import uuid_text
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import BROKER, CONTROLLER
@@ -65,8 +65,8 @@ def serve(
     may_open = _raise_file_limit()
     log_files = min(MAX_OPEN_LOG_FILES, may_open // 4)
     files = OsFiles()
-    lane = Lane("flush")
-    helper = Helper()
+    io_thread = IOThread("flush")
+    worker = WorkerProcess()
     path = _directory(settings)
     if not is_formatted(files, path):
         if may_format:
@@ -83,16 +83,16 @@ def serve(
     directory = LogDirectory(files, path, HandleCache(files, log_files))
     directory.keep_reserve(settings["kraftlog.reserve.bytes"])
     server = Server(
-        lane,
-        helper,
+        io_thread,
+        worker,
         max_frame=settings.socket_request_max_bytes,
         max_connections=max(may_open - _open_already() - log_files - OTHER_DESCRIPTORS, 1),
         memory=ClientMemory(limit_of(settings["queued.max.request.bytes"])),
     )
-    runner = Runner(files, directory, lane, helper, server.peers, say, server.turns.step)
+    runner = Runner(files, directory, io_thread, worker, server.peers, log_line, server.turns.step)
     _listen(server, settings)
     server.stop_on_signals()
-    metadata = open_quorum(directory, _voters(settings), say)
+    metadata = open_quorum(directory, _voters(settings), log_line)
     config = NodeConfig(
         cluster_id=meta.cluster_id,
         directory_id=meta.directory_id,
@@ -100,10 +100,10 @@ def serve(
         raft=raft_config(settings, seed=int.from_bytes(new_id()[:8], "big")).replace(
             fresh_cluster_id=None if meta.cluster_id else uuid_text(new_id())
         ),
-        addresses=_told(server, settings.advertised_listeners),
-        controller_addresses=_told(server, settings.advertised_controller_listeners),
+        addresses=_reached_addresses(server, settings.advertised_listeners),
+        controller_addresses=_reached_addresses(server, settings.advertised_controller_listeners),
         new_id=new_id,
-        chance=_Chance(),
+        rng=_Rng(),
         stopwatch_ns=time.perf_counter_ns,
     )
     node = Node(config, runner.logs, metadata, read_clock())
@@ -120,7 +120,7 @@ def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> Non
     me = config_of_voters.Voter(
         settings.node_id, listener.host, listener.port, directory_id=directory_id
     )
-    formatting = Formatting(
+    formatting = DirectoryFormat(
         cluster_id=uuid_text(new_id()),
         node_id=settings.node_id,
         features=first_levels(),
@@ -133,7 +133,7 @@ def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> Non
 
 def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> None:
     """A node that takes part in a quorum without knowing yet to which cluster it belongs."""
-    formatting = Formatting(
+    formatting = DirectoryFormat(
         cluster_id=None,
         node_id=settings.node_id,
         features=first_levels(),
@@ -168,7 +168,7 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
             raise ConfigError(f"listeners: {where}: {in_words(error)}") from error
 
 
-def _told(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
+def _reached_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
     """What others are told of listeners, now that they are open."""
     return tuple(
         [
@@ -187,15 +187,15 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
     port: int = settings["kraftlog.http.port"]
     if port < 0:
         return
-    from kraftlog.server.http import Http
+    from kraftlog.server.http import HttpServer
     from kraftlog.server.pages import Pages
 
     host = settings.listeners[0].host
     try:
-        server.http = Http(server.epoll, host, port, Pages(server).answer)
+        server.http = HttpServer(server.epoll, host, port, Pages(server).answer)
     except OSError as error:
         raise ConfigError(f"kraftlog.http.port={port}: {in_words(error)}") from error
-    say(f"kraftlog: http on {bracketed(host or '::')}:{server.http.port}")
+    log_line(f"kraftlog: http on {bracketed(host or '::')}:{server.http.port}")
 
 
 def _voters(settings: BrokerConfig) -> VoterSet:
@@ -236,7 +236,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
     )
 
 
-class _Chance:
+class _Rng:
     """Chance of the operating system, for whoever decides by lot."""
 
     def getrandbits(self, bits: int) -> int:

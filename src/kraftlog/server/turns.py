@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from kraftlog.server.saying import say
+from kraftlog.server.operator_log import log_line
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SPAN_NS = 30_000_000_000
 NAMED_AT_MOST = 5
 
 
-class Account:
+class StepTimes:
     """How often something took its time, and how much in all."""
 
     __slots__ = ("count", "total_ns")
@@ -57,7 +57,7 @@ class TurnClock:
         self,
         clock_ns: Callable[[], int] = time.monotonic_ns,
         cpu_ns: Callable[[], int] = time.thread_time_ns,
-        log: Callable[[str], None] = say,
+        log: Callable[[str], None] = log_line,
     ) -> None:
         self.clock_ns = clock_ns
         self._cpu_ns = cpu_ns
@@ -77,8 +77,8 @@ class TurnClock:
         self._cpu_read_ns = cpu_ns()
         self._turns_since_ns = 0
         #: By cause: steps of a millisecond and more; long turns, by their longest step.
-        self.steps: dict[str, Account] = {}
-        self.long_turns: dict[str, Account] = {}
+        self.steps: dict[str, StepTimes] = {}
+        self.long_turns: dict[str, StepTimes] = {}
         self._longest_ns = [0, 0]
         self._span_began_ns = 0
         self._logged_ns: int | None = None
@@ -121,7 +121,7 @@ class TurnClock:
 
     def _note(self, cause: str, took_ns: int) -> None:
         self._steps[cause] = self._steps.get(cause, 0) + took_ns
-        self.steps.setdefault(cause, Account()).add(took_ns)
+        self.steps.setdefault(cause, StepTimes()).add(took_ns)
 
     def _read_cpu(self) -> int:
         """The processor time since the last reading, without the turns before this one."""
@@ -136,7 +136,7 @@ class TurnClock:
         if used_ns < LONG_NS:
             return
         cause = max(steps, key=steps.__getitem__, default="small steps")
-        self.long_turns.setdefault(cause, Account()).add(used_ns)
+        self.long_turns.setdefault(cause, StepTimes()).add(used_ns)
         self._next_span()
         self._longest_ns[1] = max(self._longest_ns[1], used_ns)
         if not self.is_serving:

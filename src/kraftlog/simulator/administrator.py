@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter
-from kraftlog.simulator.sound import is_sound, lost_voters
+from kraftlog.simulator.faults.survivable import is_sound, lost_voters
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 AGAIN = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}
 ASKS_AGAIN_AFTER_MS = 100
 #: How long it cares about a change that it has made up.
-PATIENCE_MS = 10_000
+DEFAULT_TIMEOUT_MS = 10_000
 
 
-class Change(Value):
+class VoterChange(Value):
     """`kind` is what the core calls it, `what` a voter, a key or targets."""
 
     kind: str
@@ -35,10 +35,10 @@ class Change(Value):
         return f"{self.kind.partition('_')[0]} voter {who}"
 
 
-class Request:
+class ChangeRequest:
     """A change, asked for until it is answered. `error` is None until then; NONE: committed."""
 
-    def __init__(self, administrator: Administrator, change: Change) -> None:
+    def __init__(self, administrator: Administrator, change: VoterChange) -> None:
         self.administrator = administrator
         self.change = change
         self.attempts = 0
@@ -57,10 +57,10 @@ class Request:
         return self.error == ErrorCode.NONE
 
 
-class Attempt:
+class ChangeAttempt:
     """Takes the place of a slot: one time that a request was put to a replica."""
 
-    def __init__(self, request: Request, number: int) -> None:
+    def __init__(self, request: ChangeRequest, number: int) -> None:
         self.request = request
         self.number = number
 
@@ -76,8 +76,8 @@ class Administrator:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.requests: list[Request] = []
-        self._chance = world.chance("administrator")
+        self.requests: list[ChangeRequest] = []
+        self._rng = world.rng("administrator")
         self._works = False
         self._updates = 0
 
@@ -101,7 +101,7 @@ class Administrator:
         self._works = False
 
     def _pause(self) -> None:
-        gap = self._chance.between(*self.world.setting.change_gap_ms)
+        gap = self._rng.between(*self.world.setting.change_gap_ms)
         self.world.at(self.world.time + gap, self._work)
 
     def _work(self) -> None:
@@ -110,77 +110,77 @@ class Administrator:
         self._pause()
         leader = self.world.leader()
         # Now and then it is impatient, or there are two of its kind.
-        if leader is not None and (self.is_idle or self._chance.below(4) == 0):
-            self.ask(self._some_change(leader), PATIENCE_MS)
+        if leader is not None and (self.is_idle or self._rng.below(4) == 0):
+            self.ask(self._some_change(leader), DEFAULT_TIMEOUT_MS)
 
-    def _some_change(self, leader: Replica) -> Change:
+    def _some_change(self, leader: Replica) -> VoterChange:
         assert leader.core is not None
-        world, chance = self.world, self._chance
+        world, rng = self.world, self._rng
         voters = leader.core.log.voter_set
         outside = [
             r for r in world.replicas.values() if r.is_controller and not voters.holds(r.key)
         ]
-        kind = chance.below(8)
+        kind = rng.below(8)
         lost = lost_voters(world, voters)
-        if lost and chance.below(2):
+        if lost and rng.below(2):
             return self.removing(lost[0].key)
         if kind < 2 and outside:
-            return self.adding(chance.pick(outside))
+            return self.adding(rng.pick(outside))
         if kind < 4:
-            return self.removing(chance.pick(voters.voters).key)
+            return self.removing(rng.pick(voters.voters).key)
         if kind < 5:
-            return self.updating(world.replicas[chance.pick(voters.ids)])
+            return self.updating(world.replicas[rng.pick(voters.ids)])
         if not world.reassigns:
-            return self.removing(chance.pick(voters.voters).key)
+            return self.removing(rng.pick(voters.voters).key)
         if kind < 6 and voters.targets is not None:
-            return Change("reassign", None)
+            return VoterChange("reassign", None)
         there = list(world.replicas)
-        return Change("reassign", tuple(chance.some(there, 1 + chance.below(min(len(there), 5)))))
+        return VoterChange("reassign", tuple(rng.some(there, 1 + rng.below(min(len(there), 5)))))
 
     # One change ------------------------------------------------------------------------------
 
     @staticmethod
-    def adding(replica: Replica) -> Change:
-        return Change("add_voter", Voter(replica.key, replica.endpoints))
+    def adding(replica: Replica) -> VoterChange:
+        return VoterChange("add_voter", Voter(replica.key, replica.endpoints))
 
     @staticmethod
-    def removing(key: ReplicaKey) -> Change:
-        return Change("remove_voter", key)
+    def removing(key: ReplicaKey) -> VoterChange:
+        return VoterChange("remove_voter", key)
 
-    def updating(self, replica: Replica) -> Change:
+    def updating(self, replica: Replica) -> VoterChange:
         """The voter has another address; and a directory, if that was not known yet."""
         self._updates += 1
         host = replica.endpoints[0].host if replica.endpoints else f"host{replica.id}"
         endpoint = Endpoint("CONTROLLER", host, self._updates)
-        return Change("update_voter", Voter(replica.key, (endpoint,)))
+        return VoterChange("update_voter", Voter(replica.key, (endpoint,)))
 
-    def ask(self, change: Change, patience_ms: int = 60_000) -> Request:
-        """After `patience_ms` it stops asking, and never learns what came of it."""
-        request = Request(self, change)
+    def ask(self, change: VoterChange, timeout_ms: int = 60_000) -> ChangeRequest:
+        """After `timeout_ms` it stops asking, and never learns what came of it."""
+        request = ChangeRequest(self, change)
         self.requests.append(request)
         self.world.note(None, "asks to", str(change))
-        self.world.at(self.world.time + patience_ms, self._give_up, request)
+        self.world.at(self.world.time + timeout_ms, self._give_up, request)
         self._ask(request, 0)
         return request
 
-    def _ask(self, request: Request, after: int) -> None:
+    def _ask(self, request: ChangeRequest, after: int) -> None:
         """Unless it was answered, or asked again, since attempt `after`."""
         world = self.world
         if request.is_over or request.attempts != after:
             return
         request.attempts += 1
-        attempt = Attempt(request, request.attempts)
+        attempt = ChangeAttempt(request, request.attempts)
         world.at(world.time + world.setting.request_timeout_ms, self._ask, request, attempt.number)
         if world.leaders:
-            self._put(world.replicas[self._chance.pick(list(world.leaders))], attempt)
+            self._put(world.replicas[self._rng.pick(list(world.leaders))], attempt)
         else:
             self._ask_soon(attempt)
 
-    def _ask_soon(self, attempt: Attempt) -> None:
-        wait = ASKS_AGAIN_AFTER_MS + self._chance.below(ASKS_AGAIN_AFTER_MS)
+    def _ask_soon(self, attempt: ChangeAttempt) -> None:
+        wait = ASKS_AGAIN_AFTER_MS + self._rng.below(ASKS_AGAIN_AFTER_MS)
         self.world.at(self.world.time + wait, self._ask, attempt.request, attempt.number)
 
-    def _put(self, replica: Replica, attempt: Attempt) -> None:
+    def _put(self, replica: Replica, attempt: ChangeAttempt) -> None:
         request, core = attempt.request, replica.core
         if replica.paused:
             replica.waiting.append((self._put, (replica, attempt)))
@@ -191,7 +191,7 @@ class Administrator:
         else:
             self.put(replica, attempt)
 
-    def put(self, replica: Replica, attempt: Attempt) -> int:
+    def put(self, replica: Replica, attempt: ChangeAttempt) -> int:
         """One attempt at one replica, sound or not; the code of a refusal."""
         request = attempt.request
         error = replica.change(request.change.kind, attempt, request.change.what)
@@ -204,7 +204,7 @@ class Administrator:
             self._over(request, error)
         return error
 
-    def decided(self, attempt: Attempt, error: int, end_offset: int) -> None:
+    def decided(self, attempt: ChangeAttempt, error: int, end_offset: int) -> None:
         """An attempt that was accepted is committed, or it can't be said to be."""
         request = attempt.request
         if error:
@@ -215,12 +215,12 @@ class Administrator:
         if not request.is_over:
             self._over(request, error)
 
-    def _over(self, request: Request, error: int) -> None:
+    def _over(self, request: ChangeRequest, error: int) -> None:
         request.error = error
         self.world.progress += 1
         self.world.note(None, "is told", (str(request.change), error))
 
-    def _give_up(self, request: Request) -> None:
+    def _give_up(self, request: ChangeRequest) -> None:
         if not request.is_over:
             request.gave_up = True
             self.world.progress += 1

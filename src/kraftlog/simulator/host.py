@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import deque
 from random import Random
 
-from kraftlog.config.reading import read_config
-from kraftlog.errors import MistakeError, ProtocolError, UnansweredError
+from kraftlog.config.read_config import read_config
+from kraftlog.errors import InternalError, ProtocolError, UnansweredError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.broker.broker_lifecycle import BrokerAddress
 from kraftlog.node.config import NodeConfig
-from kraftlog.node.membership import BrokerAddress
 from kraftlog.node.node import Node
-from kraftlog.node.slots import Slot
+from kraftlog.node.pending_response import PendingResponse
 from kraftlog.raft.config import RaftConfig
-from kraftlog.runner.quorum import open_quorum
+from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.cleaning import clean
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.node.hot.fetch import Found
-    from kraftlog.node.hot.produce import Answers
-    from kraftlog.node.hot.repeats import Repeats
+    from kraftlog.node.fast_path.fetch import ReadyResponse
+    from kraftlog.node.fast_path.produce import PendingResponses
+    from kraftlog.node.fast_path.request_templates import RequestTemplates
     from kraftlog.ports.peers import Peers
 
 
@@ -39,11 +39,11 @@ class VirtualConnection:
     """Collects answers, in the order of the requests."""
 
     def __init__(self, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
-        self.slots: deque[Slot | Answers | Found] = deque()
+        self.slots: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
         self.listener = listener
         self.listener_name = name
         self.host = "127.0.0.1"
-        self.repeats: Repeats | None = None
+        self.repeats: RequestTemplates | None = None
         self.failure: UnansweredError | None = None
         #: How many requests the node is still at work on; frames that came meanwhile.
         self.holds = 0
@@ -55,12 +55,12 @@ class VirtualConnection:
     def let_go(self) -> None:
         self.holds -= 1
 
-    def ready(self, slot: Slot | Answers | Found) -> None:
+    def ready(self, slot: PendingResponse | PendingResponses | ReadyResponse) -> None:
         for piece in slot.pieces or ():
             if not isinstance(piece, bytes):
                 piece.pin()
 
-    def fail(self, error: MistakeError | ProtocolError | UnansweredError) -> None:
+    def fail(self, error: InternalError | ProtocolError | UnansweredError) -> None:
         if not isinstance(error, UnansweredError):
             raise error
         self.failure = error
@@ -78,7 +78,7 @@ class VirtualConnection:
         return out
 
 
-class InlineLane:
+class InlineIOThread:
     """Runs every job at the end of the turn."""
 
     def __init__(self) -> None:
@@ -105,17 +105,17 @@ class InlineLane:
         return had_jobs
 
 
-class InlineHelper:
+class InlineWorkerProcess:
     """Rewrites segments in the lane, on the same files."""
 
-    def __init__(self, files: MemoryFiles, lane: InlineLane) -> None:
+    def __init__(self, files: MemoryFiles, io_thread: InlineIOThread) -> None:
         self._files = files
-        self._lane = lane
+        self._io_thread = io_thread
 
     def compact(
         self, task: dict[str, Any], done: Callable[[Any, BaseException | None, Now], None]
     ) -> None:
-        self._lane.submit(lambda: clean(self._files, task), done)
+        self._io_thread.submit(lambda: clean(self._files, task), done)
 
 
 SETTINGS = """\
@@ -177,7 +177,7 @@ class VirtualHost:
         self.said: list[str] = []
         #: What the node's stopwatch shows; it stands still unless it is moved.
         self.stopwatch_ns = 0
-        self._lane = InlineLane()
+        self._io_thread = InlineIOThread()
         self._held: list[VirtualConnection] = []
         directory = LogDirectory(self.files, "data")
         node_settings = read_config(settings, {})[0]
@@ -187,8 +187,8 @@ class VirtualHost:
         self.runner = Runner(
             self.files,
             directory,
-            self._lane,
-            InlineHelper(self.files, self._lane),
+            self._io_thread,
+            InlineWorkerProcess(self.files, self._io_thread),
             peers or NoPeers(),
             self.said.append,
         )
@@ -206,7 +206,7 @@ class VirtualHost:
             ),
             addresses=(BrokerAddress("PLAINTEXT", host_of(node_id), 9092),),
             new_id=self._new_id,
-            chance=Random(node_id),
+            rng=Random(node_id),
             stopwatch_ns=lambda: self.stopwatch_ns,
         )
         self.node = Node(config, self.runner.logs, metadata, self.now)
@@ -245,14 +245,14 @@ class VirtualHost:
             buffer, memoryview(buffer), 4, len(buffer), self.now
         ):
             return
-        slot = Slot(connection)
+        slot = PendingResponse(connection)
         connection.slots.append(slot)
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:
         """Turns of a loop whose disk is quick, until nothing comes back from it."""
         self.one_turn()
-        while self._lane.deliver(self.now):
+        while self._io_thread.deliver(self.now):
             self.one_turn()
 
     def one_turn(self) -> None:
@@ -266,7 +266,7 @@ class VirtualHost:
 
     def deliver(self) -> None:
         """What came of the jobs in the lane."""
-        self._lane.deliver(self.now)
+        self._io_thread.deliver(self.now)
 
     def ask(self, connection: VirtualConnection, frame: bytes) -> bytes:
         self.send(connection, frame)

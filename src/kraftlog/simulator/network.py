@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heapq import heappush
 
-from kraftlog.raft.messages import Answered, Asked, FetchAnswer, VoteAnswer
-from kraftlog.simulator.garble import damaged, garbled
+from kraftlog.raft.messages import FetchResult, Request, Response, VoteResult
+from kraftlog.simulator.faults.corruption import damaged, garbled
 from kraftlog.simulator.replica import CoreReplica
 from kraftlog.simulator.wire import Wire
 from kraftlog.value import TYPE_CHECKING
@@ -23,7 +23,7 @@ A_LIFE = 1 << 32
 #: How long after the request timeout a late answer leaves: the least and the most.
 LATE_BY_MS = (0, 1000)
 #: A request's way back: who asked, in which life, and with which number.
-Slot = tuple[CoreReplica, int, int]
+PendingResponse = tuple[CoreReplica, int, int]
 
 
 class Network:
@@ -31,8 +31,8 @@ class Network:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._bits = world.chance("network").bits
-        self.chance = world.chance("network faults")
+        self._bits = world.rng("network").bits
+        self.rng = world.rng("network faults")
         self._low, high = world.setting.network_ms
         self._span = high - self._low + 1
         #: Directions (from, to) that carry nothing.
@@ -63,38 +63,38 @@ class Network:
             body = self.wire.request((source.id, source.incarnation, number), body)
         self._carry(source.id, peer, self._arrive, (target, slot, channel, body))
 
-    def respond(self, source: Replica, slot: Slot, body: Any) -> None:
+    def respond(self, source: Replica, slot: PendingResponse, body: Any) -> None:
         asker = slot[0]
         self.world.said(source, asker, body)
         kind = type(body)
-        if kind is VoteAnswer:
+        if kind is VoteResult:
             self._note_vote(source, slot, body)
-        elif kind is FetchAnswer and body.diverging is not None:
+        elif kind is FetchResult and body.diverging is not None:
             self.world.saw("log diverges")
         if self.wire is not None or self.garbled:
             body = self._cross(slot, body)
         way = source.id, asker.id, self._answer, (slot, source.id, body)
-        if self.late_answers and self.chance.permille(self.late_answers):
+        if self.late_answers and self.rng.permille(self.late_answers):
             self.world.saw("answer later than the request timeout")
-            late = self.world.setting.request_timeout_ms + self.chance.between(*self.late_by_ms)
+            late = self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
             self.world.at(self.world.time + late, self._carry, *way)
         else:
             self._carry(*way)
 
-    def _cross(self, slot: Slot, body: Any) -> Any:
+    def _cross(self, slot: PendingResponse, body: Any) -> Any:
         """An answer as it arrives: out of bytes, if these are played, and maybe not as it left."""
         damage = None
-        if type(body) is FetchAnswer and body.batches and self.chance.permille(self.garbled):
+        if type(body) is FetchResult and body.batches and self.rng.permille(self.garbled):
             self.world.saw("answer garbled")
-            if self.wire is not None and self.chance.below(2):
-                damage = lambda data: damaged(data, self.chance)  # noqa: E731 - used once, below
+            if self.wire is not None and self.rng.below(2):
+                damage = lambda data: damaged(data, self.rng)  # noqa: E731 - used once, below
             else:
-                body = garbled(body, self.chance)
+                body = garbled(body, self.rng)
         if self.wire is None:
             return body
         return self.wire.answer((slot[0].id, *slot[1:]), body, damage)
 
-    def _note_vote(self, source: Replica, slot: Slot, answer: VoteAnswer) -> None:
+    def _note_vote(self, source: Replica, slot: PendingResponse, answer: VoteResult) -> None:
         asker, asked = slot[0].core, source.core
         if asker is None or asked is None:
             return
@@ -114,15 +114,15 @@ class Network:
             direction = (source, target)
             if direction in self.cuts:
                 return
-            if self.chance.permille(self.loss):
+            if self.rng.permille(self.loss):
                 world.saw("message lost")
                 return
-            if self.chance.permille(self.delayed):
-                when += self.chance.long_tail(self.delay_ms)
+            if self.rng.permille(self.delayed):
+                when += self.rng.long_tail(self.delay_ms)
             when = max(when, self.clogged.get(direction, 0))
-            if self.chance.permille(self.duplicates):
+            if self.rng.permille(self.duplicates):
                 world.saw("message duplicated")
-                again = when + self.chance.long_tail(self.delay_ms or 20)
+                again = when + self.rng.long_tail(self.delay_ms or 20)
                 world.at(again, act, *arguments)
         world.sequence += 1
         heappush(world.events, (when, world.sequence, act, arguments))
@@ -130,7 +130,7 @@ class Network:
     # Arriving --------------------------------------------------------------------------------
 
     def _arrive(
-        self, target: Replica, slot: Slot, channel: tuple[int, int, int], body: Any
+        self, target: Replica, slot: PendingResponse, channel: tuple[int, int, int], body: Any
     ) -> None:
         source, incarnation, number = slot
         if (source.id, target.id) in self.cuts:
@@ -142,10 +142,10 @@ class Network:
         if target.paused:
             target.waiting.append((self._arrive, (target, slot, channel, body)))
             return
-        target.handle(Asked(slot, body, channel, incarnation * A_LIFE + number))
+        target.handle(Request(slot, body, channel, incarnation * A_LIFE + number))
         self.world.heard(target, source, body)
 
-    def _answer(self, slot: Slot, peer: int, body: Any) -> None:
+    def _answer(self, slot: PendingResponse, peer: int, body: Any) -> None:
         source, incarnation, number = slot
         if incarnation != source.incarnation or (peer, source.id) in self.cuts:
             return
@@ -156,7 +156,7 @@ class Network:
         if under_way is not None and under_way[0] == number:
             del source.asking[peer]
         if source.core is not None:
-            source.handle(Answered(peer, number, body))
+            source.handle(Response(peer, number, body))
 
     # Connections that end --------------------------------------------------------------------
 
@@ -176,7 +176,7 @@ class Network:
             if {(dead.id, other.id), (other.id, dead.id)} & self.cuts:
                 continue
             self.world.at(
-                self.world.time + 1 + self.chance.below(5),
+                self.world.time + 1 + self.rng.below(5),
                 self._refused,
                 other,
                 other.incarnation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.simulator import snapshot_host
-from kraftlog.simulator.oracle import NO_CHAIN
+from kraftlog.simulator.checkers.oracle import NO_CHAIN
 from kraftlog.simulator.raft_disk import RaftDisk
 from kraftlog.types import Now
 from kraftlog.value import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import ElectionState
-    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 
@@ -95,16 +95,16 @@ class Replica:
     def start(self) -> None:
         raise NotImplementedError
 
-    def end(self, chance: Chance) -> None:
+    def end(self, rng: Rng) -> None:
         """The process ends: what its disk was just doing is done, or not, or in part."""
         raise NotImplementedError
 
-    def lose_unsynced(self, chance: Chance) -> int:
+    def lose_unsynced(self, rng: Rng) -> int:
         """The machine ends: what was not synced may be gone; how many batches are."""
         raise NotImplementedError
 
     def handle(self, message: Any) -> None:
-        """The core is told something; a request of a client is `Asked`."""
+        """The core is told something; a request of a client is `Request`."""
         raise NotImplementedError
 
     def propose(self, slot: Any, value: int) -> int:
@@ -161,7 +161,7 @@ class Replica:
         """What came meanwhile is all there at once; timers are looked at first, or last."""
         self.paused = False
         waiting, self.waiting = self.waiting, []
-        if self.world.pause_chance.below(2):
+        if self.world.pause_rng.below(2):
             waiting.sort(key=lambda event: event[0] == self.wake)
         for act, arguments in waiting:
             act(*arguments)

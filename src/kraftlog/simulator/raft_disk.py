@@ -11,7 +11,7 @@ from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch
-    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.types import OffsetAndEpoch
 
@@ -97,17 +97,17 @@ class RaftDisk:
         self.durable = max(self.durable, count)
         self.old_tail.clear()
 
-    def lose_power(self, chance: Chance) -> int:
+    def lose_power(self, rng: Rng) -> int:
         """Keep what was synced, and of the rest what luck keeps: a torn batch is cut off by
         recovery, so it is a prefix. How many batches were lost."""
         unsynced = len(self.batches) - self.durable
-        if self.old_tail and chance.below(2):
+        if self.old_tail and rng.below(2):
             tail, kept = self.old_tail, self.durable
             self._keep(kept)
             for batch, chain in tail:
                 self.append(batch, chain)
         else:
-            kept = self.durable + chance.below(unsynced + 1)
+            kept = self.durable + rng.below(unsynced + 1)
             self._keep(kept)
         self.old_tail = []
         self.cuts += 1

@@ -3,7 +3,7 @@ client read is held to I16 like what a leader tells."""
 
 from __future__ import annotations
 
-from kraftlog.raft.messages import Answered, Asked, LeaderChanged, Send, Unanswered
+from kraftlog.raft.messages import LeaderChanged, NoResponse, Request, Response, Send
 from kraftlog.raft.reads import Applied, ReadDone, Reads
 from kraftlog.value import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ GAP_MS = (5, 40)
 APPLYING_MS = (0, 30)
 
 
-class Beside:
+class ReplicaReads:
     """The reads of one life of a replica."""
 
     def __init__(self, replica: Replica, core: RaftCore) -> None:
@@ -34,10 +34,10 @@ class Beside:
         return self.incarnation == self.replica.incarnation and self.replica.core is not None
 
 
-class Question:
+class PendingReadOffset:
     """The slot of a question at the leader: what is put into `answer` is on its way back."""
 
-    def __init__(self, readers: Readers, asker: Beside, number: int, leader: int) -> None:
+    def __init__(self, readers: Readers, asker: ReplicaReads, number: int, leader: int) -> None:
         self._way_back = readers, asker, number, leader
 
     def __repr__(self) -> str:
@@ -58,8 +58,8 @@ class Readers:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._chance = world.chance("readers")
-        self.beside: dict[int, Beside] = {}
+        self._rng = world.rng("readers")
+        self.beside: dict[int, ReplicaReads] = {}
         world.listen("on_start", self._started)
         world.listen("on_role", self._role_changed)
         world.listen("on_apply", self._committed)
@@ -70,14 +70,14 @@ class Readers:
 
     def _read(self) -> None:
         world = self.world
-        world.at(world.time + self._chance.between(*GAP_MS), self._read)
+        world.at(world.time + self._rng.between(*GAP_MS), self._read)
         if world.workload.reads and self.beside:
-            self.read_at(self._chance.pick(list(self.beside.values())))
+            self.read_at(self._rng.pick(list(self.beside.values())))
 
-    def read_at(self, beside: Beside) -> None:
+    def read_at(self, beside: ReplicaReads) -> None:
         self._when_awake(beside, self._begin, beside, self.world.workload.begin_read())
 
-    def _begin(self, beside: Beside, number: int) -> None:
+    def _begin(self, beside: ReplicaReads, number: int) -> None:
         beside.reads.read(number, beside.replica.read_clock())
         self._settle(beside)
 
@@ -85,7 +85,7 @@ class Readers:
 
     def _started(self, replica: Replica) -> None:
         assert replica.core is not None
-        self.beside[replica.id] = Beside(replica, replica.core)
+        self.beside[replica.id] = ReplicaReads(replica, replica.core)
 
         self._committed(replica, replica.applied)  # what a snapshot held
 
@@ -95,22 +95,22 @@ class Readers:
     def _role_changed(self, replica: Replica, core: RaftCore) -> None:
         beside = self.beside[replica.id]
         election = core.election
-        self._tell(beside, LeaderChanged(election.leader_id, election.epoch))
+        self._notify(beside, LeaderChanged(election.leader_id, election.epoch))
 
     def _committed(self, replica: Replica, offset: int) -> None:
         """The state machine follows in its own time."""
-        when = self.world.time + self._chance.between(*APPLYING_MS)
+        when = self.world.time + self._rng.between(*APPLYING_MS)
         self.world.at(when, self._applied, self.beside[replica.id], offset)
 
-    def _applied(self, beside: Beside, offset: int) -> None:
+    def _applied(self, beside: ReplicaReads, offset: int) -> None:
         if offset > beside.reads.applied:
-            self._when_awake(beside, self._tell, beside, Applied(offset))
+            self._when_awake(beside, self._notify, beside, Applied(offset))
 
-    def _tell(self, beside: Beside, message: Any) -> None:
+    def _notify(self, beside: ReplicaReads, message: Any) -> None:
         beside.reads.handle(message, beside.replica.read_clock())
         self._settle(beside)
 
-    def _settle(self, beside: Beside) -> None:
+    def _settle(self, beside: ReplicaReads) -> None:
         for effect in beside.reads.take_effects():
             if isinstance(effect, Send):
                 self._send(beside, effect)
@@ -122,15 +122,15 @@ class Readers:
             wait = max(deadline - beside.replica.read_clock().monotonic_ms, 1)
             self.world.at(self.world.time + wait, self._wake, beside, deadline)
 
-    def _wake(self, beside: Beside, deadline: int) -> None:
+    def _wake(self, beside: ReplicaReads, deadline: int) -> None:
         if deadline == beside.reads.deadline():
             self._when_awake(beside, self._poll, beside)
 
-    def _poll(self, beside: Beside) -> None:
+    def _poll(self, beside: ReplicaReads) -> None:
         beside.reads.poll(beside.replica.read_clock())
         self._settle(beside)
 
-    def _when_awake(self, beside: Beside, act: Callable[..., None], *arguments: Any) -> None:
+    def _when_awake(self, beside: ReplicaReads, act: Callable[..., None], *arguments: Any) -> None:
         """Now, or when a paused process runs again, or never."""
         if not beside.lives:
             return
@@ -141,13 +141,13 @@ class Readers:
 
     # The way to the leader -------------------------------------------------------------------
 
-    def _send(self, beside: Beside, send: Send) -> None:
+    def _send(self, beside: ReplicaReads, send: Send) -> None:
         asker, leader = beside.replica.id, send.peer
-        slot = Question(self, beside, send.number, leader)
+        slot = PendingReadOffset(self, beside, send.number, leader)
         self.carry(asker, leader, self._arrive, leader, slot, send.body)
         given_up = self.world.time + self.world.setting.request_timeout_ms
-        gone = Unanswered(leader, send.number)
-        self.world.at(given_up, self._when_awake, beside, self._tell, beside, gone)
+        gone = NoResponse(leader, send.number)
+        self.world.at(given_up, self._when_awake, beside, self._notify, beside, gone)
 
     def carry(self, source: int, target: int, act: Callable[..., None], *arguments: Any) -> None:
         """As the network of the replicas does it, with its faults; to itself at once."""
@@ -155,21 +155,21 @@ class Readers:
         if source == target:
             world.at(world.time, act, *arguments)
             return
-        if (source, target) in network.cuts or self._chance.permille(network.loss):
+        if (source, target) in network.cuts or self._rng.permille(network.loss):
             return
-        when = world.time + self._chance.between(*world.setting.network_ms)
-        if self._chance.permille(network.delayed):
-            when += self._chance.long_tail(network.delay_ms)
+        when = world.time + self._rng.between(*world.setting.network_ms)
+        if self._rng.permille(network.delayed):
+            when += self._rng.long_tail(network.delay_ms)
         world.at(when, act, *arguments)
-        if self._chance.permille(network.duplicates):
-            world.at(when + self._chance.long_tail(network.delay_ms or 20), act, *arguments)
+        if self._rng.permille(network.duplicates):
+            world.at(when + self._rng.long_tail(network.delay_ms or 20), act, *arguments)
 
-    def _arrive(self, leader: int, slot: Question, body: Any) -> None:
+    def _arrive(self, leader: int, slot: PendingReadOffset, body: Any) -> None:
         target = self.world.replicas[leader]
         if target.paused:
             target.waiting.append((self._arrive, (leader, slot, body)))
         elif target.core is not None:
-            target.handle(Asked(slot, body))
+            target.handle(Request(slot, body))
 
-    def answered(self, beside: Beside, leader: int, number: int, body: Any) -> None:
-        self._when_awake(beside, self._tell, beside, Answered(leader, number, body))
+    def answered(self, beside: ReplicaReads, leader: int, number: int, body: Any) -> None:
+        self._when_awake(beside, self._notify, beside, Response(leader, number, body))

@@ -13,10 +13,11 @@ from kraftlog.raft.messages import (
     DropPrefix,
     ElectionPersisted,
     ElectionState,
-    FetchAnswer,
+    FetchResult,
     Flushed,
     InstallSnapshot,
     LeaderChanged,
+    NoResponse,
     PeerGone,
     PersistElection,
     Proposed,
@@ -25,12 +26,11 @@ from kraftlog.raft.messages import (
     SnapshotChunk,
     Stop,
     Truncate,
-    Unanswered,
     WriteSnapshot,
     WrongCluster,
 )
 from kraftlog.simulator import snapshot_host
-from kraftlog.simulator.oracle import NO_CHAIN
+from kraftlog.simulator.checkers.oracle import NO_CHAIN
 from kraftlog.simulator.process import CLUSTER, Replica, directory_of
 from kraftlog.simulator.violation import Violation
 from kraftlog.value import TYPE_CHECKING
@@ -38,7 +38,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.rng import Rng
 
 __all__ = ["CLUSTER", "NO_PROGRESS", "CoreReplica", "Crash", "Replica", "directory_of"]
 
@@ -111,14 +111,14 @@ class CoreReplica(Replica):
         old = self.disk.batches[-1].epoch if self.disk.batches else 0
         self.disk.election = election or ElectionState(old)
 
-    def end(self, chance: Chance) -> None:
-        if self.writing is not None and chance.below(2):
+    def end(self, rng: Rng) -> None:
+        if self.writing is not None and rng.below(2):
             self._write_election(self.writing)
-        snapshot_host.crash(self, chance)
+        snapshot_host.crash(self, rng)
         self.kill()
 
-    def lose_unsynced(self, chance: Chance) -> int:
-        return self.disk.lose_power(chance)
+    def lose_unsynced(self, rng: Rng) -> int:
+        return self.disk.lose_power(rng)
 
     def take_snapshot(self) -> None:
         snapshot_host.take(self)
@@ -221,7 +221,7 @@ class CoreReplica(Replica):
         if self.world.disk_fails(self):
             return
         self._write_election(persist)
-        self._tell_disk(incarnation, persist)
+        self._notify_disk(incarnation, persist)
 
     def _write_election(self, persist: PersistElection) -> None:
         self.disk.election = persist.state
@@ -235,15 +235,15 @@ class CoreReplica(Replica):
         valid = cuts == self.disk.cuts
         if valid:
             self.disk.sync(count)
-        self._tell_disk(incarnation, end if valid else None)
+        self._notify_disk(incarnation, end if valid else None)
 
-    def _tell_disk(self, incarnation: int, what: PersistElection | int | None) -> None:
+    def _notify_disk(self, incarnation: int, what: PersistElection | int | None) -> None:
         """The completion reaches the process: at once, or when it runs again."""
         core = self.core
         if incarnation != self.incarnation or core is None:
             return
         if self.paused:
-            self.waiting.append((self._tell_disk, (incarnation, what)))
+            self.waiting.append((self._notify_disk, (incarnation, what)))
             return
         now = self.read_clock()
         if self.world.tracing:
@@ -278,7 +278,7 @@ class CoreReplica(Replica):
 
     def _reply(self, effect: Reply) -> None:
         body = effect.body
-        if isinstance(body, FetchAnswer) and body.limit > body.offset >= 0 and not body.batches:
+        if isinstance(body, FetchResult) and body.limit > body.offset >= 0 and not body.batches:
             # The bytes are taken now: later the log may be another.
             body.batches = self.disk.between(body.offset, body.limit, self.world.batches_per_fetch)
         elif isinstance(body, SnapshotChunk) and not body.error:
@@ -399,7 +399,7 @@ class CoreReplica(Replica):
         self.channels[peer] = (*last[:2], last[2] + 1)
         under_way = self.asking.pop(peer, None)
         if under_way is not None:
-            self.handle(Unanswered(peer, under_way[0]))
+            self.handle(NoResponse(peer, under_way[0]))
         if gone and incarnation == self.incarnation:
             self.handle(PeerGone(peer))
 

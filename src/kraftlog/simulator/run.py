@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 from contextlib import contextmanager
 
-from kraftlog.simulator import faults
-from kraftlog.simulator.chance import Chance
-from kraftlog.simulator.scenarios import CORE_ONLY, MIXTURE_MS, SCENARIOS, WITH_FAULTS
+from kraftlog.simulator.faults import fault_plan
+from kraftlog.simulator.rng import Rng
+from kraftlog.simulator.scenarios.catalog import CORE_ONLY, MIXTURE_MS, SCENARIOS, WITH_FAULTS
+from kraftlog.simulator.scenarios.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.violation import Violation
-from kraftlog.simulator.voter_scenarios import VOTER_SCENARIOS
 from kraftlog.simulator.world import World
 from kraftlog.value import TYPE_CHECKING, Value
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from typing import Any
 
-    from kraftlog.simulator.faults import Fault
-    from kraftlog.simulator.goals import Script
+    from kraftlog.simulator.faults.fault_plan import Fault
+    from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.setting import Setting
 
 
 class Outcome(Value):
-    """`violation` is None when all went well. `sights` counts the rare situations."""
+    """`violation` is None when all went well. `coverage` counts the rare situations."""
 
     scenario: str
     seed: int
@@ -31,7 +31,7 @@ class Outcome(Value):
     steps: int
     events: int
     time_ms: int
-    sights: Any
+    coverage: Any
     plan: tuple[Any, ...]
     options: str = ""
 
@@ -48,10 +48,10 @@ class Outcome(Value):
 
 
 def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
-    return faults.draw(seed, MIXTURE_MS, kinds)
+    return fault_plan.draw(seed, MIXTURE_MS, kinds)
 
 
-def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Chance], Setting], Script]]:
+def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting], Script]]:
     """All that there are for cores alone, or for whole nodes."""
     if not nodes:
         return SCENARIOS
@@ -82,7 +82,7 @@ def simulate(
     """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan; with
     `nodes`, every replica is a whole node."""
     draw_setting, script = scenarios(nodes=nodes)[scenario]
-    setting = draw_setting(Chance(seed, f"setting of {scenario}"))
+    setting = draw_setting(Rng(seed, f"setting of {scenario}"))
     if nodes:
         from kraftlog.simulator.nodes.world import NodeWorld, node_setting
 
@@ -110,7 +110,7 @@ def simulate(
         world.steps,
         world.handled,
         world.time,
-        world.sights,
+        world.coverage,
         world.plan,
         options,
     )

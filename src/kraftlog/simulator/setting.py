@@ -10,7 +10,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kraftlog.simulator.chance import Chance
+    from kraftlog.simulator.rng import Rng
 
 
 class Setting(Value):
@@ -51,53 +51,53 @@ KAFKA_TIMES = RaftConfig(
 
 def kafka_setting(
     low: int, high: int, most_observers: int, *, fewest_observers: int = 0
-) -> Callable[[Chance], Setting]:
+) -> Callable[[Rng], Setting]:
     """As many voters and observers as Kafka's property allows, in Kafka's times."""
 
-    def draw(chance: Chance) -> Setting:
+    def draw(rng: Rng) -> Setting:
         return Setting(
-            voters=chance.between(low, high),
-            observers=chance.between(fewest_observers, most_observers),
+            voters=rng.between(low, high),
+            observers=rng.between(fewest_observers, most_observers),
             raft=KAFKA_TIMES,
-            dynamic=chance.below(2) == 1,
+            dynamic=rng.below(2) == 1,
         )
 
     return draw
 
 
-def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Chance], Setting]:
+def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Rng], Setting]:
     """Just so many, in Kafka's times, known by their ids or by their directories."""
 
-    def draw(chance: Chance) -> Setting:
-        dynamic = chance.below(2) == 1
+    def draw(rng: Rng) -> Setting:
+        dynamic = rng.below(2) == 1
         setting = Setting(voters=voters, observers=observers, raft=KAFKA_TIMES, dynamic=dynamic)
         return setting.replace(**more)
 
     return draw
 
 
-def reading_setting(chance: Chance) -> Setting:
+def reading_setting(rng: Rng) -> Setting:
     """In Kafka's times, with clients that read."""
-    return kafka_setting(3, 5, 2)(chance).replace(append_gap_ms=(5, 20), read_gap_ms=(5, 30))
+    return kafka_setting(3, 5, 2)(rng).replace(append_gap_ms=(5, 20), read_gap_ms=(5, 30))
 
 
-def any_setting(chance: Chance) -> Setting:
+def any_setting(rng: Rng) -> Setting:
     """Our own defaults or Kafka's, quick or slow networks and disks, busy or idle clients."""
-    slow = chance.below(3)
-    raft = chance.pick([RaftConfig(), KAFKA_TIMES])
+    slow = rng.below(3)
+    raft = rng.pick([RaftConfig(), KAFKA_TIMES])
     return Setting(
-        voters=chance.pick([1, 2, 3, 3, 3, 4, 5, 5]),
-        observers=chance.below(3),
+        voters=rng.pick([1, 2, 3, 3, 3, 4, 5, 5]),
+        observers=rng.below(3),
         raft=raft,
-        network_ms=chance.pick([(1, 6), (0, 2), (5, 60)]),
-        disk_ms=(0, 0) if slow == 0 else (1, chance.pick([2, 10, 40])),
-        append_gap_ms=chance.pick([(5, 20), (10, 100), (50, 500)]),
-        read_gap_ms=chance.pick([(20, 100), (100, 800)]),
-        request_timeout_ms=chance.pick([1000, 2000, 3000]),
-        batches_per_fetch=chance.pick([1000, 1000, 3, 1]),
-        dynamic=chance.below(2) == 1,
-        change_gap_ms=chance.pick([(0, 0), (20, 300), (100, 1500), (500, 4000)]),
-        snapshot_gap_ms=chance.pick([(0, 0), (50, 400), (200, 2000), (1000, 5000)]),
-        chunk_bytes=chance.pick([1000, 100, 40]),
-        in_bytes=chance.below(10) == 0,
+        network_ms=rng.pick([(1, 6), (0, 2), (5, 60)]),
+        disk_ms=(0, 0) if slow == 0 else (1, rng.pick([2, 10, 40])),
+        append_gap_ms=rng.pick([(5, 20), (10, 100), (50, 500)]),
+        read_gap_ms=rng.pick([(20, 100), (100, 800)]),
+        request_timeout_ms=rng.pick([1000, 2000, 3000]),
+        batches_per_fetch=rng.pick([1000, 1000, 3, 1]),
+        dynamic=rng.below(2) == 1,
+        change_gap_ms=rng.pick([(0, 0), (20, 300), (100, 1500), (500, 4000)]),
+        snapshot_gap_ms=rng.pick([(0, 0), (50, 400), (200, 2000), (1000, 5000)]),
+        chunk_bytes=rng.pick([1000, 100, 40]),
+        in_bytes=rng.below(10) == 0,
     )

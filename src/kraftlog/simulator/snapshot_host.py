@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.messages import DropPrefix, InstallSnapshot, SnapshotChunk, WriteSnapshot
-    from kraftlog.simulator.chance import Chance
     from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.rng import Rng
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
 
@@ -50,10 +50,10 @@ def take_now_and_then(world: World) -> None:
     low, high = world.setting.snapshot_gap_ms
     if not high or world.healed:
         return
-    world.at(world.time + world.snapshot_chance.between(low, high), take_now_and_then, world)
+    world.at(world.time + world.snapshot_rng.between(low, high), take_now_and_then, world)
     running = [replica for replica in world.running if not replica.paused]
     if running:
-        world.snapshot_chance.pick(running).take_snapshot()
+        world.snapshot_rng.pick(running).take_snapshot()
 
 
 def take(replica: Replica) -> None:
@@ -66,7 +66,7 @@ def take(replica: Replica) -> None:
     epoch = core.log.epochs.epoch_at(end - 1)
     voters = core.log.voters.committed(end)
     work.taking = snapshot.write_down(OffsetAndEpoch(end, epoch), replica.state, voters, replica.id)
-    wait = 1 + world.disk_ms(replica) + world.snapshot_chance.below(LONGEST_WRITE_MS)
+    wait = 1 + world.disk_ms(replica) + world.snapshot_rng.below(LONGEST_WRITE_MS)
     world.at(world.time + wait, _taken, replica, replica.incarnation)
 
 
@@ -89,10 +89,10 @@ def _taken(replica: Replica, incarnation: int) -> None:
 def drop_prefix(replica: Replica, effect: DropPrefix) -> None:
     """Files before the snapshot go at once or later; nobody reads them any more."""
     world = replica.world
-    if world.snapshot_chance.below(2):
+    if world.snapshot_rng.below(2):
         replica.disk.drop_prefix(effect.offset)
     else:
-        when = world.time + world.snapshot_chance.below(LATEST_DROP_MS)
+        when = world.time + world.snapshot_rng.below(LATEST_DROP_MS)
         world.at(when, _drop_late, replica, replica.incarnation, effect.offset)
 
 
@@ -187,15 +187,15 @@ def put_in_place(replica: Replica, whole: Snapshot) -> None:
 # Crashes -----------------------------------------------------------------------------------------
 
 
-def crash(replica: Replica, chance: Chance) -> None:
+def crash(replica: Replica, rng: Rng) -> None:
     """The process ends: what was being written is there, or not, or its last step is missing."""
     work, disk, world = replica.snapshots, replica.disk, replica.world
-    if work.taking is not None and chance.below(2):
+    if work.taking is not None and rng.below(2):
         disk.keep(work.taking)
     if work.installing is None:
         return
     world.saw("crash while installing a snapshot")
-    steps = chance.below(3)
+    steps = rng.below(3)
     if steps >= 1:
         disk.keep(work.installing)
         disk.download = None

@@ -6,7 +6,6 @@ summaries. Their values are those of the objects, so that logs can be compared.
 
 from __future__ import annotations
 
-from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
 from kraftlog.node.quorum.batches import control_batch, summaries, voters_in
 from kraftlog.node.quorum.requests import (
     VERSIONS,
@@ -14,7 +13,8 @@ from kraftlog.node.quorum.requests import (
     request_to_wire,
     the_partition,
 )
-from kraftlog.raft.messages import Batch, FetchAnswer, LeaderChange, SnapshotChunk
+from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
+from kraftlog.raft.messages import Batch, FetchResult, LeaderChange, SnapshotChunk
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.control import LEADER_CHANGE, decode_control_key
 from kraftlog.records.reader import read_records
@@ -50,18 +50,18 @@ class Wire:
         """`damage` befalls the records, if there are any."""
         api_key, asked = self._asked[key]
         data = data_of(body)
-        response = answer_to_wire(body, damage(data) if damage is not None else data)
+        response = response_to_wire(body, damage(data) if damage is not None else data)
         version = VERSIONS[api_key]
         crossed: Any = decode(type(response), version, encode(response, version))
-        found = answer_from_wire(crossed, asked)
-        if isinstance(found, FetchAnswer) and not crossed.error_code:
+        found = response_from_wire(crossed, asked)
+        if isinstance(found, FetchResult) and not crossed.error_code:
             records = the_partition(crossed.responses).records
             found.batches = tuple([with_value(batch) for batch in summaries(records or b"")])
         return found
 
 
 def data_of(body: Any) -> bytes:
-    if isinstance(body, FetchAnswer):
+    if isinstance(body, FetchResult):
         return b"".join([bytes_of(batch) for batch in body.batches])
     return body.data or b"" if isinstance(body, SnapshotChunk) else b""
 

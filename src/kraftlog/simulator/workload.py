@@ -3,8 +3,8 @@ they were told."""
 
 from __future__ import annotations
 
-from kraftlog.raft.messages import Asked, ReadOffset
-from kraftlog.simulator.log_history import (
+from kraftlog.raft.messages import ReadOffset, Request
+from kraftlog.simulator.checkers.log_history import (
     Acknowledged,
     Failed,
     Invoked,
@@ -20,7 +20,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.simulator.log_history import Event
+    from kraftlog.simulator.checkers.log_history import Event
     from kraftlog.simulator.replica import Replica
     from kraftlog.simulator.world import World
 
@@ -33,7 +33,7 @@ class Workload:
         self.history = LogHistory()
         self.acknowledged = 0
         self.reads_answered = 0
-        self._chance = world.chance("workload")
+        self._rng = world.rng("workload")
         self._next = 0
         self.appends = self.reads = False
         self._append_gap_ms = world.setting.append_gap_ms
@@ -62,11 +62,11 @@ class Workload:
         world = self.world
         if not self.appends:
             return
-        world.at(world.time + self._chance.between(*self._append_gap_ms), self._append)
+        world.at(world.time + self._rng.between(*self._append_gap_ms), self._append)
         leaders = world.leaders
         if leaders:
             claimants = list(leaders) if len(leaders) > 1 else None
-            target = self._chance.pick(claimants) if claimants else next(iter(leaders))
+            target = self._rng.pick(claimants) if claimants else next(iter(leaders))
             self.append_at(world.replicas[target])
 
     def append_at(self, replica: Replica) -> None:
@@ -99,12 +99,12 @@ class Workload:
         world = self.world
         if not self.reads:
             return
-        world.at(world.time + self._chance.between(*world.setting.read_gap_ms), self._read)
+        world.at(world.time + self._rng.between(*world.setting.read_gap_ms), self._read)
         running = world.running
         if running:
             claimants = [world.replicas[leader] for leader in world.leaders]
-            asked = claimants if claimants and self._chance.below(4) else running
-            self.read_at(self._chance.pick(asked))
+            asked = claimants if claimants and self._rng.below(4) else running
+            self.read_at(self._rng.pick(asked))
 
     def read_at(self, replica: Replica) -> None:
         self._ask(replica, replica.incarnation, self.begin_read())
@@ -121,7 +121,7 @@ class Workload:
         if replica.paused:
             replica.waiting.append((self._ask, (replica, incarnation, number)))
             return
-        replica.handle(Asked(number, ReadOffset(CLUSTER)))
+        replica.handle(Request(number, ReadOffset(CLUSTER)))
 
     def read_answered(self, number: int, body: Any) -> None:
         self.world.saw("read refused" if body.error else "read proved by a majority")

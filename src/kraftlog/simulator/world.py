@@ -11,11 +11,11 @@ from heapq import heappop, heappush
 
 from kraftlog.logstate.voters import Voter, VoterSet, voters_by_id
 from kraftlog.simulator.administrator import Administrator
-from kraftlog.simulator.chance import Chance
+from kraftlog.simulator.checkers.oracle import Oracle
 from kraftlog.simulator.invariants import HOOKS, make_invariants
 from kraftlog.simulator.network import Network
-from kraftlog.simulator.oracle import Oracle
 from kraftlog.simulator.replica import NO_PROGRESS, CoreReplica, Crash, Replica, directory_of
+from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.violation import Violation, is_of_script
 from kraftlog.simulator.workload import Workload
 from kraftlog.value import TYPE_CHECKING, Value
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
-    from kraftlog.simulator.administrator import Change
-    from kraftlog.simulator.faults import Fault
+    from kraftlog.simulator.administrator import VoterChange
+    from kraftlog.simulator.faults.fault_plan import Fault
     from kraftlog.simulator.invariants import Invariant
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.snapshot import Snapshot
@@ -91,17 +91,17 @@ class World:
         self.healed = False
         self.elections = 0
         self.batches_per_fetch = setting.batches_per_fetch
-        self.sights: dict[str, int] = {}
+        self.coverage: dict[str, int] = {}
         #: Changes whenever a goal might have been reached.
         self.progress = 0
         #: Who votes in an empty log.
         self.voters = first_voters(setting)
         self.oracle = Oracle()
-        self._disk_chance = self.chance("disk")
+        self._disk_rng = self.rng("disk")
         self._disk_ms = setting.disk_ms
-        self.pause_chance = self.chance("pauses")
-        self.snapshot_chance = self.chance("snapshots")
-        self._crash_chance = self.chance("crash points")
+        self.pause_rng = self.rng("pauses")
+        self.snapshot_rng = self.rng("snapshots")
+        self._crash_rng = self.rng("crash points")
         self.slow_disks: dict[int, int] = {}
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
@@ -174,11 +174,11 @@ class World:
 
     # What replicas report --------------------------------------------------------------------
 
-    def chance(self, concern: str) -> Chance:
-        return Chance(self.seed, concern)
+    def rng(self, concern: str) -> Rng:
+        return Rng(self.seed, concern)
 
     def saw(self, what: str) -> None:
-        self.sights[what] = self.sights.get(what, 0) + 1
+        self.coverage[what] = self.coverage.get(what, 0) + 1
 
     def note(self, replica: Replica | None, what: str, detail: Any) -> None:
         if self._trace is not None:
@@ -192,7 +192,7 @@ class World:
             self.progress += 1
             for look in self._on["on_role"]:
                 look(replica, core)
-            self._note_sights(replica, core)
+            self._note_coverage(replica, core)
             if core.role.name == "leader":
                 self.leaders[replica.id] = core.election.epoch
             else:
@@ -226,7 +226,7 @@ class World:
             self.saw("voter change rolled back by truncation")
         replica.seen_voters, replica.seen_set = entries, core.log.voter_set
 
-    def _note_sights(self, replica: Replica, core: RaftCore) -> None:
+    def _note_coverage(self, replica: Replica, core: RaftCore) -> None:
         name = core.role.name
         before = None if replica.seen_role is None else replica.seen_role.name
         if name == "leader" and before != "leader":
@@ -272,7 +272,7 @@ class World:
         for look in self._on["on_append"]:
             look(replica, batch)
 
-    def made(self, change: Change, end_offset: int) -> None:
+    def made(self, change: VoterChange, end_offset: int) -> None:
         """An administrator was told that a change is committed."""
         self.saw(f"change made: {change.kind}")
         for look in self._on["on_change"]:
@@ -306,16 +306,16 @@ class World:
         slow = self.slow_disks.get(replica.id, 0) if self.slow_disks else 0
         if high == 0 and not slow:
             return 0
-        wait = self._disk_chance.between(low, high)
-        return wait + self._disk_chance.long_tail(slow) if slow else wait
+        wait = self._disk_rng.between(low, high)
+        return wait + self._disk_rng.long_tail(slow) if slow else wait
 
     def disk_fails(self, replica: Replica) -> bool:
         """A failed sync ends the process: what was not synced by then is lost."""
-        if not self._disk_chance.permille(self.failing_disks.get(replica.id, 0)):
+        if not self._disk_rng.permille(self.failing_disks.get(replica.id, 0)):
             return False
         self.saw("sync failed")
         self.lose_power(replica)
-        self.at(self.time + 100 + self._disk_chance.below(2000), self.start, replica)
+        self.at(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
         return True
 
     def may_refuse(self, replica: Replica) -> None:
@@ -323,40 +323,40 @@ class World:
         room = self.room.get(replica.id)
         is_full = room is not None and len(replica.disk.batches) >= room
         rate = self.write_errors.get(replica.id, 0)
-        if not is_full and not self._disk_chance.permille(rate):
+        if not is_full and not self._disk_rng.permille(rate):
             return
         self.saw("disk full" if is_full else "write failed")
         assert replica.core is not None
         self._claimed = max(self._claimed, replica.core.log.high_watermark)
         self.lose_power(replica)
-        self.at(self.time + 100 + self._disk_chance.below(2000), self.start, replica)
+        self.at(self.time + 100 + self._disk_rng.below(2000), self.start, replica)
         raise Crash
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
         """The process may end between two of its actions: the first few happen, no more."""
-        if not self._crash_chance.permille(self.crash_permille.get(replica.id, 0)):
+        if not self._crash_rng.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
         assert replica.core is not None
         self._claimed = max(self._claimed, replica.core.log.high_watermark)
-        for effect in effects[: self._crash_chance.below(len(effects) + 1)]:
+        for effect in effects[: self._crash_rng.below(len(effects) + 1)]:
             replica.carry_out(effect)
         self._crash(replica)
         raise Crash
 
     def crashes_at(self, replica: Replica, permille: int) -> bool:
         """The same in the middle of an action that is rare."""
-        if replica.id not in self.crash_permille or not self._crash_chance.permille(permille):
+        if replica.id not in self.crash_permille or not self._crash_rng.permille(permille):
             return False
         self._crash(replica)
         return True
 
     def _crash(self, replica: Replica) -> None:
-        if self._crash_chance.below(2):
+        if self._crash_rng.below(2):
             self.lose_power(replica)
         else:
             self.kill(replica)
-        self.at(self.time + 50 + self._crash_chance.below(2000), self.start, replica)
+        self.at(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
 
     def kill(self, replica: Replica) -> None:
         """The process ends; its machine, and what was written without sync, stay."""
@@ -371,13 +371,13 @@ class World:
             return
         self._end(replica)
         replica.machine_up = False
-        if replica.lose_unsynced(self._disk_chance):
+        if replica.lose_unsynced(self._disk_rng):
             self.saw("unsynced batches lost")
 
     def _end(self, replica: Replica) -> None:
         self.progress += 1
         self.leaders.pop(replica.id, None)
-        replica.end(self._disk_chance)
+        replica.end(self._disk_rng)
 
     def start(self, replica: Replica) -> None:
         if replica.core is None:

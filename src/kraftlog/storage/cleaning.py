@@ -48,14 +48,14 @@ def clean(files: Files, task: dict[str, Any]) -> dict[str, Any]:
     """Do what `compaction.describe_task` says; what has become of each group of segments."""
     made: list[str] = []
     try:
-        return _Cleaning(files, task).run(made)
+        return _CleaningPass(files, task).run(made)
     except BaseException:
         for stem in made:
             discard_cleaned(files, stem)
         raise
 
 
-class _Cleaning:
+class _CleaningPass:
     """One pass over one log."""
 
     def __init__(self, files: Files, task: dict[str, Any]) -> None:

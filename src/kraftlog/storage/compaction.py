@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEY_BYTES = 200
 
 
-class Candidate(Value):
+class LogToClean(Value):
     """A log that is worth compacting; the larger `ratio`, the more."""
 
     segments: tuple[Segment, ...]
@@ -44,7 +44,7 @@ def stable_end(log: Log, high_watermark: int) -> int:
     return high_watermark if undecided < 0 else min(high_watermark, undecided)
 
 
-def candidate(log: Log, stable: int, now_ms: int) -> Candidate | None:
+def candidate(log: Log, stable: int, now_ms: int) -> LogToClean | None:
     """What of a log could be compacted; None if nothing is worth it."""
     config = log.config
     segments = _settled_segments(log, min(stable, log.recovery_point), now_ms)
@@ -60,7 +60,7 @@ def candidate(log: Log, stable: int, now_ms: int) -> Candidate | None:
     is_due = now_ms - _first_timestamp(log, dirty) > config.max_compaction_lag_ms
     if ratio <= config.min_cleanable_dirty_ratio and not is_due:
         return None
-    return Candidate(tuple(segments), dirty_from, limit, ratio, is_due)
+    return LogToClean(tuple(segments), dirty_from, limit, ratio, is_due)
 
 
 def _settled_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
@@ -105,7 +105,7 @@ def grouped(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment
     return groups
 
 
-def describe_task(log: Log, found: Candidate, now_ms: int, max_keys: int) -> dict[str, Any]:
+def describe_task(log: Log, found: LogToClean, now_ms: int, max_keys: int) -> dict[str, Any]:
     """All that the rewriting must know, as plain data: it happens in another process."""
     config, producers = log.config, log.producers
     first = found.segments[0].base_offset

@@ -12,7 +12,7 @@ from kraftlog.logstate import voters as quorum
 from kraftlog.logstate.quorum_records import snapshot_beginning, snapshot_end
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.storage.disk import write_atomically
-from kraftlog.storage.meta import NAME, MetaProperties, encode, load
+from kraftlog.storage.meta_properties import NAME, MetaProperties, encode, load
 from kraftlog.types import METADATA_TOPIC
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
@@ -31,7 +31,7 @@ FIRST_SNAPSHOT = f"{0:020d}-{0:010d}.checkpoint"
 _FIRST_FEATURE = "metadata.version"
 
 
-class Formatting(Value):
+class DirectoryFormat(Value):
     """What every directory of a node is to begin with."""
 
     #: None where the first leader is to make one
@@ -50,7 +50,7 @@ def is_formatted(files: Files, directory: str) -> bool:
     return files.exists(f"{directory}/{NAME}")
 
 
-def check_formatted(files: Files, directory: str, formatting: Formatting) -> None:
+def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -> None:
     """What is formatted already must be of the same node and cluster."""
     found = load(files, directory)
     if (found.cluster_id, found.node_id) != (formatting.cluster_id, formatting.node_id):
@@ -61,7 +61,7 @@ def check_formatted(files: Files, directory: str, formatting: Formatting) -> Non
 
 
 def format_directory(
-    files: Files, directory: str, directory_id: Uuid, formatting: Formatting, now_ms: int
+    files: Files, directory: str, directory_id: Uuid, formatting: DirectoryFormat, now_ms: int
 ) -> None:
     """Write what a directory begins with."""
     _make_folders(files, directory)

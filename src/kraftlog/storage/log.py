@@ -21,13 +21,13 @@ from kraftlog.storage.batches import PLACE, describe, pieces
 from kraftlog.storage.checkpoints import EPOCHS, encode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG, MAX_RELATIVE_OFFSET, LogConfig
 from kraftlog.storage.disk import NO_DESCRIPTOR, write_all, write_atomically, write_whole
-from kraftlog.storage.doing import Doing
 from kraftlog.storage.flush import FlushJob
+from kraftlog.storage.io_errors import IOContext
+from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.retention import expired_segments, segments_below
 from kraftlog.storage.scan import Scan, scan_file
 from kraftlog.storage.segment import Segment, Slice, segment_is_full
 from kraftlog.storage.swaps import to_segment, to_swap
-from kraftlog.storage.tracker import ProducerTracker
 from kraftlog.types import NULL_UUID
 
 TYPE_CHECKING = False
@@ -194,7 +194,7 @@ class Log:
         """Begin a segment, at the end of the log or later; one that is kept is sealed."""
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
-        with Doing(self, "beginning a segment"):
+        with IOContext(self, "beginning a segment"):
             if self.segments:
                 active = self.segments[-1]
                 if active.size == 0:
@@ -229,7 +229,7 @@ class Log:
             return None
         number = self._segment_number(offset)
         segment = self.segments[number]
-        with Doing(self, "finding an offset", only_reads=True):
+        with IOContext(self, "finding an offset", only_reads=True):
             start = segment.position_of(offset)
             while start == segment.size:  # nothing left in this one: compaction has made a gap
                 number += 1
@@ -248,7 +248,7 @@ class Log:
 
     def read(self, place: Slice) -> bytes:
         """The bytes of a slice."""
-        with Doing(self, "reading", only_reads=True):
+        with IOContext(self, "reading", only_reads=True):
             data = self.disk.files.pread(place.handle.use(), place.length, place.position)
         if len(data) != place.length:
             raise StorageError(f"{place.handle.path}: shorter than it was, at {place.position}")
@@ -264,7 +264,7 @@ class Log:
         for segment in self.segments:
             if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
-            with Doing(self, "finding a time"):
+            with IOContext(self, "finding a time"):
                 relative = segment.times.before_time(timestamp)
                 first = max(segment.base_offset + relative, start)
                 for position, size, _, newest in segment.walk(segment.position_of(first)):
@@ -299,7 +299,7 @@ class Log:
         if not self.segments or offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return offset
-        with Doing(self, f"truncating to {offset}"):
+        with IOContext(self, f"truncating to {offset}"):
             end_offset = self._batch_boundary(offset)
             self._lower_recovery_point(end_offset)
             dropped = False
@@ -336,7 +336,7 @@ class Log:
         """Remove everything; the log goes on at `offset`."""
         self.disk.check()
         self._lower_recovery_point(0)
-        with Doing(self, f"starting anew at {offset}"):
+        with IOContext(self, f"starting anew at {offset}"):
             while self.segments:  # from the end, so that a crash leaves the front of the log
                 self._drop(self.segments.pop())
             self.tracker.clear()
@@ -363,7 +363,7 @@ class Log:
         No more than `at_most`: then it should be asked again.
         """
         self.disk.check()
-        with Doing(self, "looking for old segments"):
+        with IOContext(self, "looking for old segments"):
             count = expired_segments(self.segments, self.config, now_ms, limit, self._modified_ms)
         return self._drop_front(min(count, at_most), now_ms)
 
@@ -373,7 +373,7 @@ class Log:
     def _drop_front(self, count: int, now_ms: int) -> int:
         if count == len(self.segments) and count:
             self.roll(now_ms, seals=False)  # to write and unlink indexes takes milliseconds
-        with Doing(self, "removing old segments"):
+        with IOContext(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
                 self.segments.remove(segment)
@@ -448,7 +448,7 @@ class Log:
         if self._flushing is not None or not self.needs_flush:
             return None
         job = FlushJob(self.end_offset, self._generation)
-        with Doing(self, "opening files to flush"):
+        with IOContext(self, "opening files to flush"):
             job.add(it.log for it in self.segments if it.end_offset > self.recovery_point)
         job.paths, self._unsynced = self._unsynced, []
         if self._epochs_changed:
@@ -526,7 +526,7 @@ class Log:
     def finish(self) -> None:
         """Write what a clean opening needs; it is not durable yet."""
         self.disk.check()
-        with Doing(self, "closing"):
+        with IOContext(self, "closing"):
             if self.segments and not self.segments[-1].has_index_files:
                 self.seal(self.segments[-1])
             if self._wants_snapshot():
@@ -538,14 +538,14 @@ class Log:
     def write_epochs_beside(self) -> None:
         """The leader-epoch checkpoint under another name, not durable yet."""
         if self._epochs_changed:
-            with Doing(self, "writing leader epochs"):
+            with IOContext(self, "writing leader epochs"):
                 data = encode_epochs(self.epochs.entries())
                 write_whole(self.disk.files, f"{self.folder}/{EPOCHS}.tmp", data, sync=False)
 
     def put_epochs_in_place(self) -> None:
         """That file is durable now: it takes the other's name."""
         if self._epochs_changed:
-            with Doing(self, "writing leader epochs"):
+            with IOContext(self, "writing leader epochs"):
                 path = f"{self.folder}/{EPOCHS}"
                 self.disk.files.rename(f"{path}.tmp", path)
 

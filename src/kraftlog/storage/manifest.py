@@ -17,9 +17,9 @@ from kraftlog.logstate.epochs import EpochCache
 from kraftlog.logstate.producers import RetainedBatch
 from kraftlog.records.crc import crc32c
 from kraftlog.storage.log import Log
+from kraftlog.storage.producer_snapshots import decode_snapshot, encode_snapshot
+from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.segment import INDEX, LOG, TIME_INDEX, Segment
-from kraftlog.storage.snapshots import decode_snapshot, encode_snapshot
-from kraftlog.storage.tracker import ProducerTracker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ from kraftlog.storage.checkpoints import EPOCHS, decode_epochs
 from kraftlog.storage.config import DEFAULT_CONFIG
 from kraftlog.storage.disk import read_whole
 from kraftlog.storage.log import Log
+from kraftlog.storage.producer_tracker import ProducerTracker
 from kraftlog.storage.reserve import is_full
 from kraftlog.storage.salvage import Salvage
 from kraftlog.storage.scan import Scan, scan_file
@@ -35,7 +36,6 @@ from kraftlog.storage.segment import (
     Segment,
 )
 from kraftlog.storage.swaps import CLEANED, finish_swap
-from kraftlog.storage.tracker import ProducerTracker
 from kraftlog.storage.transactions import AbortedTransaction
 from kraftlog.value import Value
 

@@ -29,19 +29,19 @@ class Salvage:
 
     def __init__(self, next_offset: int) -> None:
         self._next_offset = next_offset
-        self._patience = _PATIENCE_BYTES
+        self._budget = _PATIENCE_BYTES
         self.batches = 0
         self.first_offset = self.last_offset = -1
 
     def search(self, disk: Disk, handle: Handle, start: int, size: int) -> Iterator[int]:
         """Look through a file from `start` on; yields how many bytes were read."""
         position = start
-        while size - position >= HEADER_SIZE and self._patience > 0:
+        while size - position >= HEADER_SIZE and self._budget > 0:
             chunk = disk.files.pread(handle.use(), min(_CHUNK, size - position), position)
             yield len(chunk)
             end = len(chunk) - HEADER_SIZE + 1  # a header that begins later is not whole in here
             here = self._candidate(chunk, 0)
-            while here >= 0 and self._patience > 0:
+            while here >= 0 and self._budget > 0:
                 whole = self._whole(disk, handle, position + here, size)
                 yield whole
                 end = max(end, here + whole)
@@ -74,7 +74,7 @@ class Salvage:
             return 0
         data = disk.files.pread(handle.use(), whole, position)
         if crc32c(memoryview(data)[CRC_START:]) != checksum:
-            self._patience -= whole
+            self._budget -= whole
             return 0
         if not self.batches:
             self.first_offset = base

@@ -10,8 +10,8 @@ import struct
 from kraftlog.errors import ProtocolError, UnsupportedVersionError
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import compiler
-from kraftlog.wire.form import has_batches
 from kraftlog.wire.primitives import Malformed
+from kraftlog.wire.versioned_schema import has_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

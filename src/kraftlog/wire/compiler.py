@@ -18,9 +18,9 @@ need not be copied before, and leaves a giant array the list that it was read in
 from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.form import Form
-from kraftlog.wire.reading import ReaderWriter
-from kraftlog.wire.writing import WriterWriter
+from kraftlog.wire.reader_generator import ReaderGenerator
+from kraftlog.wire.versioned_schema import VersionedSchema
+from kraftlog.wire.writer_generator import WriterGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
 
 def reader_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
     """The text of a reader, to look at."""
-    return ReaderWriter(Form(cls, version, keep_tags)).write().text()
+    return ReaderGenerator(VersionedSchema(cls, version, keep_tags)).write().text()
 
 
 def writer_source(cls: type[Message], version: int, keep_tags: bool = False) -> str:
     """The text of a writer, to look at."""
-    return WriterWriter(Form(cls, version, keep_tags)).write().text()
+    return WriterGenerator(VersionedSchema(cls, version, keep_tags)).write().text()
 
 
 def compile_reader(
     cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
 ) -> Reader:
-    source = ReaderWriter(Form(cls, version, keep_tags, lenient)).write()
+    source = ReaderGenerator(VersionedSchema(cls, version, keep_tags, lenient)).write()
     reader: Reader = source.build("read", f"read {cls.__name__} v{version}")
     return reader
 
@@ -58,7 +58,7 @@ def compile_writer(
     keep_tags: bool = False,
     part: type[Message] | None = None,
 ) -> Writer:
-    source = WriterWriter(Form(cls, version, keep_tags)).write(part)
+    source = WriterGenerator(VersionedSchema(cls, version, keep_tags)).write(part)
     writer: Writer = source.build("write", f"write {(part or cls).__name__} v{version}")
     return writer
 
@@ -66,9 +66,9 @@ def compile_writer(
 def compile_stepwise_reader(
     cls: type[Message], version: int, lenient: bool = False
 ) -> StepwiseReader:
-    form = Form(cls, version, lenient=lenient)
+    form = VersionedSchema(cls, version, lenient=lenient)
     form.zero_copy = True
-    source = ReaderWriter(form, stepwise=True).write()
+    source = ReaderGenerator(form, stepwise=True).write()
     reader: StepwiseReader = source.build("read", f"read {cls.__name__} v{version} stepwise")
     return reader
 
@@ -76,7 +76,7 @@ def compile_stepwise_reader(
 def compile_stepwise_writer(
     cls: type[Message], version: int, part: type[Message] | None = None
 ) -> StepwiseWriter:
-    source = WriterWriter(Form(cls, version), stepwise=True).write(part)
+    source = WriterGenerator(VersionedSchema(cls, version), stepwise=True).write(part)
     what = (part or cls).__name__
     writer: StepwiseWriter = source.build("write", f"write {what} v{version} stepwise")
     return writer

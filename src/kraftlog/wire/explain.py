@@ -12,8 +12,8 @@ import struct
 
 from kraftlog.errors import ProtocolError
 from kraftlog.value import TYPE_CHECKING
-from kraftlog.wire.form import Form, item_of
 from kraftlog.wire.primitives import FIXED, LEAST_NEGATIVE, LONGEST_STRING, Malformed, text_as_java
+from kraftlog.wire.versioned_schema import VersionedSchema, item_of
 
 if TYPE_CHECKING:
     from typing import Any, NoReturn
@@ -31,7 +31,7 @@ def read_slowly(
     keep_tags: bool = False,
 ) -> tuple[Message, int]:
     """The message at `pos` and the position behind it, or a ProtocolError that says where."""
-    cursor = Cursor(Form(cls, version, keep_tags), memoryview(buffer)[:end], pos)
+    cursor = Cursor(VersionedSchema(cls, version, keep_tags), memoryview(buffer)[:end], pos)
     message = cursor.struct(cls, "")
     return message, cursor.pos
 
@@ -39,7 +39,7 @@ def read_slowly(
 class Cursor:
     """A place in the bytes of a message, and how to read on from there."""
 
-    def __init__(self, form: Form, view: memoryview, pos: int) -> None:
+    def __init__(self, form: VersionedSchema, view: memoryview, pos: int) -> None:
         self.form = form
         self.view = view
         self.pos = pos

@@ -200,12 +200,12 @@ async def deletion(address: str) -> Facts:
     await produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
     partition = TopicPartition("deleted", 0)
     async with admin(address) as it:
-        told = await it.delete_records({partition: RecordsToDelete(before_offset=5)})
+        outcome = await it.delete_records({partition: RecordsToDelete(before_offset=5)})
     async with consumer_of(address) as consumer:
         consumer.assign([partition])
         await consumer.seek_to_beginning()
         [first] = await taken(consumer, 1)
-    return {"begins_at": told[partition], "first": int(first.value)}
+    return {"begins_at": outcome[partition], "first": int(first.value)}
 
 
 async def until(wanted: list[int], *consumers: Any) -> list[int]:

@@ -182,15 +182,15 @@ def deletion(address: str) -> Facts:
     produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
     partition = TopicPartition("deleted", 0)
     with admin(address) as it:
-        told = it.delete_records({partition: 5})[partition]
+        outcome = it.delete_records({partition: 5})[partition]
     with consumer_of(address) as consumer:
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
         [first] = taken(consumer, 1)
-    return {"begins_at": told["low_watermark"], "first": int(first.value)}
+    return {"begins_at": outcome["low_watermark"], "first": int(first.value)}
 
 
-class Sharer:
+class GroupMemberThread:
     """A member with a thread of its own, which knows how many partitions it has.
 
     One whose poll ends while it joins joins anew at the next poll, and the leader of a group has
@@ -203,7 +203,7 @@ class Sharer:
         self._enough = threading.Event()
         self._thread = threading.Thread(target=self._poll)
 
-    def __enter__(self) -> Sharer:
+    def __enter__(self) -> GroupMemberThread:
         self._thread.start()
         return self
 
@@ -221,9 +221,9 @@ class Sharer:
 
 def rebalance(address: str) -> Facts:
     create(address, "shared", 4)
-    with Sharer(address) as first:
+    with GroupMemberThread(address) as first:
         alone = until(lambda: [first.size], [4])
-        with Sharer(address) as second:
+        with GroupMemberThread(address) as second:
             together = until(lambda: [first.size, second.size], [2, 2])
         again = until(lambda: [first.size], [4])
     return {"alone": alone, "together": together, "alone_again": again}

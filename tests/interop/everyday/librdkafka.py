@@ -49,7 +49,7 @@ def produce(
     """Every value in the first partition, each acknowledged; their offsets as they came back."""
     offsets: list[int] = []
 
-    def told(error: Any, message: Message) -> None:
+    def outcome(error: Any, message: Message) -> None:
         assert error is None, error
         offsets.append(message.offset() or 0)
 
@@ -57,7 +57,7 @@ def produce(
     for n, value in enumerate(values):
         time = times[n] if times else TIME_MS + n
         producer.produce(
-            topic, value, b"k%d" % n, 0, told, timestamp=time, headers=[("n", b"%d" % n)]
+            topic, value, b"k%d" % n, 0, outcome, timestamp=time, headers=[("n", b"%d" % n)]
         )
     assert producer.flush(LIMIT_S) == 0
     return offsets
@@ -195,12 +195,12 @@ def deletion(address: str) -> Facts:
     produce(address, "deleted", [b"%d" % n for n in range(COUNT)])
     it = admin(address)
     asked = TopicPartition("deleted", 0, 5)
-    told = it.delete_records([asked])[asked].result(LIMIT_S)
+    outcome = it.delete_records([asked])[asked].result(LIMIT_S)
     consumer = consumer_of(address)
     consumer.assign([TopicPartition("deleted", 0, confluent_kafka.OFFSET_BEGINNING)])
     [first] = taken(consumer, 1)
     consumer.close()
-    return {"begins_at": told.low_watermark, "first": int(first.value() or b"")}
+    return {"begins_at": outcome.low_watermark, "first": int(first.value() or b"")}
 
 
 def sizes(*consumers: Consumer) -> list[int]:

@@ -20,14 +20,14 @@ from kraftlog.wire.messages.api_versions import (
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.api_versions import ApiVersionsRequest
 
 ZERO_SINCE = 4
 
 
-def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: ApiVersionsRequest | None, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
     if request is None:
         served, code = [SERVED[ApiKey.API_VERSIONS]], ErrorCode.UNSUPPORTED_VERSION
     else:
@@ -35,11 +35,11 @@ def handle(node: Node, slot: Slot, request: ApiVersionsRequest | None, now: Now)
     keys = [ApiVersion(api_key=s.key, min_version=s.first, max_version=s.last) for s in served]
     response = ApiVersionsResponse(error_code=code, api_keys=keys)
     if request is not None:
-        _tell_features(node, slot, response)
-    slot.answer(response)
+        _add_features(node, slot, response)
+    slot.respond(response)
 
 
-def _tell_features(node: Node, slot: Slot, response: ApiVersionsResponse) -> None:
+def _add_features(node: Node, slot: PendingResponse, response: ApiVersionsResponse) -> None:
     """What this node can do beside its APIs, and what the cluster has agreed on."""
     response.supported_features = [
         SupportedFeatureKey(name=name, min_version=low, max_version=high)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 IP = "ip"
@@ -32,13 +32,13 @@ ANY = object()
 NOT_ENFORCED = "Brokers of this version do not enforce quotas."
 
 
-def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
     assert slot.api is not None
     if slot.api.key == ApiKey.DESCRIBE_CLIENT_QUOTAS:
-        slot.answer(_describe(node.image, request))
+        slot.respond(_describe(node.image, request))
     else:
         entries = [_alter(node.image, entry) for entry in request.entries]
-        slot.answer(alter.AlterClientQuotasResponse(entries=entries))
+        slot.respond(alter.AlterClientQuotasResponse(entries=entries))
 
 
 def _describe(

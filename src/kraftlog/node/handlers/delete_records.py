@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.delete_records import (
@@ -37,12 +37,12 @@ A_PARTITION_COSTS = 10
 INTERNAL = ("__consumer_offsets", "__transaction_state")
 
 
-class Deletion:
+class DelayedDeleteRecords:
     """Stands where a slot stands: a request that waits for logs to begin later."""
 
     __slots__ = ("_node", "_size", "_slot", "response", "waits")
 
-    def __init__(self, node: Node, slot: Slot) -> None:
+    def __init__(self, node: Node, slot: PendingResponse) -> None:
         self._node = node
         self._slot = slot
         #: What is waited for: this request itself, as it may not be answered before it is read.
@@ -50,19 +50,19 @@ class Deletion:
         self._size = 0
         self.response = DeleteRecordsResponse(topics=())
 
-    def answer(self, response: DeleteRecordsResponse) -> None:
-        self._node.sliced.run(self._slot, self._slot.answer_in_steps(response, self._size))
+    def respond(self, response: DeleteRecordsResponse) -> None:
+        self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, self._size))
 
     def deciding(self, request: DeleteRecordsRequest) -> Iterator[int]:
         topics = []
         for topic in drained(request.topics):
-            told = []
+            result = []
             for part in topic.partitions:
-                told.append(self._delete(topic.name, part))
+                result.append(self._delete(topic.name, part))
                 self._size += 1
                 if not self._size % PARTITIONS_IN_A_STEP:
                     yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
-            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=told))
+            topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=result))
             yield 1
         self.response.topics = topics
         self._node.one_done(self)
@@ -71,24 +71,29 @@ class Deletion:
         node = self._node
         partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
         code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
-        told = DeleteRecordsPartitionResult(
+        result = DeleteRecordsPartitionResult(
             partition_index=asked.partition_index, low_watermark=-1, error_code=code
         )
         if code or isinstance(partition, int):
-            return told
+            return result
         offset = partition.high_watermark if asked.offset == HIGH_WATERMARK else asked.offset
         if offset <= partition.stored_start:
-            told.low_watermark = partition.stored_start
-            return told
+            result.low_watermark = partition.stored_start
+            return result
         partition.start = max(partition.start, offset)  # nobody reads there from now on
         self.waits += 1
-        partition.deletions.append((offset, self, told))
+        partition.deletions.append((offset, self, result))
         node.emit(MoveLogStart(partition.log, offset))
-        return told
+        return result
 
 
-def handle(node: Node, slot: Slot, request: DeleteRecordsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - handlers are called alike
-    return Deletion(node, slot).deciding(request)
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: DeleteRecordsRequest,
+    now: Now,  # noqa: ARG001 - handlers are called alike
+) -> Iterator[int]:
+    return DelayedDeleteRecords(node, slot).deciding(request)
 
 
 def _refusal(node: Node, partition: Partition, offset: int) -> int:

@@ -10,7 +10,7 @@ from kraftlog.wire.messages.describe_cluster import DescribeClusterBroker, Descr
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_cluster import DescribeClusterRequest
 
@@ -22,21 +22,21 @@ ALL_OPERATIONS = sum([1 << operation for operation in (5, 7, 8, 9, 10, 11, 12)])
 NOT_ASKED_FOR = -(2**31)
 
 
-def handle(node: Node, slot: Slot, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: DescribeClusterRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
     here = CONTROLLERS if slot.connection.listener == CONTROLLER else BROKERS
     if request.endpoint_type not in {BROKERS, CONTROLLERS}:
         why = f"Unsupported endpoint type {request.endpoint_type}"
-        slot.answer(_refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, why))
+        slot.respond(_refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, why))
         return
     if request.endpoint_type != here:
         why = (
             f"The request was sent to an endpoint of type {_TYPES[here]}, but we wanted an "
             f"endpoint of type {_TYPES[request.endpoint_type]}"
         )
-        slot.answer(_refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why))
+        slot.respond(_refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why))
         return
     listener = slot.connection.listener_name
-    slot.answer(
+    slot.respond(
         DescribeClusterResponse(
             error_code=ErrorCode.NONE,
             endpoint_type=here,

@@ -12,9 +12,9 @@ from kraftlog.wire.messages import describe_configs as api
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kraftlog.config.describe import Described
+    from kraftlog.config.describe import DescribedConfig
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 #: What a resource, and an entry of it, cost in microseconds.
@@ -22,7 +22,12 @@ A_RESOURCE_COSTS = 10
 AN_ENTRY_COSTS = 8
 
 
-def handle(node: Node, slot: Slot, request: api.DescribeConfigsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: api.DescribeConfigsRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> Iterator[int]:
     results = []
     entries = 0
     described: set[tuple[int, str, tuple[str, ...] | None]] = set()
@@ -41,7 +46,7 @@ def handle(node: Node, slot: Slot, request: api.DescribeConfigsRequest, now: Now
         results.append(result)
         entries += 1 + len(result.configs)
         yield A_RESOURCE_COSTS + AN_ENTRY_COSTS * len(result.configs)
-    yield from slot.answer_in_steps(api.DescribeConfigsResponse(results=results), entries)
+    yield from slot.respond_in_steps(api.DescribeConfigsResponse(results=results), entries)
 
 
 def _resource(
@@ -68,7 +73,7 @@ def _resource(
 
 def _described(
     node: Node, resource: api.DescribeConfigsResource
-) -> list[Described] | tuple[int, str]:
+) -> list[DescribedConfig] | tuple[int, str]:
     """All that stands for a resource, or the code and words of a refusal."""
     image, name = node.image, resource.resource_name
     names = resource.configuration_keys or None  # an empty list asks for all, like none at all
@@ -92,7 +97,7 @@ def _described(
 
 
 def _entry(
-    entry: Described, request: api.DescribeConfigsRequest
+    entry: DescribedConfig, request: api.DescribeConfigsRequest
 ) -> api.DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()
     return api.DescribeConfigsResourceResult(

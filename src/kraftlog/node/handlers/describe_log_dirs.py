@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -25,7 +25,12 @@ PARTITIONS_IN_A_STEP = 50
 A_PARTITION_COSTS = 3
 
 
-def handle(node: Node, slot: Slot, request: DescribeLogDirsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: DescribeLogDirsRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> Iterator[int]:
     logs = node.logs
     count = 0
     if logs.is_offline:
@@ -45,7 +50,7 @@ def handle(node: Node, slot: Slot, request: DescribeLogDirsRequest, now: Now) ->
             total_bytes=total,
             usable_bytes=usable,
         )
-    yield from slot.answer_in_steps(DescribeLogDirsResponse(results=[result]), count)
+    yield from slot.respond_in_steps(DescribeLogDirsResponse(results=[result]), count)
 
 
 def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:

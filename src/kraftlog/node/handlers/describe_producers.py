@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.describe_producers import DescribeProducersRequest
 
@@ -25,7 +25,12 @@ A_PARTITION_COSTS = 3
 PRODUCERS_IN_A_STEP = 200
 
 
-def handle(node: Node, slot: Slot, request: DescribeProducersRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: DescribeProducersRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> Iterator[int]:
     described: set[tuple[str, int]] = set()
     topics = []
     count = 0
@@ -40,7 +45,7 @@ def handle(node: Node, slot: Slot, request: DescribeProducersRequest, now: Now) 
             count += 1 + len(result.active_producers)
         topics.append(TopicResponse(name=topic.name, partitions=found))
         yield A_PARTITION_COSTS
-    yield from slot.answer_in_steps(DescribeProducersResponse(topics=topics), count)
+    yield from slot.respond_in_steps(DescribeProducersResponse(topics=topics), count)
 
 
 def _described(node: Node, topic: str, index: int) -> Generator[int, None, PartitionResponse]:

@@ -6,7 +6,7 @@ Only the leader knows; a broker that is asked passes the question on.
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.handlers.cluster import PATIENCE_MS, ForTheLeader
+from kraftlog.node.handlers.forwarding import DEFAULT_TIMEOUT_MS, LeaderOnly
 from kraftlog.raft.describe import describe
 from kraftlog.types import METADATA_TOPIC, NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -15,7 +15,7 @@ from kraftlog.wire.messages import describe_quorum as api
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.raft.describe import ReplicaDescription
     from kraftlog.types import Now
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 NODES_SINCE = 2
 
 
-def handle(node: Node, slot: Slot, request: api.DescribeQuorumRequest, now: Now) -> None:
+def handle(node: Node, slot: PendingResponse, request: api.DescribeQuorumRequest, now: Now) -> None:
     if node.quorum.is_leader or slot.connection.listener == CONTROLLER:
-        slot.answer(answer(node, request, slot.version, now))
+        slot.respond(answer(node, request, slot.version, now))
         return
-    ForTheLeader(node, slot, request, now.monotonic_ms + PATIENCE_MS).go(now)
+    LeaderOnly(node, slot, request, now.monotonic_ms + DEFAULT_TIMEOUT_MS).go(now)
 
 
 def answer(

@@ -19,14 +19,19 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 #: As Kafka's max.request.partition.size.limit.
 MOST_PARTITIONS = 2000
 
 
-def handle(node: Node, slot: Slot, request: api.DescribeTopicPartitionsRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: api.DescribeTopicPartitionsRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> None:
     cursor = request.cursor
     names = {topic.name for topic in request.topics} or set(node.image.topic_ids)
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
@@ -38,13 +43,13 @@ def handle(node: Node, slot: Slot, request: api.DescribeTopicPartitionsRequest, 
         if limit <= 0:
             following = api.Cursor(topic_name=name, partition_index=first)
             break
-        told, is_whole = _topic(node, name, first, limit, unreachable)
-        limit -= len(told.partitions)
-        topics.append(told)
+        result, is_whole = _topic(node, name, first, limit, unreachable)
+        limit -= len(result.partitions)
+        topics.append(result)
         if not is_whole:
-            following = api.Cursor(topic_name=name, partition_index=first + len(told.partitions))
+            following = api.Cursor(topic_name=name, partition_index=first + len(result.partitions))
             break
-    slot.answer(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=following))
+    slot.respond(api.DescribeTopicPartitionsResponse(topics=topics, next_cursor=following))
 
 
 def _topic(
@@ -62,7 +67,7 @@ def _topic(
         )
         return unknown, True
     partitions = list(node.image.partitions_of(topic))[first:]
-    told = api.DescribeTopicPartitionsResponseTopic(
+    result = api.DescribeTopicPartitionsResponseTopic(
         error_code=ErrorCode.NONE,
         name=name,
         topic_id=topic.id,
@@ -70,7 +75,7 @@ def _topic(
         partitions=list(_partitions(node, partitions[:limit], unreachable)),
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
-    return told, len(partitions) <= limit
+    return result, len(partitions) <= limit
 
 
 def _partitions(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionTopic
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.counts import TopicCounts
     from kraftlog.replication.partition import Partition
@@ -50,9 +50,11 @@ _UNKNOWN = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 READ_COMMITTED = 1
 
 
-def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> Iterator[int] | None:
+def handle(
+    node: Node, slot: PendingResponse, request: FetchRequest, now: Now
+) -> Iterator[int] | None:
     if slot.connection.listener & CONTROLLER and _is_of_the_quorum(request):
-        node.is_stirred = True
+        node.needs_poll = True
         body = request_from_wire(ApiKey.FETCH, request)
         most = min(body.max_bytes, node.config.raft.max_fetch_bytes)
         node.quorum.asked(slot, body, slot.connection, now, most)
@@ -61,17 +63,17 @@ def handle(node: Node, slot: Slot, request: FetchRequest, now: Now) -> Iterator[
     if request.session_epoch != LAST or request.session_id != NO_SESSION:
         found = node.fetch_sessions.go_on(request, slot.version, now)
         if isinstance(found, int):
-            slot.answer(FetchResponse(error_code=found, session_id=NO_SESSION, responses=()))
+            slot.respond(FetchResponse(error_code=found, session_id=NO_SESSION, responses=()))
             return None
         session = found
     if _size(request, session) > FEW_PARTITIONS:
         from kraftlog.node.handlers.large_fetch import LargeFetch
 
         return LargeFetch(slot, request, session).serving(node, now)
-    fetch = Fetch(slot, request, session)
+    fetch = DelayedFetch(slot, request, session)
     fetch.look(node)
     if fetch.is_enough:
-        fetch.answer(node, now)
+        fetch.respond(node, now)
     else:
         fetch.park(node, now.monotonic_ms + request.max_wait_ms)
     return None
@@ -93,7 +95,7 @@ def _is_of_the_quorum(request: FetchRequest) -> bool:
     return all(part.partition == 0 for part in request.topics[0].partitions)
 
 
-class Fetch:
+class DelayedFetch:
     """One fetch on its way: what it has found so far, and whether it was answered."""
 
     __slots__ = (
@@ -110,7 +112,9 @@ class Fetch:
         "slot",
     )
 
-    def __init__(self, slot: Slot, request: FetchRequest, session: FetchSession | None) -> None:
+    def __init__(
+        self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
+    ) -> None:
         self.slot = slot
         self.request = request
         #: What it goes on with; one that begins a session gets it with the answer.
@@ -327,7 +331,7 @@ class Fetch:
         self.look(node)
         if self.size >= self.request.min_bytes or self.failed:
             self._stop_watching(watched)
-            self.answer(node, node.now)
+            self.respond(node, node.now)
         else:
             self.partitions = watched
             self._note_seen()
@@ -337,18 +341,18 @@ class Fetch:
             watched = self.partitions
             self.look(node)
             self._stop_watching(watched)
-            self.answer(node, now)
+            self.respond(node, now)
 
-    def answer(self, node: Node, now: Now) -> None:
+    def respond(self, node: Node, now: Now) -> None:
         self.done = True
         session = self.session
         if session is None and self.request.session_epoch == FIRST:
             session = node.fetch_sessions.open(self.request, self.slot.version, now)
         response = self._response_in(session)
         if session is not None:
-            session.told(response.responses)
+            session.sent(response.responses)
         self._count()
-        self.slot.answer(self.response)
+        self.slot.respond(self.response)
 
     def _response_in(self, session: FetchSession | None) -> FetchResponse:
         """The response, unless the reader did not wait for it: then it is not known what the

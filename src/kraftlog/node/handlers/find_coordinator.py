@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, error_name
 from kraftlog.groups.shard import partition_of
-from kraftlog.node.coordinating import TOPIC
+from kraftlog.node.coordinators.group_coordinators import TOPIC
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
 
@@ -24,17 +24,17 @@ TRANSACTION = 1
 SEVERAL_SINCE = 4
 
 
-def handle(node: Node, slot: Slot, request: FindCoordinatorRequest, now: Now) -> None:
-    assert node.coordinating is not None
-    if request.key_type != GROUP or node.coordinating.partition_count:
+def handle(node: Node, slot: PendingResponse, request: FindCoordinatorRequest, now: Now) -> None:
+    assert node.group_coordinators is not None
+    if request.key_type != GROUP or node.group_coordinators.partition_count:
         _answer(node, slot, request)
         return
-    from kraftlog.node.creating import create_topics
+    from kraftlog.node.broker.auto_topic_creation import create_topics
 
     create_topics(node, [TOPIC], lambda _, __: _answer(node, slot, request), now)
 
 
-def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
+def _answer(node: Node, slot: PendingResponse, request: FindCoordinatorRequest) -> None:
     several = slot.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
     if request.key_type == TRANSACTION:
@@ -42,10 +42,10 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
     else:
         found = [_find(node, slot, request.key_type, key) for key in keys]
     if several:
-        slot.answer(FindCoordinatorResponse(coordinators=found))
+        slot.respond(FindCoordinatorResponse(coordinators=found))
         return
     one = found[0]
-    slot.answer(
+    slot.respond(
         FindCoordinatorResponse(
             error_code=one.error_code,
             # Of a single coordinator Kafka names what the code stands for, also of success.
@@ -57,10 +57,10 @@ def _answer(node: Node, slot: Slot, request: FindCoordinatorRequest) -> None:
     )
 
 
-def _find(node: Node, slot: Slot, key_type: int, key: str) -> Coordinator:
+def _find(node: Node, slot: PendingResponse, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
         return _nowhere(key, ErrorCode.INVALID_REQUEST, f"no coordinators of type {key_type}")
-    assert node.coordinating is not None
+    assert node.group_coordinators is not None
     topic = node.image.topic_named(TOPIC)
     if topic is None:
         return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -4,7 +4,7 @@ and goes to the shard that has it."""
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.groups.messages import Asker
+from kraftlog.groups.messages import RequestContext
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kraftlog.groups.shard import GroupShard
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 #: OffsetCommit goes by topic ids from here on.
@@ -25,51 +25,51 @@ JOIN_WITHOUT_PROTOCOL_SINCE = 7
 SYNC_BY_PROTOCOL_SINCE = 5
 
 
-def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
     assert slot.api is not None
-    assert node.coordinating is not None
-    shard = node.coordinating.shard_of(request.group_id)
+    assert node.group_coordinators is not None
+    shard = node.group_coordinators.shard_of(request.group_id)
     if not request.group_id and slot.api.key != ApiKey.OFFSET_COMMIT:
         # Positions may be kept without a name for the group, as in the oldest clients.
         shard = ErrorCode.INVALID_GROUP_ID
     elif slot.api.key == ApiKey.SYNC_GROUP and _lacks_protocol(slot, request):
         shard = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if isinstance(shard, int):
-        slot.answer(_refusal(slot, request, shard))
+        slot.respond(_refusal(slot, request, shard))
         return
     _ask(node, shard, slot, request, now)
-    node.coordinating.settle(now)
+    node.group_coordinators.settle(now)
 
 
-def _lacks_protocol(slot: Slot, request: Any) -> bool:
+def _lacks_protocol(slot: PendingResponse, request: Any) -> bool:
     """Whether a SyncGroup does not name the protocol, which its version asks for."""
     is_named = request.protocol_type is not None and request.protocol_name is not None
     return slot.version >= SYNC_BY_PROTOCOL_SINCE and not is_named
 
 
-def asker_of(slot: Slot) -> Asker:
-    return Asker(slot.version, slot.client_id or "", f"/{slot.connection.host}")
+def context_of(slot: PendingResponse) -> RequestContext:
+    return RequestContext(slot.version, slot.client_id or "", f"/{slot.connection.host}")
 
 
-def _ask(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> None:
+def _ask(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
     assert slot.api is not None
     key = slot.api.key
     if key == ApiKey.JOIN_GROUP:
         is_old = slot.version < JOIN_WITHOUT_PROTOCOL_SINCE
-        shard.join_group(_NamingProtocol(slot) if is_old else slot, asker_of(slot), request, now)
+        shard.join_group(_NamingProtocol(slot) if is_old else slot, context_of(slot), request, now)
     elif key == ApiKey.SYNC_GROUP:
         shard.sync_group(slot, request, now)
     elif key == ApiKey.HEARTBEAT:
         shard.heartbeat(slot, request, now)
     elif key == ApiKey.LEAVE_GROUP:
-        shard.leave_group(slot, asker_of(slot), request, now)
+        shard.leave_group(slot, context_of(slot), request, now)
     elif key == ApiKey.OFFSET_DELETE:
         _delete(node, shard, slot, request, now)
     else:
         _commit(node, shard, slot, request, now)
 
 
-def _commit(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> None:
+def _commit(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
     """Topics that are not there are refused; the others are committed under name and id."""
     from kraftlog.wire.messages.offset_commit import (
         OffsetCommitResponsePartition,
@@ -109,10 +109,10 @@ def _commit(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -
             topic.partitions = kept
             known.append(topic)
     request.topics = known
-    shard.offset_commit(_Rejoined(slot, refused), asker_of(slot), request, now)
+    shard.offset_commit(_RejoinResponse(slot, refused), context_of(slot), request, now)
 
 
-def _delete(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -> None:
+def _delete(node: Node, shard: GroupShard, slot: PendingResponse, request: Any, now: Now) -> None:
     """Topics that are not there are refused; what else is asked decides the rest."""
     from kraftlog.wire.messages.offset_delete import (
         OffsetDeleteResponsePartition,
@@ -134,24 +134,24 @@ def _delete(node: Node, shard: GroupShard, slot: Slot, request: Any, now: Now) -
         if topic.name not in ids
     ]
     request.topics = [topic for topic in request.topics if topic.name in ids]
-    shard.offset_delete(_Rejoined(slot, refused), request, now)
+    shard.offset_delete(_RejoinResponse(slot, refused), request, now)
 
 
 UNKNOWN = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-class _Rejoined:
+class _RejoinResponse:
     """A slot whose answer is completed with what was refused before."""
 
     __slots__ = ("_refused", "_slot")
 
-    def __init__(self, slot: Slot, refused: list[Any]) -> None:
+    def __init__(self, slot: PendingResponse, refused: list[Any]) -> None:
         self._slot = slot
         self._refused = refused
 
-    def answer(self, response: Any) -> None:
+    def respond(self, response: Any) -> None:
         response.topics = [*response.topics, *self._refused]
-        self._slot.answer(response)
+        self._slot.respond(response)
 
 
 class _NamingProtocol:
@@ -159,15 +159,15 @@ class _NamingProtocol:
 
     __slots__ = ("_slot",)
 
-    def __init__(self, slot: Slot) -> None:
+    def __init__(self, slot: PendingResponse) -> None:
         self._slot = slot
 
-    def answer(self, response: Any) -> None:
+    def respond(self, response: Any) -> None:
         response.protocol_name = response.protocol_name or ""
-        self._slot.answer(response)
+        self._slot.respond(response)
 
 
-def _refusal(slot: Slot, request: Any, code: int) -> Any:
+def _refusal(slot: PendingResponse, request: Any, code: int) -> Any:
     assert slot.api is not None
     response: Any = slot.api.response()
     key = slot.api.key

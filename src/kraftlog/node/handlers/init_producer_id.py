@@ -12,25 +12,25 @@ from kraftlog.wire.messages.init_producer_id import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.init_producer_id import InitProducerIdRequest
 
 
-def handle(node: Node, slot: Slot, request: InitProducerIdRequest, now: Now) -> None:
+def handle(node: Node, slot: PendingResponse, request: InitProducerIdRequest, now: Now) -> None:
     if request.transactional_id is not None:
-        slot.answer(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        slot.respond(_refused(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return
 
-    def told(producer_id: int) -> None:
+    def on_done(producer_id: int) -> None:
         if producer_id < 0:
-            slot.answer(_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            slot.respond(_refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            slot.answer(
+            slot.respond(
                 InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0)
             )
 
-    node.producer_ids.next(told, now)
+    node.producer_ids.next(on_done, now)
 
 
 def _refused(code: int) -> InitProducerIdResponse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kraftlog.errors import StorageError
 from kraftlog.node.fetch_sessions import FIRST
-from kraftlog.node.handlers.fetch import A_FIND_COSTS, Fetch
+from kraftlog.node.handlers.fetch import A_FIND_COSTS, DelayedFetch
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from kraftlog.node.fetch_sessions import FetchSession, SessionTopic
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.ports.logs import Slice
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -33,12 +33,14 @@ if TYPE_CHECKING:
 READ_AT_ONCE = 64 << 10
 
 
-class LargeFetch(Fetch):
+class LargeFetch(DelayedFetch):
     """`sizes`: what was asked of each partition, how much there was, and up to which offset."""
 
     __slots__ = ("held", "sizes")
 
-    def __init__(self, slot: Slot, request: FetchRequest, session: FetchSession | None) -> None:
+    def __init__(
+        self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
+    ) -> None:
         super().__init__(slot, request, session)
         self.sizes: dict[Partition, tuple[FetchPartition, int, int]] = {}
         #: Slices whose files are held open until the answer is on its way.
@@ -162,7 +164,7 @@ class LargeFetch(Fetch):
         if session is not None:
             yield from session.telling(response.responses)
         self._count()
-        yield from self.slot.answer_in_steps(response, len(self.sizes) + 1)
+        yield from self.slot.respond_in_steps(response, len(self.sizes) + 1)
 
     def cancel(self) -> None:
         super().cancel()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 #: Brokers have loggers, too; here they can't be set.
@@ -19,18 +19,23 @@ BROKER_LOGGER = 8
 ALL = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-def handle(node: Node, slot: Slot, request: api.ListConfigResourcesRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: api.ListConfigResourcesRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> None:
     kinds = [CLIENT_METRICS] if slot.version == 0 else list(request.resource_types) or list(ALL)
     if not set(kinds) <= set(ALL):
         code = ErrorCode.UNSUPPORTED_VERSION
-        slot.answer(api.ListConfigResourcesResponse(error_code=code, config_resources=()))
+        slot.respond(api.ListConfigResourcesResponse(error_code=code, config_resources=()))
         return
     found = [
         api.ConfigResource(resource_name=name, resource_type=kind)
         for kind in kinds
         for name in _names(node, kind)
     ]
-    slot.answer(api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=found))
+    slot.respond(api.ListConfigResourcesResponse(error_code=ErrorCode.NONE, config_resources=found))
 
 
 def _names(node: Node, kind: int) -> Iterable[str]:

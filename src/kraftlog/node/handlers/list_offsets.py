@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
     from kraftlog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest
@@ -41,7 +41,12 @@ A_PARTITION_COSTS = 4
 EPOCH_SINCE = 4
 
 
-def handle(node: Node, slot: Slot, request: ListOffsetsRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: ListOffsetsRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> Iterator[int]:
     version, topics, count = slot.version, [], 0
     for topic in drained(request.topics):
         found = []
@@ -52,7 +57,7 @@ def handle(node: Node, slot: Slot, request: ListOffsetsRequest, now: Now) -> Ite
         yield (len(found) % PARTITIONS_IN_A_STEP) * A_PARTITION_COSTS
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=found))
         count += len(found)
-    yield from slot.answer_in_steps(ListOffsetsResponse(topics=topics), count)
+    yield from slot.respond_in_steps(ListOffsetsResponse(topics=topics), count)
 
 
 def _one(

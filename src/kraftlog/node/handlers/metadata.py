@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -68,12 +68,12 @@ def offline_replicas(
     ]
 
 
-def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: MetadataRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
     wanted = yield from _to_create(node, slot, request)
     if not wanted:
         yield from _answer(node, slot, request, {})
         return
-    from kraftlog.node.creating import create_topics
+    from kraftlog.node.broker.auto_topic_creation import create_topics
 
     def made(codes: dict[str, int], _: Now) -> None:
         node.sliced.run(slot, _answer(node, slot, request, codes))
@@ -82,7 +82,7 @@ def handle(node: Node, slot: Slot, request: MetadataRequest, now: Now) -> Iterat
 
 
 def _to_create(
-    node: Node, slot: Slot, request: MetadataRequest
+    node: Node, slot: PendingResponse, request: MetadataRequest
 ) -> Generator[int, None, Collection[str]]:
     """Names that were asked for and may be made into topics, each once.
 
@@ -105,7 +105,7 @@ def _to_create(
 
 
 def _answer(
-    node: Node, slot: Slot, request: MetadataRequest, codes: dict[str, int]
+    node: Node, slot: PendingResponse, request: MetadataRequest, codes: dict[str, int]
 ) -> Iterator[int]:
     asked = request.topics
     operations = NOT_ASKED_FOR
@@ -133,14 +133,14 @@ def _answer(
             work += 1  # as with Kafka, a topic that is named again is reported once
         elif topic.id in node.image.topics:  # else it has been deleted meanwhile
             reported.add(topic.id)
-            piece = node.topic_pieces.get(topic.id, form)
+            piece = node.encoded_topics.get(topic.id, form)
             topics.append(piece or (yield from _written_down(node, topic, form)))
             work += 1
         if work >= NAMES_IN_A_STEP:
             yield work
             work = 0
     yield work
-    yield from slot.answer_in_steps(_response(node, request, listener, topics), len(topics))
+    yield from slot.respond_in_steps(_response(node, request, listener, topics), len(topics))
 
 
 def _response(
@@ -198,13 +198,13 @@ def _written_down(
     node: Node, topic: TopicImage, form: Form
 ) -> Generator[int, None, MetadataResponseTopic]:
     """A topic as the bytes that stand for it, kept unless it changes while they are written."""
-    pieces = node.topic_pieces
+    pieces = node.encoded_topics
     changes = pieces.changes
-    told = yield from _told(node, topic, form)
-    if len(told.partitions) <= PARTITIONS_IN_A_STEP:
-        piece = encode_piece(MetadataResponse, form[0], told)
+    result = yield from _result(node, topic, form)
+    if len(result.partitions) <= PARTITIONS_IN_A_STEP:
+        piece = encode_piece(MetadataResponse, form[0], result)
     else:
-        piece = yield from encoding_piece(MetadataResponse, form[0], told)
+        piece = yield from encoding_piece(MetadataResponse, form[0], result)
     yield A_TOPIC_COSTS
     if pieces.changes == changes:
         pieces.keep(topic.id, form, piece)
@@ -222,7 +222,9 @@ def _reachable(leader: int, unreachable: Collection[int], version: int) -> tuple
     return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
 
 
-def _told(node: Node, topic: TopicImage, form: Form) -> Generator[int, None, MetadataResponseTopic]:
+def _result(
+    node: Node, topic: TopicImage, form: Form
+) -> Generator[int, None, MetadataResponseTopic]:
     version, operations, unreachable = form
     #: By replicas: whole topics have few different ones.
     offline: dict[tuple[int, ...], list[int]] = {}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 SEVERAL_SINCE = 8
@@ -26,15 +26,20 @@ A_GROUP_COSTS = 10
 A_STEP_COSTS = 200
 
 
-def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) -> Iterator[int]:  # noqa: ARG001 - every handler is called alike
-    assert node.coordinating is not None
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: api.OffsetFetchRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> Iterator[int]:
+    assert node.group_coordinators is not None
     groups = _each_once(request.groups)
     if slot.version < SEVERAL_SINCE:
         groups = [_as_one_of_several(request)]
-    gathering = _Gathering(node, slot, groups)
+    gathering = _Collector(node, slot, groups)
     work = 0
     for place, group in enumerate(groups):
-        shard = node.coordinating.shard_of(group.group_id)
+        shard = node.group_coordinators.shard_of(group.group_id)
         unknown = _name_topics(node.image, group, slot.version)
         work += A_GROUP_COSTS + sum(len(topic.partition_indexes) for topic in group.topics or ())
         if isinstance(shard, int):
@@ -42,13 +47,13 @@ def handle(node: Node, slot: Slot, request: api.OffsetFetchRequest, now: Now) ->
                 place, api.OffsetFetchResponseGroup(group_id=group.group_id, error_code=shard)
             )
         else:
-            place_of = _Place(gathering, place, unknown)
+            place_of = _GroupResult(gathering, place, unknown)
             shard.offset_fetch(place_of, group, request.require_stable)
         if work >= A_STEP_COSTS:
-            node.coordinating.settle(node.now)
+            node.group_coordinators.settle(node.now)
             yield work
             work = 0
-    node.coordinating.settle(node.now)
+    node.group_coordinators.settle(node.now)
 
 
 def _each_once(
@@ -94,35 +99,37 @@ def _name_topics(
     return unknown
 
 
-class _Place:
+class _GroupResult:
     """Where the answer about one group goes."""
 
     __slots__ = ("_gathering", "_place", "_unknown")
 
     def __init__(
-        self, gathering: _Gathering, place: int, unknown: list[api.OffsetFetchResponseTopics]
+        self, gathering: _Collector, place: int, unknown: list[api.OffsetFetchResponseTopics]
     ) -> None:
         self._gathering = gathering
         self._place = place
         self._unknown = unknown
 
-    def answer(self, response: api.OffsetFetchResponseGroup) -> None:
+    def respond(self, response: api.OffsetFetchResponseGroup) -> None:
         if self._unknown:
             response.topics = [*response.topics, *self._unknown]
         self._gathering.put(self._place, response)
 
 
-class _Gathering:
+class _Collector:
     """The answer, which leaves once every group is in it."""
 
-    def __init__(self, node: Node, slot: Slot, groups: list[api.OffsetFetchRequestGroup]) -> None:
+    def __init__(
+        self, node: Node, slot: PendingResponse, groups: list[api.OffsetFetchRequestGroup]
+    ) -> None:
         self._node = node
         self._slot = slot
         self._groups = groups
         self._found: list[Any] = [None] * len(groups)
         self._missing = len(groups)
         if not groups:
-            slot.answer(api.OffsetFetchResponse(groups=()))
+            slot.respond(api.OffsetFetchResponse(groups=()))
 
     def put(self, place: int, found: api.OffsetFetchResponseGroup) -> None:
         assert self._found[place] is None, "a group is answered once"
@@ -138,7 +145,7 @@ class _Gathering:
                 group.topics = [topic for topic in group.topics if self._give_id(topic)]
         if version >= SEVERAL_SINCE:
             response = api.OffsetFetchResponse(groups=groups)
-            self._node.sliced.run(self._slot, self._slot.answer_in_steps(response, len(groups)))
+            self._node.sliced.run(self._slot, self._slot.respond_in_steps(response, len(groups)))
             return
         [one] = groups
         code = one.error_code
@@ -146,7 +153,7 @@ class _Gathering:
         if code and version < ERROR_SINCE:
             topics = [_refused(topic, code) for topic in self._groups[0].topics or ()]
             code = ErrorCode.NONE
-        self._slot.answer(
+        self._slot.respond(
             api.OffsetFetchResponse(topics=[_old_topic(topic) for topic in topics], error_code=code)
         )
 

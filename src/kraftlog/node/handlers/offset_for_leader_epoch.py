@@ -14,7 +14,7 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
 
 if TYPE_CHECKING:
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
     from kraftlog.wire.messages.offset_for_leader_epoch import (
         OffsetForLeaderEpochRequest,
@@ -22,8 +22,13 @@ if TYPE_CHECKING:
     )
 
 
-def handle(node: Node, slot: Slot, request: OffsetForLeaderEpochRequest, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
-    slot.answer(
+def handle(
+    node: Node,
+    slot: PendingResponse,
+    request: OffsetForLeaderEpochRequest,
+    now: Now,  # noqa: ARG001 - every handler is called alike
+) -> None:
+    slot.respond(
         OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(

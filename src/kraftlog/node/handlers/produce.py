@@ -15,7 +15,7 @@ from kraftlog.errors import (
     UnansweredError,
     error_name,
 )
-from kraftlog.node.committing import wait_for_replicas
+from kraftlog.node.delayed_produce import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.records.header import (
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.records.header import BatchHeader
     from kraftlog.records.validate import ProduceRules
+    from kraftlog.replication.append_config import AppendConfig
     from kraftlog.replication.partition import Partition
-    from kraftlog.replication.terms import Terms
     from kraftlog.types import Now
     from kraftlog.wire.messages.produce import (
         PartitionProduceData,
@@ -71,7 +71,9 @@ REFUSED_NAMED = 5
 ACKS = frozenset((ACKS_NONE, ACKS_LEADER, ACKS_ALL))
 
 
-def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> Iterator[int] | None:
+def handle(
+    node: Node, slot: PendingResponse, request: ProduceRequest, now: Now
+) -> Iterator[int] | None:
     if _takes_long(node, slot, request):
         for topic in request.topic_data:
             for part in topic.partition_data:
@@ -82,7 +84,7 @@ def handle(node: Node, slot: Slot, request: ProduceRequest, now: Now) -> Iterato
     return None
 
 
-def _takes_long(node: Node, slot: Slot, request: ProduceRequest) -> bool:
+def _takes_long(node: Node, slot: PendingResponse, request: ProduceRequest) -> bool:
     """Whether a batch of very many records has to be opened."""
     return any(
         part.records is not None
@@ -96,16 +98,16 @@ def _takes_long(node: Node, slot: Slot, request: ProduceRequest) -> bool:
 
 
 def _rules_of(
-    node: Node, slot: Slot, topic: TopicProduceData, part: PartitionProduceData
+    node: Node, slot: PendingResponse, topic: TopicProduceData, part: PartitionProduceData
 ) -> ProduceRules | None:
     partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
     if isinstance(partition, int):
         return None
-    terms = partition.terms
-    return terms.rules if slot.version >= ZSTD_SINCE else terms.rules_before_zstd
+    append_config = partition.append_config
+    return append_config.rules if slot.version >= ZSTD_SINCE else append_config.rules_before_zstd
 
 
-def _check_and_append(node: Node, slot: Slot, request: ProduceRequest) -> Iterator[int]:
+def _check_and_append(node: Node, slot: PendingResponse, request: ProduceRequest) -> Iterator[int]:
     """Records are checked step by step, then all is appended at once."""
     checked: Checked = {}
     for topic in request.topic_data:
@@ -123,7 +125,9 @@ def _check_and_append(node: Node, slot: Slot, request: ProduceRequest) -> Iterat
     _append(node, slot, request, checked, node.now)
 
 
-def _append(node: Node, slot: Slot, request: ProduceRequest, checked: Checked, now: Now) -> None:
+def _append(
+    node: Node, slot: PendingResponse, request: ProduceRequest, checked: Checked, now: Now
+) -> None:
     slot.waits = 1  # this handler itself: the answer may not leave before it is complete
     slot.response = response = ProduceResponse(responses=())
     response.responses = [
@@ -140,12 +144,12 @@ def _append(node: Node, slot: Slot, request: ProduceRequest, checked: Checked, n
     slot.waits -= 1
     if request.acks == ACKS_NONE:
         _close_if_refused(slot, response)
-        slot.answer_nothing()
+        slot.respond_nothing()
     elif not slot.waits:
-        slot.answer(slot.response)
+        slot.respond(slot.response)
 
 
-def _close_if_refused(slot: Slot, response: ProduceResponse) -> None:
+def _close_if_refused(slot: PendingResponse, response: ProduceResponse) -> None:
     """Without a response, the end of its connection has a producer look for the leader again."""
     refused = [
         f"{topic.name or uuid_text(topic.topic_id)}-{part.index} {error_name(part.error_code)}"
@@ -160,7 +164,7 @@ def _close_if_refused(slot: Slot, response: ProduceResponse) -> None:
 
 def _produce(
     node: Node,
-    slot: Slot,
+    slot: PendingResponse,
     request: ProduceRequest,
     topic: TopicProduceData,
     part: PartitionProduceData,
@@ -179,8 +183,8 @@ def _produce(
         return _refused_here(node, slot, topic, part.index, code)
     if part.records is None:
         return _refused(part.index, ErrorCode.INVALID_RECORD, "no records")
-    terms = partition.terms
-    rules = terms.rules if slot.version >= ZSTD_SINCE else terms.rules_before_zstd
+    append_config = partition.append_config
+    rules = append_config.rules if slot.version >= ZSTD_SINCE else append_config.rules_before_zstd
     batch = memoryview(part.records)
     try:
         header = check_produced(batch, rules, now.wall_ms)
@@ -198,13 +202,13 @@ def _produce(
                 return _repeated(node, slot, request, partition, header)
             if code:
                 return _refused(part.index, code)
-        if rules.has_log_append_time or terms.must_repack(header.codec):
-            batch, header = _as_the_topic_wants(batch, header, terms, now)
+        if rules.has_log_append_time or append_config.must_repack(header.codec):
+            batch, header = _as_the_topic_wants(batch, header, append_config, now)
     except CorruptBatchError as error:
         counts.failed_produces += 1
         return _not_accepted(part.index, error)
     base = partition.append(header, batch, node.turn)
-    told = PartitionProduceResponse(
+    result = PartitionProduceResponse(
         index=part.index,
         error_code=ErrorCode.NONE,
         base_offset=base,
@@ -213,8 +217,8 @@ def _produce(
     )
     if acks != ACKS_NONE:
         slot.waits += 1
-        partition.acks.append((partition.end, slot, told, patience_ms(request)))
-    return told
+        partition.acks.append((partition.end, slot, result, timeout_ms(request)))
+    return result
 
 
 def _refusal(partition: Partition, acks: int) -> int:
@@ -238,36 +242,40 @@ def _producer_refusal(partition: Partition, header: BatchHeader) -> int:
 
 
 def _repeated(
-    node: Node, slot: Slot, request: ProduceRequest, partition: Partition, header: BatchHeader
+    node: Node,
+    slot: PendingResponse,
+    request: ProduceRequest,
+    partition: Partition,
+    header: BatchHeader,
 ) -> PartitionProduceResponse:
     """A batch that came before is told its old offset, once the first one's wait is over too."""
     first = partition.duplicate_of(header)
-    told = PartitionProduceResponse(
+    result = PartitionProduceResponse(
         index=partition.index,
         error_code=ErrorCode.NONE,
         base_offset=first.first_offset,
         log_append_time_ms=(
-            first.timestamp if partition.terms.rules.has_log_append_time else NO_TIMESTAMP
+            first.timestamp if partition.append_config.rules.has_log_append_time else NO_TIMESTAMP
         ),
         log_start_offset=partition.start,
     )
     needed = first.last_offset + 1
-    patience = patience_ms(request)
+    patience = timeout_ms(request)
     if request.acks != ACKS_NONE and not partition.is_reached(needed, patience):
         slot.waits += 1
-        partition.wait_for(needed, slot, told, patience)
-        if partition.late:
+        partition.wait_for(needed, slot, result, patience)
+        if partition.just_written:
             wait_for_replicas(node, partition)
-    return told
+    return result
 
 
 def _as_the_topic_wants(
-    batch: memoryview, header: BatchHeader, terms: Terms, now: Now
+    batch: memoryview, header: BatchHeader, append_config: AppendConfig, now: Now
 ) -> tuple[memoryview, BatchHeader]:
     """Packed by the topic's codec, with the broker's time: what few topics ask for."""
-    rules = terms.rules
-    if terms.must_repack(header.codec):
-        batch = memoryview(repack(batch, header, terms.codec, terms.level))
+    rules = append_config.rules
+    if append_config.must_repack(header.codec):
+        batch = memoryview(repack(batch, header, append_config.codec, append_config.level))
         if len(batch) > min(rules.max_batch_size, rules.segment_size):
             raise CorruptBatchError(
                 f"a batch of {len(batch)} bytes as compression.type has it, "
@@ -279,32 +287,32 @@ def _as_the_topic_wants(
     return batch, read_header(batch)
 
 
-def patience_ms(request: ProduceRequest) -> int:
+def timeout_ms(request: ProduceRequest) -> int:
     """For how long to wait for other replicas."""
     return max(0, request.timeout_ms) if request.acks == ACKS_ALL else WRITTEN_IS_ENOUGH
 
 
 def _refused_here(
-    node: Node, slot: Slot, topic: TopicProduceData, index: int, code: int
+    node: Node, slot: PendingResponse, topic: TopicProduceData, index: int, code: int
 ) -> PartitionProduceResponse:
     """Who came to the wrong broker is told the right one (KIP-951)."""
-    told = _refused(index, code)
+    result = _refused(index, code)
     if code == ErrorCode.NOT_LEADER_OR_FOLLOWER and slot.version >= LEADERS_SINCE:
         leader, epoch = leader_of(node.image, topic.name, topic.topic_id, index)
-        told.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
+        result.current_leader = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
         name_endpoint(node, slot, leader, slot.response, NodeEndpoint)
-    return told
+    return result
 
 
 def _not_accepted(index: int, error: CorruptBatchError) -> PartitionProduceResponse:
     """The records that were wrong are named, so that a client may send the others again."""
-    told = _refused(index, error.code, error.what)
+    result = _refused(index, error.code, error.what)
     if isinstance(error, RejectedRecordsError):
-        told.record_errors = [
+        result.record_errors = [
             BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=why)
             for number, why in error.rejected
         ]
-    return told
+    return result
 
 
 def _refused(index: int, code: int, why: str | None = None) -> PartitionProduceResponse:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 #: On a listener that does not know its clients, tokens may not even be asked about.
@@ -38,9 +38,9 @@ PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
 NEVER = -1
 
 
-def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:  # noqa: ARG001 - every handler is called alike
     assert slot.api is not None
-    slot.answer(_ANSWERS[slot.api.key](node.image, request, slot.version))
+    slot.respond(_ANSWERS[slot.api.key](node.image, request, slot.version))
 
 
 def _describe_acls(_: Image, __: Any, ___: int) -> DescribeAclsResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, endpoint_of
-from kraftlog.node.handlers.cluster import PATIENCE_MS, ForTheLeader
+from kraftlog.node.handlers.forwarding import DEFAULT_TIMEOUT_MS, LeaderOnly
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.node.node import Node
-    from kraftlog.node.slots import Slot
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
 
 WHY = {
@@ -37,11 +37,11 @@ WHY = {
 }
 
 
-def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
     assert slot.api is not None
     if not node.quorum.is_leader and slot.connection.listener != CONTROLLER:
-        patience = getattr(request, "timeout_ms", PATIENCE_MS)
-        ForTheLeader(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
+        patience = getattr(request, "timeout_ms", DEFAULT_TIMEOUT_MS)
+        LeaderOnly(node, slot, request, now.monotonic_ms + max(patience, 0)).go(now)
         return
     error = _refusal(node, slot.api.key, request)
     if error:
@@ -49,11 +49,11 @@ def handle(node: Node, slot: Slot, request: Any, now: Now) -> None:
         return
     waits = getattr(request, "ack_when_committed", True)
 
-    def told(error: int, _: Now) -> None:
+    def on_done(error: int, _: Now) -> None:
         if waits:
             _answer(node, slot, error)
 
-    error = _change(node, slot.api.key, request, told, now)
+    error = _change(node, slot.api.key, request, on_done, now)
     if error or not waits:
         _answer(node, slot, error)
 
@@ -83,24 +83,24 @@ def _refusal(node: Node, api_key: int, request: Any) -> int:
     return ErrorCode.NONE if level else ErrorCode.UNSUPPORTED_VERSION
 
 
-def _change(node: Node, api_key: int, request: Any, told: Any, now: Now) -> int:
+def _change(node: Node, api_key: int, request: Any, on_done: Any, now: Now) -> int:
     quorum, core = node.quorum, node.quorum.core
     key = ReplicaKey(request.voter_id, request.voter_directory_id)
     if api_key == ApiKey.REMOVE_RAFT_VOTER:
-        return quorum.change(core.remove_voter, key, told, now)
+        return quorum.change(core.remove_voter, key, on_done, now)
     endpoints = tuple([Endpoint(each.name, each.host, each.port) for each in request.listeners])
     if api_key == ApiKey.ADD_RAFT_VOTER:
-        return quorum.change(core.add_voter, Voter(key, endpoints), told, now)
+        return quorum.change(core.add_voter, Voter(key, endpoints), on_done, now)
     versions = request.k_raft_version_feature
     updated = Voter(key, endpoints, versions.min_supported_version, versions.max_supported_version)
-    return quorum.change(core.update_voter, updated, told, now)
+    return quorum.change(core.update_voter, updated, on_done, now)
 
 
-def _answer(node: Node, slot: Slot, error: int) -> None:
+def _answer(node: Node, slot: PendingResponse, error: int) -> None:
     assert slot.api is not None
     response: Any = slot.api.response()
     if slot.api.key != ApiKey.UPDATE_RAFT_VOTER:
-        slot.answer(response(error_code=error, error_message=WHY.get(error)))
+        slot.respond(response(error_code=error, error_message=WHY.get(error)))
         return
     from kraftlog.wire.messages.update_raft_voter import CurrentLeader
 
@@ -112,4 +112,4 @@ def _answer(node: Node, slot: Slot, error: int) -> None:
         host="" if where is None else where.host,
         port=-1 if where is None else where.port,
     )
-    slot.answer(response(error_code=error, current_leader=current))
+    slot.respond(response(error_code=error, current_leader=current))

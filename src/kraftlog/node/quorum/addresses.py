@@ -41,7 +41,7 @@ class Addresses:
         election = self._core.election
         self._said = election.epoch, election.leader_id, address
 
-    def told(self, peer: int, nodes: Iterable[Any], body: Any) -> None:
+    def learn(self, peer: int, nodes: Iterable[Any], body: Any) -> None:
         """A peer's answer names these nodes, and perhaps the leader that is followed now."""
         election = self._core.election
         for node in nodes:
@@ -84,5 +84,5 @@ def reached_at(settings: BrokerConfig) -> list[Endpoint]:
     a machine that others know by another: that counts only where the settings name no voters."""
     if settings.voters and not settings.is_given("advertised.listeners"):
         return []
-    told = settings.advertised_controller_listeners
-    return [Endpoint(it.name, it.host, it.port) for it in told if it.port and not it.is_anywhere]
+    learn = settings.advertised_controller_listeners
+    return [Endpoint(it.name, it.host, it.port) for it in learn if it.port and not it.is_anywhere]

@@ -6,7 +6,7 @@ records, and come back out of the bytes that a follower receives.
 
 from __future__ import annotations
 
-from kraftlog.errors import CorruptBatchError, KraftlogError, MistakeError, UnreplayableError
+from kraftlog.errors import CorruptBatchError, InternalError, KraftlogError, UnreplayableError
 from kraftlog.logstate.quorum_records import (
     kraft_version_record,
     voters_from_record,
@@ -102,7 +102,7 @@ def unreplayable(
     offset = _offset_of(batches, number)
     name = f"{METADATA_LOG[0]}-{METADATA_LOG[1]}"
     known = (ReplayError, UnknownRecordError, KraftlogError)
-    why = str(error if isinstance(error, known) else MistakeError("replaying it", error))
+    why = str(error if isinstance(error, known) else InternalError("replaying it", error))
     return UnreplayableError(
         f"{name}: the committed record at offset {offset} can't be replayed, so this node can't go "
         "on, and every start of this version ends here. Start a version that knows the record; if "
@@ -114,7 +114,7 @@ def unreplayable(
 def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> UnreplayableError:
     """What to say when the records of a snapshot can't be replayed."""
     known = isinstance(error, (ReplayError, UnknownRecordError, KraftlogError))
-    why = str(error if known else MistakeError("replaying it", error))
+    why = str(error if known else InternalError("replaying it", error))
     at = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
     return UnreplayableError(
         f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{at} can't be replayed, so this node "

@@ -3,7 +3,7 @@
 The core decides; here its wishes become the node's effects. What must wait for the disk is held
 until the core knows its point to be durable, batches of records become bytes, peers get their
 addresses, and committed records are handed to the state machine in order, once each: from the
-tail that is kept in memory, or else read back from the log in chunks (`applying`).
+tail that is kept in memory, or else read back from the log in chunks (`applier`).
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from collections import deque
 from types import MappingProxyType
 
 from kraftlog import effects
-from kraftlog.errors import ErrorCode, MistakeError, ProtocolError
+from kraftlog.errors import ErrorCode, InternalError, ProtocolError
 from kraftlog.logstate.voters import endpoint_of
 from kraftlog.node.quorum.addresses import Addresses
-from kraftlog.node.quorum.answers import answer_from_wire, answer_to_wire
-from kraftlog.node.quorum.applying import Applying
 from kraftlog.node.quorum.batches import (
     METADATA_LOG,
     control_batch,
@@ -25,12 +23,14 @@ from kraftlog.node.quorum.batches import (
     summaries,
     unreplayable_snapshot,
 )
-from kraftlog.node.quorum.gathering import Gathered, OwnBatch, largest_batch
+from kraftlog.node.quorum.commit_applier import CommitApplier
+from kraftlog.node.quorum.proposal_batch import EncodedBatch, ProposalBatch, largest_batch
+from kraftlog.node.quorum.quorum_latency import QuorumLatency
+from kraftlog.node.quorum.quorum_state import election_to_write
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
-from kraftlog.node.quorum.snapping import Snapping
-from kraftlog.node.quorum.stored_election import election_to_write
+from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
+from kraftlog.node.quorum.snapshotter import Snapshotter
 from kraftlog.node.quorum.tail import Tail
-from kraftlog.node.quorum.times import QuorumTimes
 from kraftlog.raft import messages as raft
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.records.header import stamp
@@ -43,21 +43,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import Endpoint
-    from kraftlog.node.quorum.applying import StateMachine
-    from kraftlog.node.quorum.gathering import Told
+    from kraftlog.node.quorum.commit_applier import StateMachine
     from kraftlog.node.quorum.proposal import Proposal
+    from kraftlog.node.quorum.proposal_batch import OnDone
     from kraftlog.node.sliced import Slices
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
 #: Answers that say where the leader is: since which version, and how.
-TELL_WHERE: dict[type, tuple[int, type[Message]]] = {
-    raft.FetchAnswer: (16, fetch.NodeEndpoint),
-    raft.VoteAnswer: (1, vote.NodeEndpoint),
+ENDPOINTS_SINCE: dict[type, tuple[int, type[Message]]] = {
+    raft.FetchResult: (16, fetch.NodeEndpoint),
+    raft.VoteResult: (1, vote.NodeEndpoint),
 }
 #: The line on which a core's requests travel.
-LINE = "quorum"
+QUORUM_CHANNEL = "quorum"
 #: The leader while none is known.
 NOBODY = -1
 
@@ -85,7 +85,7 @@ class QuorumDriver:
         Where others are reached by several listeners, `listener` is the one that is taken.
         """
         self.core = core
-        self.times = QuorumTimes()
+        self.times = QuorumLatency()
         self._machine = machine
         self._emit = emit
         self._request_timeout_ms = request_timeout_ms
@@ -97,18 +97,18 @@ class QuorumDriver:
         #: What waits for the disk, in order.
         self._held: list[Any] = []
         self._tail = Tail()
-        self.gathered = Gathered()
+        self.proposal_batch = ProposalBatch()
         #: Proposals that are committed and not applied: (offset, whom to tell).
-        self._committed: deque[tuple[int, Sequence[Told]]] = deque()
+        self._committed: deque[tuple[int, Sequence[OnDone]]] = deque()
         self._numbers = 0
         self._is_settling = False
         #: How many steps of the core, one in the other, are under way or were stopped half way.
         self.steps = 0
         #: What was asked of peers, by its number, as the answer's form depends on it.
         self._asked: dict[tuple[int, int], Any] = {}
-        self.snapping = Snapping(core, emit)
-        self.applying = Applying(
-            core, machine, self._tail, self.snapping, emit, slices, self._has_applied, applied
+        self.snapshotter = Snapshotter(core, emit)
+        self.applier = CommitApplier(
+            core, machine, self._tail, self.snapshotter, emit, slices, self._has_applied, applied
         )
         #: The epoch in which the state machine was told that it leads.
         self._leading = -1
@@ -138,13 +138,13 @@ class QuorumDriver:
             effects.LogFlushed: self._flushed,
             effects.LogRead: self._read,
             effects.ElectionWritten: self._election_written,
-            effects.SnapshotStored: self.snapping.stored,
+            effects.SnapshotStored: self.snapshotter.stored,
             effects.SnapshotLoaded: self._snapshot_loaded,
             effects.SnapshotDamaged: self._snapshot_damaged,
-            effects.PeerAnswered: self._peer_answered,
-            effects.PeerSilent: self._peer_silent,
-            effects.PeerUnaware: self._peer_unaware,
-            effects.PeerVanished: self._peer_vanished,
+            effects.ResponseReceived: self._peer_answered,
+            effects.RequestFailed: self._peer_silent,
+            effects.VersionUnsupported: self._peer_unaware,
+            effects.PeerDown: self._peer_vanished,
         }
 
     def start(self, now: Now) -> None:
@@ -164,17 +164,17 @@ class QuorumDriver:
     @property
     def is_catching_up(self) -> bool:
         """Whether it replays what it has found on its disk, as after a start."""
-        return self.applying.is_reading
+        return self.applier.is_reading
 
     @property
     def applied(self) -> int:
         """Where the state machine stands: it has seen everything before."""
-        return self.applying.end
+        return self.applier.end
 
     @property
     def is_applying(self) -> bool:
         """Whether it has seen a part of what follows."""
-        return self.applying.is_going_on
+        return self.applier.is_going_on
 
     @property
     def epoch(self) -> int:
@@ -193,7 +193,7 @@ class QuorumDriver:
 
     def handle(self, report: Any, now: Now) -> None:
         """What came of an effect."""
-        self.append_gathered(now)
+        self.append_batched(now)
         self._reports[type(report)](report, now)
         self._settle(now)
 
@@ -202,7 +202,7 @@ class QuorumDriver:
         self._hear(slot, body, channel, now, max_bytes)
         self._settle(now)
 
-    def told_of_leader(
+    def leader_learned(
         self, slot: Any, body: raft.Begin, address: tuple[str, int], now: Now
     ) -> None:
         """A leader that tells of its epoch says where it is: that is newer than what the voters'
@@ -216,10 +216,10 @@ class QuorumDriver:
 
     def _hear(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """What the core wants now is still to be carried out."""
-        self.append_gathered(now)
+        self.append_batched(now)
         self._numbers += 1
         self._step(
-            self.core.handle, raft.Asked((slot, max_bytes), body, channel, self._numbers), now
+            self.core.handle, raft.Request((slot, max_bytes), body, channel, self._numbers), now
         )
 
     def _step(self, step: Callable[..., Any], *arguments: Any) -> Any:
@@ -230,17 +230,17 @@ class QuorumDriver:
         return came_of_it
 
     def poll(self, now: Now) -> None:
-        self.append_gathered(now)
+        self.append_batched(now)
         self.core.poll(now)
         self._settle(now)
 
     def deadline(self) -> int | None:
         return self.core.deadline()
 
-    def propose(self, proposal: Proposal, told: Told, now: Now) -> int:
+    def propose(self, proposal: Proposal, on_done: OnDone, now: Now) -> int:
         """Append records, never in several batches; the code of a refusal.
 
-        `told` gets the code of what became of them, once they are committed and applied here, or
+        `on_done` gets the code of what became of them, once they are committed and applied here, or
         once nobody can say. What is proposed one after the other becomes one batch: it is
         appended when the turn ends, or before the core hears of anything else. So until then
         nothing can happen by which it would be refused.
@@ -248,11 +248,11 @@ class QuorumDriver:
         error = self.refusal_of((proposal,))
         if error:
             return error
-        if not self.gathered.has_room(proposal.size_bytes):
-            self.append_gathered(now)
-        self.gathered.add(proposal, told)
-        if not self.gathered.has_room(0):
-            self.append_gathered(now)
+        if not self.proposal_batch.has_room(proposal.size_bytes):
+            self.append_batched(now)
+        self.proposal_batch.add(proposal, on_done)
+        if not self.proposal_batch.has_room(0):
+            self.append_batched(now)
         return ErrorCode.NONE
 
     def refusal_of(self, proposals: Sequence[Proposal]) -> int:
@@ -268,27 +268,27 @@ class QuorumDriver:
     @property
     def end(self) -> int:
         """Where the next record will be that is proposed."""
-        return self.core.log.end + len(self.gathered)
+        return self.core.log.end + len(self.proposal_batch)
 
-    def append_gathered(self, now: Now) -> None:
+    def append_batched(self, now: Now) -> None:
         """What was proposed goes into the log, as one batch."""
-        if self.gathered:
-            taken, self.gathered = self.gathered, Gathered()
+        if self.proposal_batch:
+            taken, self.proposal_batch = self.proposal_batch, ProposalBatch()
             batch = taken.batch(now.wall_ms)
-            own = OwnBatch(batch, taken.records)
+            own = EncodedBatch(batch, taken.records)
             error = self._step(self.core.propose, taken.askers, len(taken), len(batch), own, now)
             assert not error, "nothing has happened since it was found that it may be proposed"
             self._settle(now)
 
-    def change(self, change: Callable[..., int], what: Any, told: Any, now: Now) -> int:
+    def change(self, change: Callable[..., int], what: Any, on_done: Any, now: Now) -> int:
         """One of the core's changes of the voters; the code of a refusal."""
-        self.append_gathered(now)
-        error: int = self._step(change, (told,), what, now)
+        self.append_batched(now)
+        error: int = self._step(change, (on_done,), what, now)
         self._settle(now)
         return error
 
     def shut_down(self, now: Now) -> None:
-        self.append_gathered(now)
+        self.append_batched(now)
         self.core.shut_down(now)
         self._settle(now)
 
@@ -317,7 +317,7 @@ class QuorumDriver:
         batch = effect.batch
         payload = batch.payload
         records = None
-        if isinstance(payload, OwnBatch):
+        if isinstance(payload, EncodedBatch):
             stamp(payload.data, 0, batch.base_offset, batch.epoch)
             data, records = bytes(payload.data), payload.records
         elif isinstance(payload, memoryview):
@@ -327,7 +327,7 @@ class QuorumDriver:
         batch.payload = None  # the core has no use for it
         self._tail.append(batch.base_offset, batch.last_offset, data, records)
         # What an observer holds counts for nobody. It can only become a voter by a batch like this.
-        self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_stand))
+        self._emit(effects.AppendBatch(METADATA_LOG, data, flush=self.core.may_campaign))
         end = batch.last_offset + 1
         self.times.append(end - batch.base_offset, end, now.monotonic_ms, leads=self.is_leader)
 
@@ -346,12 +346,12 @@ class QuorumDriver:
         self._emit(effects.InstallSnapshot(effect.id, METADATA_LOG))
 
     def _keep_cluster_id(self, effect: raft.ClusterIdKnown, _: Now) -> None:
-        self._emit(effects.KeepClusterId(effect.cluster_id))
+        self._emit(effects.PersistClusterId(effect.cluster_id))
 
     def _refuse_cluster(self, effect: raft.WrongCluster, _: Now) -> None:
         what = f"node {effect.peer} of another cluster takes this node for one of its controllers"
         why = "refused; check the addresses that it is configured with"
-        self._emit(effects.Say(f"{what}: {why}"))
+        self._emit(effects.LogLine(f"{what}: {why}"))
 
     def _stop(self, effect: raft.Stop, _: Now) -> None:
         self._emit(effects.Stop(effect.why))
@@ -372,13 +372,13 @@ class QuorumDriver:
         where = self.address_of(effect.peer)
         if where is None:
             # Nobody knows where it is: the same as not to be reached.
-            self._emit(effects.Unreachable(LINE, effect.peer, effect.number))
+            self._emit(effects.UnreachablePeer(QUORUM_CHANNEL, effect.peer, effect.number))
             return
         api_key, request = request_to_wire(effect.body, self._reached_at)
         self._asked[effect.peer, effect.number] = effect.body
         self._emit(
-            effects.Ask(
-                line=LINE,
+            effects.SendRequest(
+                channel=QUORUM_CHANNEL,
                 peer=effect.peer,
                 host=where[0],
                 port=where[1],
@@ -401,18 +401,18 @@ class QuorumDriver:
             return
         slot, max_bytes = effect.slot
         body = effect.body
-        if isinstance(body, raft.FetchAnswer) and body.limit > body.offset >= 0:
-            self._emit(effects.AnswerRecords(slot, body, METADATA_LOG, max_bytes))
+        if isinstance(body, raft.FetchResult) and body.limit > body.offset >= 0:
+            self._emit(effects.SendRecords(slot, body, METADATA_LOG, max_bytes))
         elif isinstance(body, raft.SnapshotChunk) and not body.error:
-            self._emit(effects.AnswerSnapshot(slot, body))
+            self._emit(effects.SendSnapshot(slot, body))
         else:
-            response = answer_to_wire(body)
-            since, node = TELL_WHERE.get(type(body), (slot.version + 1, None))
+            response = response_to_wire(body)
+            since, node = ENDPOINTS_SINCE.get(type(body), (slot.version + 1, None))
             if slot.version >= since:
-                self._tell_where(body.leader_id, node, response)
+                self._add_endpoints(body.leader_id, node, response)
             self._emit(effects.Reply(slot, response))
 
-    def _tell_where(self, leader: int, node: Any, response: Any) -> None:
+    def _add_endpoints(self, leader: int, node: Any, response: Any) -> None:
         """Who looks for the leader may not know its address yet. A leader's own record may be older
         than its move."""
         is_own = leader == self.core.me.id
@@ -437,37 +437,37 @@ class QuorumDriver:
         self.core.handle(raft.ElectionPersisted(report.version), now)
         self._release(now)
 
-    def _peer_answered(self, report: effects.PeerAnswered, now: Now) -> None:
+    def _peer_answered(self, report: effects.ResponseReceived, now: Now) -> None:
         asked = self._asked.pop((report.peer, report.number), None)
         if asked is None:
             return
         try:
-            body = answer_from_wire(report.response, asked)
+            body = response_from_wire(report.response, asked)
         except ProtocolError:  # not about our partition: as good as none
-            self.core.handle(raft.Unanswered(report.peer, report.number), now)
+            self.core.handle(raft.NoResponse(report.peer, report.number), now)
             return
-        if isinstance(body, raft.FetchAnswer) and not body.error:
+        if isinstance(body, raft.FetchResult) and not body.error:
             body.batches = tuple(summaries(records_of(report.response)))
-        self.core.handle(raft.Answered(report.peer, report.number, body), now)
+        self.core.handle(raft.Response(report.peer, report.number, body), now)
         nodes = getattr(report.response, "node_endpoints", ())
-        self._addresses.told(report.peer, nodes, body)
+        self._addresses.learn(report.peer, nodes, body)
 
-    def _peer_silent(self, report: effects.PeerSilent, now: Now) -> None:
+    def _peer_silent(self, report: effects.RequestFailed, now: Now) -> None:
         self._addresses.unreached(report.peer)
         self._asked.pop((report.peer, report.number), None)
-        self.core.handle(raft.Unanswered(report.peer, report.number), now)
+        self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
-    def _peer_unaware(self, report: effects.PeerUnaware, now: Now) -> None:
+    def _peer_unaware(self, report: effects.VersionUnsupported, now: Now) -> None:
         asked = self._asked.pop((report.peer, report.number), None)
         if isinstance(asked, raft.Vote):
-            refusal = raft.VoteAnswer(
+            refusal = raft.VoteResult(
                 ErrorCode.UNSUPPORTED_VERSION, NOBODY, asked.epoch, granted=False
             )
-            self.core.handle(raft.Answered(report.peer, report.number, refusal), now)
+            self.core.handle(raft.Response(report.peer, report.number, refusal), now)
         else:
-            self.core.handle(raft.Unanswered(report.peer, report.number), now)
+            self.core.handle(raft.NoResponse(report.peer, report.number), now)
 
-    def _peer_vanished(self, report: effects.PeerVanished, now: Now) -> None:
+    def _peer_vanished(self, report: effects.PeerDown, now: Now) -> None:
         # Who still replays what it holds on disk, as after a start, could not govern at once.
         self.core.handle(raft.PeerGone(report.peer, lags=self.is_catching_up), now)
 
@@ -475,38 +475,38 @@ class QuorumDriver:
 
     def _apply_committed(self, effect: raft.Committed, now: Now) -> None:
         self.times.commit(effect.offset, now.monotonic_ms)
-        self.applying.go_on()
+        self.applier.go_on()
 
     def _read(self, report: effects.LogRead, _: Now) -> None:
-        self.applying.read(report)
+        self.applier.read(report)
 
     def _has_applied(self) -> None:
-        self._tell_applied(self.core.now)
+        self._notify_applied(self.core.now)
         self._settle(self.core.now)
 
     def _proposed(self, effect: raft.Proposed, now: Now) -> None:
         if effect.error:
-            self._tell(effect.slot, effect.error, now)
+            self._notify(effect.slot, effect.error, now)
         else:
             self._committed.append((effect.offset, effect.slot))
-            self._tell_applied(now)
+            self._notify_applied(now)
 
-    def _tell_applied(self, now: Now) -> None:
+    def _notify_applied(self, now: Now) -> None:
         self.times.apply(self.applied, now.monotonic_ms)
         waiting = self._committed
         while waiting and waiting[0][0] <= self.applied:
-            self._tell(waiting.popleft()[1], ErrorCode.NONE, now)
+            self._notify(waiting.popleft()[1], ErrorCode.NONE, now)
 
-    def _tell(self, askers: Sequence[Told], code: int, now: Now) -> None:
+    def _notify(self, askers: Sequence[OnDone], code: int, now: Now) -> None:
         """What goes wrong in hearing of an outcome changes nothing about it."""
         steps = self.steps
-        for told in askers:
+        for on_done in askers:
             try:
-                told(code, now)
+                on_done(code, now)
             except Exception as error:
                 if self.steps != steps:
                     raise
-                self._emit(effects.Say(str(MistakeError("telling of a change", error))))
+                self._emit(effects.LogLine(str(InternalError("telling of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
         """Once it has replayed up to the start of its own epoch (I14); what that leads to."""
@@ -521,13 +521,13 @@ class QuorumDriver:
         return self.core.take_effects()
 
     def _snapshot_loaded(self, report: effects.SnapshotLoaded, now: Now) -> None:
-        self.applying.begin_at(report.id.offset)
+        self.applier.begin_at(report.id.offset)
         try:
             records = list(records_in(report.data))
             self._machine.reload(records, report.id.offset - 1)
         except Exception as error:
             raise unreplayable_snapshot(report.id, error) from error
-        self.snapping.found(len(records), report.id)
+        self.snapshotter.found(len(records), report.id)
         voters = snapshot_voters(report.data) or self.core.log.voter_set
         self.core.handle(raft.SnapshotInstalled(report.id, voters), now)
 

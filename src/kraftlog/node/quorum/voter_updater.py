@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kraftlog.config.endpoints import Listener
     from kraftlog.logstate.voters import VoterSet
-    from kraftlog.node.errands import Errands
+    from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.quorum.driver import QuorumDriver
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
@@ -35,7 +35,7 @@ VERSION = 0
 JOIN_TIMEOUT_MS = 30_000
 
 
-class Change(Value):
+class VoterChange(Value):
     """What to ask of the leader: the API, and the voter that the log should have or lose."""
 
     api_key: int
@@ -52,11 +52,11 @@ def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> 
     if not listeners or not all(it.port for it in listeners):
         return voter
     hosts = {it.name: it.host for it in voter.endpoints}
-    told = [
+    result = [
         Endpoint(it.name, hosts.get(it.name, "") if it.is_anywhere else it.host, it.port)
         for it in listeners
     ]
-    mine = Voter(me, tuple([it for it in told if it.host]))
+    mine = Voter(me, tuple([it for it in result if it.host]))
     return mine if mine.endpoints else voter
 
 
@@ -78,21 +78,21 @@ class VoterUpdater:
     def __init__(
         self,
         quorum: QuorumDriver,
-        errands: Errands,
+        controller_channel: ControllerChannel,
         listeners: Sequence[Listener],
-        say: Callable[[str], None],
+        log_line: Callable[[str], None],
         join_at: Sequence[Endpoint] = (),
     ) -> None:
         self._quorum = quorum
-        self._errands = errands
+        self._controller_channel = controller_channel
         self._listeners = listeners
-        self._say = say
+        self._log_line = log_line
         self._join_at = tuple(join_at)
         #: The voters that were looked at, and what should change about them, if anything.
         self._seen: VoterSet | None = None
-        self._wanted: Change | None = None
+        self._wanted: VoterChange | None = None
         #: What was asked for last.
-        self._asked: Change | None = None
+        self._asked: VoterChange | None = None
         #: The voter under this node's id that has another directory.
         self._replaced: ReplicaKey | None = None
         self._is_asking = False
@@ -128,16 +128,18 @@ class VoterUpdater:
         self._asked = wanted
         if self._quorum.is_leader and wanted.api_key == ApiKey.UPDATE_RAFT_VOTER:
             self._is_asking = True
-            error = self._quorum.change(core.update_voter, wanted.voter, self._told, now)
+            error = self._quorum.change(core.update_voter, wanted.voter, self._on_done, now)
             if error:
-                self._told(error, now)
+                self._on_done(error, now)
         elif core.role.hears_a_leader(core):  # and so has what the leader's log says of it
             self._is_asking = True
-            self._errands.ask(wanted.api_key, VERSION, self._request(wanted), self._heard, now)
+            self._controller_channel.ask(
+                wanted.api_key, VERSION, self._request(wanted), self._heard, now
+            )
         else:
             self._failed(now)
 
-    def _look(self) -> Change | None:
+    def _look(self) -> VoterChange | None:
         """What should change about the voters, by the set in force."""
         core = self._quorum.core
         voters = core.log.voter_set
@@ -148,22 +150,22 @@ class VoterUpdater:
                 self.soon()
         return self._wanted
 
-    def _change(self, voters: VoterSet) -> Change | None:
+    def _change(self, voters: VoterSet) -> VoterChange | None:
         core = self._quorum.core
         recorded = voters.voter(core.me.id)
         if recorded is not None and core.is_voter:
             wanted = true_record(recorded, core.me, self._listeners)
-            return None if wanted == recorded else Change(ApiKey.UPDATE_RAFT_VOTER, wanted)
+            return None if wanted == recorded else VoterChange(ApiKey.UPDATE_RAFT_VOTER, wanted)
         if self._join_at and voters.kraft_version:
             if recorded is not None:
-                return Change(ApiKey.REMOVE_RAFT_VOTER, recorded)
-            return Change(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_at))
+                return VoterChange(ApiKey.REMOVE_RAFT_VOTER, recorded)
+            return VoterChange(ApiKey.ADD_RAFT_VOTER, Voter(core.me, self._join_at))
         if recorded is not None and recorded.key != self._replaced:
             self._replaced = recorded.key
-            self._say(_another_votes(recorded.key, core.me))
+            self._log_line(_another_votes(recorded.key, core.me))
         return None
 
-    def _request(self, wanted: Change) -> Message:
+    def _request(self, wanted: VoterChange) -> Message:
         voter = wanted.voter
         if wanted.api_key == ApiKey.REMOVE_RAFT_VOTER:
             from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
@@ -201,9 +203,9 @@ class VoterUpdater:
         )
 
     def _heard(self, response: Any, now: Now) -> None:
-        self._told(-1 if response is None else response.error_code, now)
+        self._on_done(-1 if response is None else response.error_code, now)
 
-    def _told(self, error: int, now: Now) -> None:
+    def _on_done(self, error: int, now: Now) -> None:
         """Ask again later even if all is well: the record may not be in this log yet."""
         self._is_asking = False
         self._failed(now)  # so it was, unless this is heard to its end

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.raft import quorum
-from kraftlog.raft.roles.polling import Polling
 from kraftlog.raft.roles.unattached import election_delay
+from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
 
-class Candidate(Polling):
+class Candidate(VoterPoll):
     """Its own vote counts once it is durable; one that lost waits before it asks again (Q10)."""
 
     __slots__ = ("beaten",)
@@ -28,7 +28,7 @@ class Candidate(Polling):
 
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms
-        core.arm("election", timeout + core.chance(6, below=timeout))
+        core.arm("election", timeout + core.jitter(6, below=timeout))
         self.ask_all(core)
         self.on_persisted(core)
 

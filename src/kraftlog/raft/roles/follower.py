@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.raft import quorum
+from kraftlog.raft.roles.campaigning import Campaigning
 from kraftlog.raft.roles.fetcher import Fetcher
-from kraftlog.raft.roles.standing import Standing
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TURN_MS = 100
 
 
-class Follower(Standing, Fetcher):
+class Follower(Campaigning, Fetcher):
     """Without a good answer for a fetch timeout it asks whether to stand (Q9a)."""
 
     __slots__ = ()
@@ -30,7 +30,7 @@ class Follower(Standing, Fetcher):
         elif name == "fetch":
             self.again(core)
         else:
-            self.on_standing_timer(core, name)
+            self.on_campaign_timer(core, name)
 
     def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:
         """Proof of death counts as a timeout, for one voter after the other.

@@ -14,10 +14,10 @@ from kraftlog.raft.messages import (
     Append,
     Batch,
     Begin,
-    FetchAnswer,
+    FetchResult,
     LeaderChange,
     Proposed,
-    ReadOffsetAnswer,
+    ReadOffsetResult,
 )
 from kraftlog.raft.progress import ProgressTable
 from kraftlog.raft.roles.resigned import Resigned
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
     from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
+    from kraftlog.raft.messages import Fetch, ReadOffset, Request, SnapshotFetch
 
 LEADER_CHANGE_SIZE = 100
 
 
-class Parked(Value):
+class ParkedFetch(Value):
     """A fetch that has nothing to get yet."""
 
     asked: Any
@@ -42,7 +42,7 @@ class Parked(Value):
     deadline: int
 
 
-class Read(Value):
+class PendingProof(Value):
     """A read that waits for proof that this replica still leads (P5)."""
 
     slot: Any
@@ -70,10 +70,10 @@ class Leader(Role):
         self.progress = ProgressTable()
         #: Voters that know that this replica leads (Q15).
         self.endorsed: tuple[int, ...] = ()
-        self.parked: tuple[Parked, ...] = ()
+        self.parked: tuple[ParkedFetch, ...] = ()
         #: (end offset, slot), oldest first.
         self.proposals: deque[tuple[int, Any]] = deque()
-        self.reads: tuple[Read, ...] = ()
+        self.reads: tuple[PendingProof, ...] = ()
         #: Counts arrivals and answers, to tell which came first.
         self.events = 0
 
@@ -94,7 +94,7 @@ class Leader(Role):
         self.epoch_start = core.log.end
         self.append_leader_change(core)
         for peer in core.others:
-            self.tell(core, peer)
+            self.announce(core, peer)
         self.watch_majority(core)
         self.advance(core)
 
@@ -167,7 +167,7 @@ class Leader(Role):
 
     # Fetches -------------------------------------------------------------------------------------
 
-    def on_fetch(self, core: RaftCore, asked: Asked, fetch: Fetch) -> None:
+    def on_fetch(self, core: RaftCore, asked: Request, fetch: Fetch) -> None:
         error = self.refusal(core, fetch)
         if error:
             self.answer(core, asked, fetch, error=error)
@@ -207,7 +207,7 @@ class Leader(Role):
         if core.role is self:
             changes.step(core, self)
 
-    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+    def on_snapshot_fetch(self, core: RaftCore, asked: Request, fetch: SnapshotFetch) -> None:
         snapshots.on_fetch(core, self, asked, fetch)
 
     def refusal(self, core: RaftCore, fetch: Fetch) -> int:
@@ -239,7 +239,7 @@ class Leader(Role):
         )
 
     def answer(
-        self, core: RaftCore, asked: Asked, fetch: Fetch, error: int = ErrorCode.NONE, **what: Any
+        self, core: RaftCore, asked: Request, fetch: Fetch, error: int = ErrorCode.NONE, **what: Any
     ) -> None:
         """With an error, with what must come first, or with records."""
         self.events += 1
@@ -249,14 +249,14 @@ class Leader(Role):
         if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
         election = core.election
-        body = FetchAnswer(
+        body = FetchResult(
             error, election.leader_id, election.epoch, core.log.high_watermark, **what
         )
         core.reply(asked.slot, body)
 
-    def park(self, core: RaftCore, asked: Asked, fetch: Fetch) -> None:
+    def park(self, core: RaftCore, asked: Request, fetch: Fetch) -> None:
         deadline = core.now.monotonic_ms + fetch.max_wait_ms
-        self.parked = (*self.parked, Parked(asked, fetch, deadline))
+        self.parked = (*self.parked, ParkedFetch(asked, fetch, deadline))
         self.watch_parked(core)
 
     def watch_parked(self, core: RaftCore) -> None:
@@ -286,11 +286,11 @@ class Leader(Role):
             self.answer_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
             return
         self.events += 1
-        self.reads = (*self.reads, Read(slot, self.events))
+        self.reads = (*self.reads, PendingProof(slot, self.events))
         self.answer_parked(core, everybody=True)
         self.answer_reads(core)
 
-    def confirm(self, key: ReplicaKey, asked: Asked) -> None:
+    def confirm(self, key: ReplicaKey, asked: Request) -> None:
         """A fetch that follows, on its channel, an answer of ours proves that it was received."""
         progress = self.progress.replicas.get(key)
         if progress is None or progress.channel != asked.channel:
@@ -327,11 +327,11 @@ class Leader(Role):
 
     @staticmethod
     def answer_read(core: RaftCore, slot: Any, error: int, offset: int) -> None:
-        core.reply(slot, ReadOffsetAnswer(error=error, offset=offset, **core.leader_and_epoch))
+        core.reply(slot, ReadOffsetResult(error=error, offset=offset, **core.leader_and_epoch))
 
     # Being the leader ----------------------------------------------------------------------------
 
-    def tell(self, core: RaftCore, peer: int) -> None:
+    def announce(self, core: RaftCore, peer: int) -> None:
         """Q15: this replica leads."""
         voter = core.log.voter_set.voter(peer)
         if voter is not None and peer not in self.endorsed:
@@ -340,7 +340,7 @@ class Leader(Role):
     def endorse(self, core: RaftCore, key: ReplicaKey) -> None:
         if key.id not in self.endorsed and core.log.voter_set.holds(key):
             self.endorsed = (*self.endorsed, key.id)
-            core.timers.pop(f"tell {key.id}", None)
+            core.timers.pop(f"begin-epoch {key.id}", None)
 
     def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
         if isinstance(asked, Begin) and not body.error:
@@ -352,7 +352,7 @@ class Leader(Role):
 
     def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
         if peer not in self.endorsed:
-            core.arm(f"tell {peer}", core.backoff(core.peer(peer).failures))
+            core.arm(f"begin-epoch {peer}", core.backoff(core.peer(peer).failures))
 
     def watch_majority(self, core: RaftCore) -> None:
         """Q11: when to look again whether a majority is still there."""
@@ -367,8 +367,8 @@ class Leader(Role):
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "parked":
             self.answer_parked(core)
-        elif name.startswith("tell "):
-            self.tell(core, int(name[5:]))
+        elif name.startswith("begin-epoch "):
+            self.announce(core, int(name.split()[1]))
         elif name == changes.LEAVE:
             self.hand_over(core)
         elif name == "majority":
@@ -391,7 +391,7 @@ class Leader(Role):
         """Another set is in force: new voters are told, and another majority counts."""
         for peer in core.others:
             if peer not in self.endorsed:
-                self.tell(core, peer)
+                self.announce(core, peer)
         self.watch_majority(core)
         self.advance(core)
 
@@ -413,7 +413,7 @@ class Leader(Role):
         core.become(quorum.RESIGNED)
         role = core.role
         assert isinstance(role, Resigned)
-        role.tell(core, successors)
+        role.announce(core, successors)
 
     def successors(self, core: RaftCore) -> tuple[ReplicaKey, ...]:
         """Q17: the other voters, those that hold most first."""

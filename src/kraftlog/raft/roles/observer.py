@@ -24,7 +24,7 @@ class Observer(Fetcher):
         if core.election.leader_id >= 0:
             self.begin(core)
         else:
-            core.arm("discover", core.chance(8, below=core.config.retry_backoff_ms))
+            core.arm("discover", core.jitter(8, below=core.config.retry_backoff_ms))
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "fetch timeout":

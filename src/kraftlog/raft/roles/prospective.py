@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from kraftlog.raft import elections, quorum
-from kraftlog.raft.roles.polling import Polling
-from kraftlog.raft.roles.standing import stand
+from kraftlog.raft.roles.campaigning import stand
+from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
 
-class Prospective(Polling):
+class Prospective(VoterPoll):
     """With a majority it stands; without, it is again what it was (P3)."""
 
     __slots__ = ()
@@ -20,7 +20,7 @@ class Prospective(Polling):
 
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms
-        core.arm("election", timeout + core.chance(5, below=timeout))
+        core.arm("election", timeout + core.jitter(5, below=timeout))
         self.ask_all(core)
         self.count(core, core.me.id, granted=True)
 

@@ -18,43 +18,43 @@ if TYPE_CHECKING:
 
 
 class Resigned(Role):
-    """`untold` are the voters that have not answered yet."""
+    """`unnotified` are the voters that have not answered yet."""
 
-    __slots__ = ("successors", "untold")
+    __slots__ = ("successors", "unnotified")
     name = quorum.RESIGNED
 
     def __init__(self) -> None:
-        self.untold: tuple[int, ...] = ()
+        self.unnotified: tuple[int, ...] = ()
         self.successors: tuple[ReplicaKey, ...] = ()
 
     def key(self) -> tuple[Any, ...]:
-        return (self.untold,)
+        return (self.unnotified,)
 
     def enter(self, core: RaftCore) -> None:
         timeout = core.config.election_timeout_ms
-        core.arm("election", timeout + core.chance(7, below=timeout))
+        core.arm("election", timeout + core.jitter(7, below=timeout))
 
-    def tell(self, core: RaftCore, successors: tuple[ReplicaKey, ...]) -> None:
+    def announce(self, core: RaftCore, successors: tuple[ReplicaKey, ...]) -> None:
         self.successors = successors
-        self.untold = tuple(core.others)
-        for peer in self.untold:
+        self.unnotified = tuple(core.others)
+        for peer in self.unnotified:
             self.ask(core, peer)
 
     def ask(self, core: RaftCore, peer: int) -> None:
         core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
 
     def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
-        self.untold = tuple([voter_id for voter_id in self.untold if voter_id != peer])
+        self.unnotified = tuple([voter_id for voter_id in self.unnotified if voter_id != peer])
 
     def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - as above
-        if peer in self.untold:
-            core.arm(f"tell {peer}", core.backoff(core.peer(peer).failures))
+        if peer in self.unnotified:
+            core.arm(f"end-epoch {peer}", core.backoff(core.peer(peer).failures))
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "election":
-            if core.may_stand:
+            if core.may_campaign:
                 core.become(quorum.PROSPECTIVE)
             else:  # it was removed, and nobody told it who leads now
                 core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))
-        elif name.startswith("tell "):
-            self.ask(core, int(name[5:]))
+        elif name.startswith("end-epoch "):
+            self.ask(core, int(name.split()[1]))

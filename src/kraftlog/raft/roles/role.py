@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft import snapshots
-from kraftlog.raft.messages import FetchAnswer, ReadOffsetAnswer
+from kraftlog.raft.messages import FetchResult, ReadOffsetResult
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.raft.core import RaftCore
-    from kraftlog.raft.messages import Asked, Fetch, ReadOffset, SnapshotFetch
+    from kraftlog.raft.messages import Fetch, ReadOffset, Request, SnapshotFetch
 
 
 class Role:
@@ -55,18 +55,18 @@ class Role:
     def on_succession(self, core: RaftCore, position: int) -> None:
         """A leader that leaves has named this replica as a successor, the best at 0 (Q17)."""
 
-    def on_fetch(self, core: RaftCore, asked: Asked, fetch: Fetch) -> None:  # noqa: ARG002 - as above
+    def on_fetch(self, core: RaftCore, asked: Request, fetch: Fetch) -> None:  # noqa: ARG002 - as above
         """Q18: who does not lead says who does, and checks nothing."""
         core.reply(
             asked.slot,
-            FetchAnswer(
+            FetchResult(
                 error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 high_watermark=-1,
                 **core.leader_and_epoch,
             ),
         )
 
-    def on_snapshot_fetch(self, core: RaftCore, asked: Asked, fetch: SnapshotFetch) -> None:
+    def on_snapshot_fetch(self, core: RaftCore, asked: Request, fetch: SnapshotFetch) -> None:
         core.reply(asked.slot, snapshots.refusal(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def on_snapshot_installed(self, core: RaftCore) -> None:
@@ -76,7 +76,7 @@ class Role:
         """A snapshot that this role has fetched is not whole."""
 
     def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:  # noqa: ARG002 - as above
-        answer = ReadOffsetAnswer(
+        answer = ReadOffsetResult(
             error=ErrorCode.NOT_LEADER_OR_FOLLOWER, offset=-1, **core.leader_and_epoch
         )
         core.reply(slot, answer)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.raft import fetching, quorum
+from kraftlog.raft.roles.campaigning import Campaigning
 from kraftlog.raft.roles.role import Role
-from kraftlog.raft.roles.standing import Standing
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GONE_ASKED_ONCE_IN = 4
 
 
-class Unattached(Standing, Role):
+class Unattached(Campaigning, Role):
     """Asks the other voters in turn, by fetching, who leads (Q24, Q32)."""
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class Unattached(Standing, Role):
             core.become(quorum.PROSPECTIVE)  # a sole voter need not wait (Q1)
             return
         core.arm("election", election_delay(core))
-        core.arm("discover", core.chance(1, below=core.config.retry_backoff_ms))
+        core.arm("discover", core.jitter(1, below=core.config.retry_backoff_ms))
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "election":
@@ -36,7 +36,7 @@ class Unattached(Standing, Role):
         elif name == "discover":
             discover(core)
         else:
-            self.on_standing_timer(core, name)
+            self.on_campaign_timer(core, name)
 
     def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
         """No leader is known there either, or this would be a follower by now."""
@@ -51,8 +51,8 @@ def election_delay(core: RaftCore) -> int:
     config = core.config
     if core.attempt:
         bound = min(50 << min(core.attempt, 16), config.election_backoff_max_ms)
-        return 1 + core.chance(2, below=bound)
-    return config.election_timeout_ms + core.chance(3, below=config.election_timeout_ms)
+        return 1 + core.jitter(2, below=bound)
+    return config.election_timeout_ms + core.jitter(3, below=config.election_timeout_ms)
 
 
 def discover(core: RaftCore) -> None:
@@ -63,10 +63,10 @@ def discover(core: RaftCore) -> None:
     if 0 < len(gone) < len(candidates):
         # A peer that is gone knows nothing. But it may be back, or its refusal was false: then no
         # other peer is believed that names it as the leader, so it is asked now and then.
-        asks_gone = core.chance(9, now, below=GONE_ASKED_ONCE_IN) == 0
+        asks_gone = core.jitter(9, now, below=GONE_ASKED_ONCE_IN) == 0
         candidates = gone if asks_gone else [i for i in candidates if i not in gone]
     if candidates:
-        turn = core.chance(4, now, below=len(candidates))
+        turn = core.jitter(4, now, below=len(candidates))
         fetching.fetch_from(core, candidates[turn])
 
 

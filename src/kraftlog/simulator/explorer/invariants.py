@@ -7,7 +7,7 @@ Each is asked once for what it depends on: `check_step` for two nodes that follo
 from __future__ import annotations
 
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import Vote, VoteAnswer
+from kraftlog.raft.messages import Vote, VoteResult
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator.explorer.bounds import NAMES, NODES
 from kraftlog.value import TYPE_CHECKING, Value
@@ -37,7 +37,7 @@ def check_promise(node: Node, message: Message) -> None:
     body = message.body
     if isinstance(body, Vote) and not body.pre_vote:
         vote = body.epoch, body.candidate.id
-    elif isinstance(body, VoteAnswer) and body.granted and not message.is_pre_vote:
+    elif isinstance(body, VoteResult) and body.granted and not message.is_pre_vote:
         vote = body.epoch, message.target
     else:
         return

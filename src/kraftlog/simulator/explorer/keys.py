@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from kraftlog.raft.messages import (
     Begin,
-    BeginAnswer,
+    BeginResult,
     ElectionDurable,
     Fetch,
-    FetchAnswer,
+    FetchResult,
     Send,
     Vote,
-    VoteAnswer,
+    VoteResult,
 )
 from kraftlog.raft.roles.leader import Leader
-from kraftlog.raft.roles.polling import Polling
+from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _election(election: ElectionState, names: Names) -> tuple[int, int, int]:
 
 
 def _role(role: Any, names: Names) -> tuple[Any, ...]:
-    if isinstance(role, Polling):
+    if isinstance(role, VoterPoll):
         granted = tuple(sorted([names[i] for i in role.granted]))
         refused = tuple(sorted([names[i] for i in role.refused]))
         return granted, refused, getattr(role, "beaten", False)
@@ -132,7 +132,7 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
 
 def _body(body: Any, names: Names) -> tuple[Any, ...]:
     """Requests name nobody but their sender and receiver."""
-    if isinstance(body, FetchAnswer):
+    if isinstance(body, FetchResult):
         diverging = body.diverging
         return (
             1,
@@ -146,11 +146,11 @@ def _body(body: Any, names: Names) -> tuple[Any, ...]:
         )
     if isinstance(body, Fetch):
         return 2, body.epoch, body.offset, body.last_epoch, body.high_watermark
-    if isinstance(body, VoteAnswer):
+    if isinstance(body, VoteResult):
         return 3, body.error, body.epoch, names[body.leader_id], body.granted
     if isinstance(body, Vote):
         return 4, body.epoch, body.pre_vote, body.last_epoch, body.end_offset
-    if isinstance(body, BeginAnswer):
+    if isinstance(body, BeginResult):
         return 5, body.error, body.epoch, names[body.leader_id]
     if isinstance(body, Begin):
         return 6, body.epoch

@@ -41,7 +41,7 @@ class Message(Value):
     is_pre_vote: bool = False
 
 
-class Asker(Value):
+class RequestContext(Value):
     """Whom an answer goes to: what the core knows as the slot of a request."""
 
     id: int

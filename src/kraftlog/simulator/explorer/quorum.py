@@ -10,7 +10,7 @@ have no numbers, and finds the same.
 from __future__ import annotations
 
 from kraftlog.raft import quorum
-from kraftlog.raft.messages import BeginAnswer, Send
+from kraftlog.raft.messages import BeginResult, Send
 from kraftlog.simulator.explorer.bounds import NODES
 from kraftlog.simulator.explorer.invariants import History, check_state, check_step
 from kraftlog.simulator.explorer.keys import history_key, message_key, node_key
@@ -153,7 +153,7 @@ class Quorum:
                 following[HISTORY] = self.histories.number(fewer)
             self._happen(following, where, what, about)
             if what == "crash":
-                self._tell_unanswered(following, where)
+                self._notify_unanswered(following, where)
         self._drop_fenced(following)
         return tuple(following)
 
@@ -209,7 +209,7 @@ class Quorum:
                 self._steps[made] = self._take(*made)
             state[peer] = self._steps[made].node
 
-    def _tell_unanswered(self, state: list[int], silent: int) -> None:
+    def _notify_unanswered(self, state: list[int], silent: int) -> None:
         """Who waits for `silent`, which has forgotten the question, learns that no answer comes."""
         for asker in range(NODES):
             facts = self.node_facts[state[asker]]
@@ -257,7 +257,7 @@ class Quorum:
         number = self.messages.number(message)
         if number == len(self.message_facts):
             body = message.body
-            ends_telling = isinstance(body, BeginAnswer) and not body.error
+            ends_telling = isinstance(body, BeginResult) and not body.error
             facts = MessageFacts(message.wanted, body.epoch, number, ends_telling)
             self.message_facts.append(facts)
             if message.wanted:

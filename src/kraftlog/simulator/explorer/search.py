@@ -6,7 +6,7 @@ import gc
 from array import array
 from collections import deque
 
-from kraftlog.simulator.explorer import tell
+from kraftlog.simulator.explorer import trace
 from kraftlog.simulator.explorer.invariants import Broken
 from kraftlog.simulator.explorer.quorum import Quorum
 from kraftlog.simulator.explorer.symmetry import Symmetry
@@ -73,7 +73,7 @@ class _Search:
         way = [*self.way_to(number), last]
         what = str(error) or type(error).__name__
         found = self.outcome(exhausted=False)
-        scenario = tuple(tell.scenario(self.quorum, way, what))
+        scenario = tuple(trace.scenario(self.quorum, way, what))
         return found.replace(broken=what, depth=len(way), scenario=scenario)
 
 

@@ -15,23 +15,30 @@ from __future__ import annotations
 
 from kraftlog.raft import fetching, quorum
 from kraftlog.raft.messages import (
-    Answered,
     Append,
-    Asked,
     ElectionPersisted,
-    FetchAnswer,
+    FetchResult,
     Flushed,
+    NoResponse,
     PersistElection,
     Reply,
+    Request,
+    Response,
     Send,
     Stop,
     Truncate,
-    Unanswered,
 )
 from kraftlog.raft.roles.fetcher import NEVER, Fetcher
 from kraftlog.raft.roles.leader import Leader
 from kraftlog.simulator.explorer.invariants import Broken, check_promise
-from kraftlog.simulator.explorer.node import MUCH_LATER, NOW, Asker, Message, Node, make_core
+from kraftlog.simulator.explorer.node import (
+    MUCH_LATER,
+    NOW,
+    Message,
+    Node,
+    RequestContext,
+    make_core,
+)
 from kraftlog.value import TYPE_CHECKING, Value
 
 if TYPE_CHECKING:
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
 
-RETRIES = ("ask ", "tell ", "fetch")
+RETRIES = ("ask ", "begin-epoch ", "end-epoch ", "fetch")
 
 
 class Step(Value):
@@ -74,15 +81,15 @@ def step(node: Node, event: str, about: Any = None) -> Step:
 def _hear(node: Node, message: Message) -> None:
     source, body = message.source, message.body
     if message.is_answer:
-        node.core.handle(Answered(source, node.in_flight(source), body), NOW)
+        node.core.handle(Response(source, node.in_flight(source), body), NOW)
     else:
-        asker = Asker(source, message.wanted, getattr(body, "pre_vote", False))
-        node.core.handle(Asked(asker, body, source), NOW)
+        asker = RequestContext(source, message.wanted, getattr(body, "pre_vote", False))
+        node.core.handle(Request(asker, body, source), NOW)
 
 
 def _miss(node: Node, peer: int) -> None:
     """The answer of a peer never comes."""
-    node.core.handle(Unanswered(peer, node.in_flight(peer)), NOW)
+    node.core.handle(NoResponse(peer, node.in_flight(peer)), NOW)
 
 
 def _forget(node: Node, asker: int) -> None:
@@ -96,17 +103,17 @@ def _forget(node: Node, asker: int) -> None:
 def _stand(node: Node, _: Any) -> None:
     core = node.core
     if core.role.name == quorum.LEADER:
-        _lose_nerve(core)
+        _time_out_fetch(core)
     if core.role.name in {quorum.CANDIDATE, quorum.RESIGNED}:
         core.fire("election")
     core.role.on_succession(core, 0)
 
 
 def _resign(node: Node, _: Any) -> None:
-    _lose_nerve(node.core)
+    _time_out_fetch(node.core)
 
 
-def _lose_nerve(core: RaftCore) -> None:
+def _time_out_fetch(core: RaftCore) -> None:
     """A leader finds that nobody has been heard of for long."""
     core.now = MUCH_LATER
     core.fire("majority")
@@ -200,7 +207,7 @@ def _carry_out(node: Node, effect: Any) -> None:
 
 def _filled(node: Node, body: Any) -> Any:
     """The leader's host puts the batches of the range into a fetch's answer."""
-    if isinstance(body, FetchAnswer) and body.limit >= 0:
+    if isinstance(body, FetchResult) and body.limit >= 0:
         wanted = [b for b in node.batches if body.offset <= b.base_offset < body.limit]
         return body.replace(batches=tuple(wanted))
     return body

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.simulator.invariants.applied_once import AppliedOnce
-from kraftlog.simulator.invariants.changes_told import ChangesTold
+from kraftlog.simulator.invariants.changes_reported import ChangesReported
 from kraftlog.simulator.invariants.client_history import ClientHistory
 from kraftlog.simulator.invariants.committed_kept import CommittedKept
 from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
@@ -22,7 +22,7 @@ from kraftlog.simulator.invariants.one_change import OneChange
 from kraftlog.simulator.invariants.one_leader import OneLeader
 from kraftlog.simulator.invariants.one_vote import OneVote
 from kraftlog.simulator.invariants.own_epoch import OwnEpoch
-from kraftlog.simulator.invariants.said_after_written import SaidAfterWritten
+from kraftlog.simulator.invariants.sent_after_durable import SentAfterDurable
 from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
 from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
 from kraftlog.simulator.invariants.stable_leader import StableLeader
@@ -37,7 +37,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     OneLeader,
     EpochsGrow,
     OneVote,
-    SaidAfterWritten,
+    SentAfterDurable,
     EarnedEpochs,
     HighWatermarkGrows,
     OwnEpoch,
@@ -51,7 +51,7 @@ INVARIANTS: tuple[type[Invariant], ...] = (
     LegalRoles,
     OneChange,
     ElectedByVoters,
-    ChangesTold,
+    ChangesReported,
     AppliedOnce,
     ServesLateEnough,
     SnapshotAtStart,

@@ -6,8 +6,8 @@ Source: Q26; Kafka's listener contract.
 
 from __future__ import annotations
 
+from kraftlog.simulator.checkers.oracle import NO_CHAIN
 from kraftlog.simulator.invariants.invariant import Invariant
-from kraftlog.simulator.oracle import NO_CHAIN
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ Source: R8, Q12, KIP-853; a voter that comes back with an empty disk is not the 
 
 from __future__ import annotations
 
-from kraftlog.raft.messages import VoteAnswer
+from kraftlog.raft.messages import VoteResult
 from kraftlog.simulator.invariants.invariant import Invariant
 from kraftlog.value import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ class ElectedByVoters(Invariant):
         self.granted: dict[tuple[int, int], set[ReplicaKey]] = {}
 
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
-        if type(body) is VoteAnswer and body.granted:
+        if type(body) is VoteResult and body.granted:
             self.granted.setdefault((body.epoch, to.id), set()).add(replica.key)
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from kraftlog.raft.core import RaftCore
     from kraftlog.raft.messages import Batch, ElectionState
-    from kraftlog.simulator.administrator import Change
+    from kraftlog.simulator.administrator import VoterChange
     from kraftlog.simulator.replica import Replica
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.simulator.world import World
@@ -41,7 +41,7 @@ class Invariant:
     def on_voters(self, replica: Replica, core: RaftCore) -> None:
         """Records of voters came to the replica's log, or left it; `seen_set` was in force."""
 
-    def on_change(self, change: Change, end_offset: int) -> None:
+    def on_change(self, change: VoterChange, end_offset: int) -> None:
         """An administrator was told that a change is committed, before this offset."""
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:

@@ -50,8 +50,8 @@ class LegalRoles(Invariant):
     def _fits_voters(self, replica: Replica, core: RaftCore) -> None:
         """A leader that is removed leads until that is committed, and then tells the others."""
         name, log = core.role.name, core.log
-        if core.may_stand == (name == "observer") and name not in {"leader", "resigned"}:
-            voter = "may stand" if core.may_stand else "may not stand"
+        if core.may_campaign == (name == "observer") and name not in {"leader", "resigned"}:
+            voter = "may stand" if core.may_campaign else "may not stand"
             self.fails(f"replica {replica.id} is {name}, and {voter}")
         if name == "leader" and not core.is_voter and log.voters.latest_offset < log.high_watermark:
             self.fails(f"replica {replica.id} leads although its removal is committed")

@@ -88,7 +88,7 @@ class Proposals:
             error = response.responses[0].error_code
             self._open.pop(slot, None)
             if is_sent:
-                self._tell(slot, value, error)
+                self._notify(slot, value, error)
             else:
                 told.append(error)
 
@@ -99,7 +99,7 @@ class Proposals:
         is_sent = True
         if told:
             if not told[0]:
-                self._tell(slot, value, told[0])
+                self._notify(slot, value, told[0])
             return told[0]
         if client.is_open:
             self._open[slot] = client
@@ -114,7 +114,7 @@ class Proposals:
                 client.close()
                 self._replica.world.workload.proposed(slot, ErrorCode.REQUEST_TIMED_OUT, -1)
 
-    def _tell(self, slot: Any, value: int, error: int) -> None:
+    def _notify(self, slot: Any, value: int, error: int) -> None:
         end = -1
         if not error:
             end = self._offset_of(value) + 1

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 
-from kraftlog.node.quorum.answers import answer_from_wire
+from kraftlog.node.pending_response import PendingResponse
 from kraftlog.node.quorum.requests import VERSIONS, request_from_wire
-from kraftlog.node.slots import Slot
-from kraftlog.runner.peers import Line, PeerLines
+from kraftlog.node.quorum.responses import response_from_wire
+from kraftlog.runner.peers import PeerChannel, PeerChannels
 from kraftlog.simulator.host import VirtualConnection
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS, CONTROLLER
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from kraftlog.effects import Ask
+    from kraftlog.effects import SendRequest
     from kraftlog.simulator.nodes.network import Connection
     from kraftlog.simulator.nodes.replica import NodeReplica
     from kraftlog.types import Now
@@ -31,7 +31,7 @@ _CORRELATION = struct.Struct(">i")
 _CORRELATION_AT = 8
 
 
-class VirtualLine(Line):
+class VirtualChannel(PeerChannel):
     """A line, and the connection that carries it."""
 
     def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
@@ -43,16 +43,16 @@ class VirtualLine(Line):
         return self.connection is not None
 
 
-class VirtualPeers(PeerLines):
+class VirtualPeers(PeerChannels):
     """All lines of one life of a node."""
 
-    line_type = VirtualLine
+    channel_type = VirtualChannel
 
-    def __init__(self, replica: NodeReplica, tell: Callable[[Any, Now], None]) -> None:
-        super().__init__(tell)
+    def __init__(self, replica: NodeReplica, notify: Callable[[Any, Now], None]) -> None:
+        super().__init__(notify)
         self._replica = replica
 
-    def ask(self, ask: Ask) -> None:
+    def ask(self, ask: SendRequest) -> None:
         replica = self._replica
         target = replica.world.replica_at(ask.host)
         if ask.api_key in VERSIONS and target is not None:
@@ -61,30 +61,30 @@ class VirtualPeers(PeerLines):
         super().ask(ask)
 
     def _put(
-        self, line: Line, api_key: int, version: int, correlation: int, request: Message
+        self, channel: PeerChannel, api_key: int, version: int, correlation: int, request: Message
     ) -> None:
-        assert isinstance(line, VirtualLine)
-        assert line.connection is not None
+        assert isinstance(channel, VirtualChannel)
+        assert channel.connection is not None
         if api_key in VERSIONS:
-            line.connection.asked[correlation] = request_from_wire(api_key, request)
-        super()._put(line, api_key, version, correlation, request)
+            channel.connection.asked[correlation] = request_from_wire(api_key, request)
+        super()._put(channel, api_key, version, correlation, request)
 
-    def _connect(self, line: VirtualLine, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
-        line.connection = self._replica.world.network.connect(self._replica, line)
+    def _connect(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
+        channel.connection = self._replica.world.network.connect(self._replica, channel)
 
-    def _flush(self, line: VirtualLine, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
-        assert line.connection is not None
-        if line.is_connected and line.out:
-            line.connection.send_request(bytes(line.out))
-            line.out.clear()
+    def _flush(self, channel: VirtualChannel, now: Now) -> None:  # noqa: ARG002 - hosts are called alike
+        assert channel.connection is not None
+        if channel.is_connected and channel.out:
+            channel.connection.send_request(bytes(channel.out))
+            channel.out.clear()
 
-    def _close(self, line: VirtualLine) -> None:
-        if line.connection is not None:
-            line.connection.close_by_client()
-            line.connection = None
+    def _close(self, channel: VirtualChannel) -> None:
+        if channel.connection is not None:
+            channel.connection.close_by_client()
+            channel.connection = None
 
 
-class WatchedSlot(Slot):
+class WatchedResponse(PendingResponse):
     """Shows the invariants what is answered to a request of the quorum."""
 
     __slots__ = ("asked",)
@@ -93,10 +93,10 @@ class WatchedSlot(Slot):
         super().__init__(connection)
         self.asked = asked
 
-    def answer(self, response: Any) -> None:
+    def respond(self, response: Any) -> None:
         if self.asked is not None:
             self.connection.watch(self, response)
-        super().answer(response)
+        super().respond(response)
 
 
 class ServerEnd(VirtualConnection):
@@ -111,10 +111,10 @@ class ServerEnd(VirtualConnection):
 
     def ready(self, slot: Any) -> None:
         super().ready(slot)
-        self.replica.stirred[self] = None
+        self.replica.dirty[self] = None
 
-    def watch(self, slot: WatchedSlot, response: Any) -> None:
-        body = answer_from_wire(response, slot.asked)
+    def watch(self, slot: WatchedResponse, response: Any) -> None:
+        body = response_from_wire(response, slot.asked)
         self.connection.network.watch_answer(self.replica, self.connection, body, response)
 
     def receive(self, data: bytes, now: Now) -> None:
@@ -126,7 +126,7 @@ class ServerEnd(VirtualConnection):
             body = self.connection.asked.pop(number, None)
             if body is not None:
                 self.heard.append(body)
-            slot = WatchedSlot(self, body)
+            slot = WatchedResponse(self, body)
             self.slots.append(slot)
             self.replica.node.frame(slot, data, pos + 4, end, now)
             pos = end
@@ -139,7 +139,7 @@ class ServerEnd(VirtualConnection):
 
     def close(self) -> None:
         for slot in self.slots:
-            if isinstance(slot, Slot):
+            if isinstance(slot, PendingResponse):
                 slot.abandon()
         self.slots.clear()
 
@@ -155,10 +155,10 @@ class ClientEnd(VirtualConnection):
 
     def ready(self, slot: Any) -> None:
         super().ready(slot)
-        self.replica.stirred[self] = None
+        self.replica.dirty[self] = None
 
     def receive(self, data: bytes, now: Now) -> None:
-        slot = Slot(self)
+        slot = PendingResponse(self)
         self.slots.append(slot)
         self.replica.node.frame(slot, data, 4, len(data), now)
 
@@ -171,12 +171,12 @@ class ClientEnd(VirtualConnection):
     def close(self) -> None:
         self.is_open = False
         for slot in self.slots:
-            if isinstance(slot, Slot):
+            if isinstance(slot, PendingResponse):
                 slot.abandon()
         self.slots.clear()
 
 
-class DirectSlot:
+class DirectResponse:
     """Takes the place of a slot: the response comes as it is, with the other answers of a turn."""
 
     def __init__(self, replica: NodeReplica, api_key: int, told: Callable[[Any], None]) -> None:
@@ -186,9 +186,9 @@ class DirectSlot:
         self.api = APIS[api_key]
         self.version = 0
 
-    def answer(self, response: Any) -> None:
+    def respond(self, response: Any) -> None:
         self._response = response
-        self._replica.stirred[self] = None
+        self._replica.dirty[self] = None
 
     def leave(self) -> None:
         self._told(self._response)

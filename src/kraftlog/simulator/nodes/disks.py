@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.raft.messages import ElectionState
-from kraftlog.storage import election as elections
+from kraftlog.storage import quorum_state as elections
 from kraftlog.storage.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kraftlog.storage.metadata_snapshots import parse_name
 from kraftlog.value import TYPE_CHECKING
@@ -36,7 +36,7 @@ def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionSta
         if files.exists(f"{DIRECTORY}/{name}"):
             files.unlink(f"{DIRECTORY}/{name}")
     old = election or ElectionState(view.batches[kept - 1].epoch)
-    stored = elections.StoredElection(old.leader_id, old.epoch, old.voted)
+    stored = elections.QuorumStateData(old.leader_id, old.epoch, old.voted)
     files.make_file(f"{FOLDER}/{elections.NAME}", elections.encode(stored))
     files.write_back()
 

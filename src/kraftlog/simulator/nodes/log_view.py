@@ -12,7 +12,7 @@ from kraftlog.simulator.raft_disk import RaftDisk
 from kraftlog.simulator.snapshot import Snapshot
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.wire import is_control, value_in
-from kraftlog.storage import election
+from kraftlog.storage import quorum_state
 from kraftlog.storage.metadata_snapshots import name_of, parse_name
 from kraftlog.types import METADATA_TOPIC, OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
@@ -161,12 +161,12 @@ class LogView(RaftDisk):
         self._look_at_snapshots()
 
     def _look_at_election(self, files: MemoryFiles) -> None:
-        path = f"{FOLDER}/{election.NAME}"
+        path = f"{FOLDER}/{quorum_state.NAME}"
         file = files.on_disk(path)
         if file is None or file.disk == self._raw_election:
             return
         self._raw_election = bytes(file.disk)
-        stored = election.decode(self._raw_election, path)
+        stored = quorum_state.decode(self._raw_election, path)
         self.election = ElectionState(stored.epoch, stored.leader_id, stored.voted)
         self._replica.world.persisted(self._replica, self.election)
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from kraftlog.raft.messages import FetchAnswer, SnapshotChunk, VoteAnswer
-from kraftlog.simulator.garble import damaged
+from kraftlog.raft.messages import FetchResult, SnapshotChunk, VoteResult
+from kraftlog.simulator.faults.corruption import damaged
 from kraftlog.simulator.network import Network
-from kraftlog.simulator.nodes.connections import ServerEnd, VirtualLine
+from kraftlog.simulator.nodes.connections import ServerEnd, VirtualChannel
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,14 +35,18 @@ class Connection:
     """One connection, from the node that asks to the one that is asked."""
 
     def __init__(
-        self, network: ByteNetwork, source: NodeReplica, target: NodeReplica, line: VirtualLine
+        self,
+        network: ByteNetwork,
+        source: NodeReplica,
+        target: NodeReplica,
+        channel: VirtualChannel,
     ) -> None:
         self.network = network
         self.source = source
         self.source_life = source.incarnation
         self.target = target
         self.target_life = -1
-        self.line = line
+        self.channel = channel
         self.server: ServerEnd | None = None
         #: For the invariants: the requests under way, by their correlation ids.
         self.asked: dict[int, Any] = {}
@@ -57,7 +61,7 @@ class Connection:
     def is_the_clients(self) -> bool:
         """Whether whoever has opened it still holds it."""
         alive = self.source.incarnation == self.source_life
-        return alive and not self.is_over and self.line.connection is self
+        return alive and not self.is_over and self.channel.connection is self
 
     @property
     def is_the_servers(self) -> bool:
@@ -98,7 +102,7 @@ class Connection:
 
     def _answer(self, data: bytes) -> None:
         if self.is_the_clients:
-            self.source.turn("is answered", self.peers.receive, self.line, data)
+            self.source.turn("is answered", self.peers.receive, self.channel, data)
 
     def _closed_by_client(self) -> None:
         if self.is_the_servers and self.server is not None:
@@ -111,7 +115,7 @@ class Connection:
 
     def break_client(self) -> None:
         if self.is_the_clients:
-            self.source.turn("is reset", self.peers.receive, self.line, b"")
+            self.source.turn("is reset", self.peers.receive, self.channel, b"")
 
     def reset(self) -> None:
         """Both ends are told at once."""
@@ -138,15 +142,15 @@ class ByteNetwork(Network):
 
     # Connecting ----------------------------------------------------------------------------------
 
-    def connect(self, source: NodeReplica, line: VirtualLine) -> Connection | None:
-        target = self.world.replica_at(line.address[0])
-        assert target is not None, f"nobody is at {line.address}"
-        connection = Connection(self, source, target, line)
+    def connect(self, source: NodeReplica, channel: VirtualChannel) -> Connection | None:
+        target = self.world.replica_at(channel.address[0])
+        assert target is not None, f"nobody is at {channel.address}"
+        connection = Connection(self, source, target, channel)
         self._connections.append(connection)
-        self.carry(connection, True, 0, self._knock, connection)
+        self.carry(connection, True, 0, self._connect_to, connection)
         return connection
 
-    def _knock(self, connection: Connection) -> None:
+    def _connect_to(self, connection: Connection) -> None:
         target = connection.target
         if connection.is_over or connection.source.incarnation != connection.source_life:
             return
@@ -164,14 +168,14 @@ class ByteNetwork(Network):
 
     def _connected(self, connection: Connection) -> None:
         if connection.is_the_clients:
-            connection.source.turn("connects", connection.peers.connected, connection.line)
+            connection.source.turn("connects", connection.peers.connected, connection.channel)
 
     def late_ms(self) -> int:
         """How long an answer is held back that comes only once its request was given up."""
-        if not (self.late_answers and self.chance.permille(self.late_answers)):
+        if not (self.late_answers and self.rng.permille(self.late_answers)):
             return 0
         self.world.saw("answer later than the request timeout")
-        return self.world.setting.request_timeout_ms + self.chance.between(*self.late_by_ms)
+        return self.world.setting.request_timeout_ms + self.rng.between(*self.late_by_ms)
 
     def _turned_away(self, connection: Connection) -> None:
         if connection.is_the_clients:
@@ -179,7 +183,7 @@ class ByteNetwork(Network):
 
     @staticmethod
     def _refuse_line(connection: Connection, now: Any) -> None:
-        connection.peers.connect_failed(connection.line, now, refused=True)
+        connection.peers.connect_failed(connection.channel, now, refused=True)
 
     # Carrying ------------------------------------------------------------------------------------
 
@@ -198,14 +202,14 @@ class ByteNetwork(Network):
         when = world.time + self._low + (self._bits(32) * self._span >> 32)
         if not self.calm:
             direction = source.id, target.id
-            if self.chance.permille(self.loss):
+            if self.rng.permille(self.loss):
                 world.saw("message lost")
-                if self.chance.below(2):
+                if self.rng.below(2):
                     connection.reset()
                     return after
-                when += RESENT_MS + self.chance.below(RESENT_MS)
-            if self.chance.permille(self.delayed):
-                when += self.chance.long_tail(self.delay_ms)
+                when += RESENT_MS + self.rng.below(RESENT_MS)
+            if self.rng.permille(self.delayed):
+                when += self.rng.long_tail(self.delay_ms)
             when = max(when, self.clogged.get(direction, 0))
         when = max(when, after)
         (connection.requests if is_request else connection.answers).append((act, arguments))
@@ -227,7 +231,7 @@ class ByteNetwork(Network):
             self.world.at(again, self._land, connection, source, target, is_request)
             return
         act, arguments = pieces.popleft()
-        if target.paused and act != self._knock:
+        if target.paused and act != self._connect_to:
             target.waiting.append((act, arguments))
         else:
             act(*arguments)
@@ -273,14 +277,14 @@ class ByteNetwork(Network):
         self, source: NodeReplica, connection: Connection, body: Any, response: Any
     ) -> None:
         self.world.said(source, connection.source, body)
-        if type(body) is VoteAnswer:
+        if type(body) is VoteResult:
             self._note_vote(source, (connection.source, 0, 0), body)  # type: ignore[arg-type]  # its core is all that counts
-        elif type(body) is FetchAnswer:
+        elif type(body) is FetchResult:
             if body.diverging is not None:
                 self.world.saw("log diverges")
-            if self.chance.permille(self.garbled):
+            if self.rng.permille(self.garbled):
                 self._garble(response.responses, "records")
-        elif type(body) is SnapshotChunk and self.chance.permille(self.garbled):
+        elif type(body) is SnapshotChunk and self.rng.permille(self.garbled):
             self._garble(response.topics, "unaligned_records")
 
     def _garble(self, topics: Any, name: str) -> None:
@@ -290,4 +294,4 @@ class ByteNetwork(Network):
                 data = bytes(getattr(partition, name) or b"")
                 if data:
                     self.world.saw("answer garbled" if name == "records" else "snapshot garbled")
-                    setattr(partition, name, damaged(data, self.chance))
+                    setattr(partition, name, damaged(data, self.rng))

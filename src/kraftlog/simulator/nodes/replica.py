@@ -8,25 +8,25 @@ from kraftlog.config.endpoints import Voter as FirstVoter
 from kraftlog.errors import StorageError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from kraftlog.node.api_table import SERVED
+from kraftlog.node.broker.broker_lifecycle import BrokerAddress
 from kraftlog.node.config import NodeConfig
-from kraftlog.node.governing import first_levels
-from kraftlog.node.membership import BrokerAddress
+from kraftlog.node.controller.active_controller import first_levels
 from kraftlog.node.node import Node
-from kraftlog.node.quorum.answers import answer_from_wire
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
-from kraftlog.node.quorum.snapping import Occasion
-from kraftlog.runner.quorum import open_quorum
+from kraftlog.node.quorum.responses import response_from_wire
+from kraftlog.node.quorum.snapshotter import SnapshotPolicy
+from kraftlog.runner.quorum_io import open_quorum
 from kraftlog.runner.runner import Runner
 from kraftlog.simulator.files import MemoryFiles, PowerLost
 from kraftlog.simulator.nodes import disks
 from kraftlog.simulator.nodes.clients import Proposals, change_voters
-from kraftlog.simulator.nodes.connections import ClientEnd, DirectSlot, VirtualPeers
-from kraftlog.simulator.nodes.lane import VirtualHelper, VirtualLane
+from kraftlog.simulator.nodes.connections import ClientEnd, DirectResponse, VirtualPeers
+from kraftlog.simulator.nodes.io_thread import VirtualIOThread, VirtualWorkerProcess
 from kraftlog.simulator.nodes.log_view import DIRECTORY, LogView
 from kraftlog.simulator.process import CLUSTER, Replica
 from kraftlog.storage.directory import LogDirectory
-from kraftlog.storage.format import Formatting, format_directory, is_formatted
+from kraftlog.storage.format import DirectoryFormat, format_directory, is_formatted
 from kraftlog.types import OffsetAndEpoch
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import APIS
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
     from typing import Any
 
-    from kraftlog.raft.messages import Asked, ElectionState
-    from kraftlog.simulator.chance import Chance
+    from kraftlog.raft.messages import ElectionState, Request
     from kraftlog.simulator.nodes.connections import ServerEnd
     from kraftlog.simulator.nodes.world import NodeWorld
+    from kraftlog.simulator.rng import Rng
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
 LISTENER, PORT = "CONTROLLER", 9093
 #: A snapshot is due as soon as there is anything new.
-AT_ONCE = Occasion(after_bytes=0, after_ms=0)
+AT_ONCE = SnapshotPolicy(after_bytes=0, after_ms=0)
 NEXT_SNAPSHOT_MS = 400
 
 
@@ -94,7 +94,7 @@ class NodeReplica(Replica):
         #: What the state machine was told in this turn.
         self.told: list[tuple[str, int]] = []
         #: Connections on which an answer is ready.
-        self.stirred: dict[ServerEnd | ClientEnd | DirectSlot, None] = {}
+        self.dirty: dict[ServerEnd | ClientEnd | DirectResponse, None] = {}
         self.proposals = Proposals(self)
         self._goes_on = False
 
@@ -131,18 +131,18 @@ class NodeReplica(Replica):
             self._format()
         directory = LogDirectory(files, DIRECTORY)
         directory.keep_reserve(world.reserve_bytes)
-        lane = VirtualLane(self)
-        self.peers = VirtualPeers(self, self._tell)
+        io_thread = VirtualIOThread(self)
+        self.peers = VirtualPeers(self, self._notify)
         self.runner = Runner(
             files,
             directory,
-            lane,
-            VirtualHelper(self, lane),
+            io_thread,
+            VirtualWorkerProcess(self, io_thread),
             self.peers,
-            self._say,
+            self._log_line,
             metadata_segment_bytes=world.segment_bytes,
         )
-        metadata = open_quorum(directory, world.static_voters, self._say)
+        metadata = open_quorum(directory, world.static_voters, self._log_line)
         self.disk.begin(directory.logs[METADATA_LOG])
         self.seen_high_watermark = metadata.log.high_watermark
         self.applied = metadata.applied
@@ -158,7 +158,7 @@ class NodeReplica(Replica):
                 raft=world.raft_of(self),
                 addresses=(BrokerAddress("PLAINTEXT", host_of(self.id), PORT - 1),),
                 new_id=self._new_id,
-                chance=Random(seed),
+                rng=Random(seed),
                 stopwatch_ns=_no_time,
             ),
             self.runner.logs,
@@ -179,7 +179,7 @@ class NodeReplica(Replica):
                 FirstVoter(key.id, host_of(key.id), PORT, directory_id=key.directory_id)
                 for key in [voter.key for voter in world.voters.voters]
             ]
-        formatting = Formatting(
+        formatting = DirectoryFormat(
             cluster_id=CLUSTER,
             node_id=self.id,
             features=first_levels(),
@@ -194,19 +194,19 @@ class NodeReplica(Replica):
         self._ids += 1
         return bytes([self.id + 1, self.incarnation % 256, 0, 0]) + self._ids.to_bytes(12, "big")
 
-    def _tell(self, report: Any, now: Now) -> None:
+    def _notify(self, report: Any, now: Now) -> None:
         self.node.handle(report, now)
 
-    def _say(self, line: str) -> None:
+    def _log_line(self, line: str) -> None:
         self.world.note(self, "says", line)
 
-    def end(self, chance: Chance) -> None:  # noqa: ARG002 - what a crash leaves of a job, is known
+    def end(self, rng: Rng) -> None:  # noqa: ARG002 - what a crash leaves of a job, is known
         self.files.kill()
         self.kill()
 
-    def lose_unsynced(self, chance: Chance) -> int:
+    def lose_unsynced(self, rng: Rng) -> int:
         before = len(self.disk.batches)
-        self.files.power_loss(_Bits(chance))
+        self.files.power_loss(_Bits(rng))
         return before - self.disk.durable
 
     def crash(self) -> None:
@@ -283,9 +283,9 @@ class NodeReplica(Replica):
         self.load(snapshot)
 
     def _answer(self) -> None:
-        while self.stirred:
-            stirred, self.stirred = self.stirred, {}
-            for connection in stirred:
+        while self.dirty:
+            dirty, self.dirty = self.dirty, {}
+            for connection in dirty:
                 connection.leave()
 
     def _go_on_soon(self) -> None:
@@ -327,12 +327,12 @@ class NodeReplica(Replica):
         self.turn("is asked by a client", client.receive, frame)
         return client
 
-    def handle(self, message: Asked) -> None:
+    def handle(self, message: Request) -> None:
         """What a client, or a stranger, asks of the core."""
         api_key, request = request_to_wire(message.body)
 
         def told(response: Any) -> None:
-            body = answer_from_wire(response, message.body)
+            body = response_from_wire(response, message.body)
             if isinstance(message.slot, int):
                 self.world.workload.read_answered(message.slot, body)
             else:
@@ -342,7 +342,7 @@ class NodeReplica(Replica):
             self.ask(api_key, VERSIONS[api_key], request, told)
             return
         # No client asks this of a node yet: it goes to the door of the quorum.
-        slot = DirectSlot(self, api_key, told)
+        slot = DirectResponse(self, api_key, told)
         self.turn("is asked", lambda now: self.node.quorum.asked(slot, message.body, slot, now))
 
     def propose(self, slot: Any, value: int) -> int:
@@ -398,9 +398,9 @@ def first_voters(count: int) -> VoterSet:
 class _Bits(Random):
     """Chance as files want it."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, rng: Rng) -> None:
         super().__init__(0)
-        self._bits = chance.bits
+        self._bits = rng.bits
 
     def getrandbits(self, k: int, /) -> int:
         return self._bits(k)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from kraftlog.simulator.goals import (
-    HEALING_MS,
-    all_reached,
-    heal_and_serve,
-    log_end,
-)
+from kraftlog.simulator.faults.survivable import may_forget
 from kraftlog.simulator.nodes import disks
-from kraftlog.simulator.snapshot_scenarios import (
-    expect_sight,
+from kraftlog.simulator.scenarios.goals import HEALING_MS, all_reached, heal_and_serve, log_end
+from kraftlog.simulator.scenarios.snapshot_scenarios import (
+    expect_coverage,
     fall_behind,
     in_small_chunks,
     who_is_behind,
 )
-from kraftlog.simulator.sound import may_forget
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import Goal
 from kraftlog.value import TYPE_CHECKING
@@ -23,8 +18,8 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kraftlog.simulator.chance import Chance
-    from kraftlog.simulator.goals import Script
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.world import World
 
@@ -39,7 +34,7 @@ def lost_checkpoint(world: World) -> Iterator[Goal]:
     victim = who_is_behind(world)
     world.network.heal()
     yield all_reached(world, log_end(world))
-    expect_sight(world, "snapshot installed")
+    expect_coverage(world, "snapshot installed")
     world.kill(victim)
     disks.lose_checkpoints(victim.files)  # type: ignore[attr-defined]  # it is a whole node
     world.start(victim)
@@ -61,11 +56,11 @@ def garbled_snapshot(world: World) -> Iterator[Goal]:
     yield from heal_and_serve(world)
 
 
-def recorded_voters(chance: Chance) -> Setting:
-    return in_small_chunks(3)(chance).replace(dynamic=True)
+def recorded_voters(rng: Rng) -> Setting:
+    return in_small_chunks(3)(rng).replace(dynamic=True)
 
 
-NODE_SCENARIOS: dict[str, tuple[Callable[[Chance], Setting], Script]] = {
+NODE_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     "lost-checkpoint": (recorded_voters, lost_checkpoint),
     "garbled-snapshot": (in_small_chunks(3), garbled_snapshot),
 }

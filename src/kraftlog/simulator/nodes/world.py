@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from kraftlog.config.reading import read_config
+from kraftlog.config.read_config import read_config
 from kraftlog.logstate.voters import VoterSet
 from kraftlog.node.sliced import A_TURN
-from kraftlog.simulator.chance import Chance
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.nodes.clients import NodeWorkload, values_in
 from kraftlog.simulator.nodes.network import ByteNetwork
+from kraftlog.simulator.nodes.node_invariants import FilesMatchModel, StateMatchesLog
 from kraftlog.simulator.nodes.replica import LISTENER, PORT, NodeReplica, first_voters, host_of
-from kraftlog.simulator.nodes.truth import TrueFiles, TrueState
+from kraftlog.simulator.rng import Rng
 from kraftlog.simulator.violation import Violation
 from kraftlog.simulator.world import World
 from kraftlog.value import TYPE_CHECKING
@@ -61,19 +61,19 @@ class NodeWorld(World):
     workload_type = NodeWorkload
     installs_slowly = False
     reassigns = False
-    more_invariants = (TrueFiles, TrueState)
+    more_invariants = (FilesMatchModel, StateMatchesLog)
     network: ByteNetwork
 
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
     ) -> None:
         #: What a node keeps of its disk for when it is full.
-        self.reserve_bytes = Chance(seed, "reserve").pick([0, 3000])
+        self.reserve_bytes = Rng(seed, "reserve").pick([0, 3000])
         #: The metadata log has segments of one snapshot each, or of a few.
-        self.segment_bytes = Chance(seed, "segments").pick([500, 4000])
+        self.segment_bytes = Rng(seed, "segments").pick([500, 4000])
         #: What a turn has for work that takes long, and how long a turn takes that goes on with it:
         #: in some runs a step, so that everything else comes between two steps of a change.
-        self.sliced_us, self.slice_ms = Chance(seed, "slices").pick([(A_TURN, 0), (1, 0), (1, 1)])
+        self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(A_TURN, 0), (1, 0), (1, 1)])
         #: Those that all settings name; none where they stand in the log.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
         self._count = setting.voters + setting.observers
@@ -159,7 +159,7 @@ class NodeWorld(World):
         """A snapshot lies on a disk, whole by its name."""
         self.saw("snapshot taken")
         for invariant in self.invariants:
-            if isinstance(invariant, TrueState):
+            if isinstance(invariant, StateMatchesLog):
                 invariant.on_file(replica, snapshot)
 
     # Troubles ------------------------------------------------------------------------------------
@@ -173,11 +173,11 @@ class NodeWorld(World):
             operations = OPERATIONS_TO_A_CRASH
             if replica.disk.download is not None:  # there are but few installations
                 permille, operations = CRASHES_WHILE_DOWNLOADING, 2 * OPERATIONS_TO_A_CRASH
-            if self._crash_chance.permille(permille):
-                files.stop_before = files.operations + self._crash_chance.below(operations)
+            if self._crash_rng.permille(permille):
+                files.stop_before = files.operations + self._crash_rng.below(operations)
         if files.faults:
             files.faults.clear()
-        if self._disk_chance.permille(self.write_errors.get(replica.id, 0)):
+        if self._disk_rng.permille(self.write_errors.get(replica.id, 0)):
             files.faults.append(Fault("pwritev"))
         self.fit_room(replica)
 
@@ -195,7 +195,7 @@ class NodeWorld(World):
                 files.capacity_bytes = files.used_bytes() + left
 
     def sync_fails(self, replica: NodeReplica) -> bool:
-        if not self._disk_chance.permille(self.failing_disks.get(replica.id, 0)):
+        if not self._disk_rng.permille(self.failing_disks.get(replica.id, 0)):
             return False
         self.saw("sync failed")
         return True
@@ -207,7 +207,7 @@ class NodeWorld(World):
         if replica.core is None:
             replica.files.kill()
             replica.kill()
-            self.at(self.time + 50 + self._crash_chance.below(2000), self.start, replica)
+            self.at(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
             return
         self._claimed = max(self._claimed, replica.core.log.high_watermark)
         self._crash(replica)
@@ -223,4 +223,4 @@ class NodeWorld(World):
         else:
             self._claimed = max(self._claimed, replica.core.log.high_watermark)
             self.kill(replica)
-        self.at(self.time + 500 + self._disk_chance.below(2000), self.start, replica)
+        self.at(self.time + 500 + self._disk_rng.below(2000), self.start, replica)

@@ -1,0 +1,226 @@
+"""Being a member of a consumer group, by the classic protocol, with the range assignor.
+
+There is no thread: heartbeats are sent by whoever polls, so a member that takes longer than the
+session timeout over its records is put out of the group, as one that has died would be.
+"""
+
+from __future__ import annotations
+
+from kraftlog.client.deadline import Deadline
+from kraftlog.errors import ErrorCode, RefusedError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.consumer_protocol import (
+    ConsumerProtocolAssignment,
+    ConsumerProtocolAssignmentTopicPartition,
+    ConsumerProtocolSubscription,
+)
+from kraftlog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kraftlog.wire.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from kraftlog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from kraftlog.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
+from kraftlog.wire.record_frames import decode_consumer_protocol, encode_versioned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kraftlog.client.cluster import Cluster, ErrorContext
+    from kraftlog.client.model import PartitionName
+
+PROTOCOL_TYPE = "consumer"
+ASSIGNOR = "range"
+SESSION_TIMEOUT_S = 45.0
+REBALANCE_TIMEOUT_S = 60.0
+HEARTBEAT_S = 3.0
+#: How often the leader of a group looks whether a topic has grown.
+METADATA_S = 30.0
+
+#: What a member is told that has to join again, and under a new id.
+_JOIN_AGAIN = {ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION}
+_JOIN_ANEW = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
+
+
+class GroupMembership:
+    """A place in a group: its generation, and which partitions came with it."""
+
+    def __init__(self, cluster: Cluster, group: str, topics: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._topics = tuple(sorted(topics))
+        self.member_id = ""
+        self.generation = -1
+        self._is_joined = False
+        self._next_heartbeat = Deadline(0)
+        self._next_look = Deadline(0)
+        #: The partitions of each topic that the leader has handed out.
+        self._counts: dict[str, int] = {}
+
+    def join(self) -> list[PartitionName]:
+        """Come to rest in a generation; the partitions that are ours in it."""
+        while True:
+            try:
+                return self._sync(self._join())
+            except RefusedError as error:
+                if not self._must_join(error):
+                    raise
+
+    def heartbeat(self) -> bool:
+        """Say that we live, when it is time to; False when the group must be joined again."""
+        if not self._is_joined:
+            return False
+        if self._counts and self._next_look.is_over:
+            self._next_look = Deadline(METADATA_S)
+            if self._count_partitions(self._counts) != self._counts:
+                self._is_joined = False
+                return False
+        if not self._next_heartbeat.is_over:
+            return True
+        request = HeartbeatRequest(
+            group_id=self._group, generation_id=self.generation, member_id=self.member_id
+        )
+        try:
+            self._cluster.ask_coordinator(
+                self._group,
+                request,
+                HeartbeatResponse,
+                check=lambda response, refusal: refusal.check(
+                    response.error_code, f"group {self._group}"
+                ),
+            )
+        except RefusedError as error:
+            if not self._must_join(error):
+                raise
+            return False
+        self._next_heartbeat = Deadline(HEARTBEAT_S)
+        return True
+
+    def leave(self) -> None:
+        """Go, so that the others need not wait for our session to end."""
+        if not self.member_id:
+            return
+        request = LeaveGroupRequest(group_id=self._group, member_id=self.member_id)
+        self._is_joined = False
+        self._cluster.ask_coordinator(self._group, request, LeaveGroupResponse)
+
+    def _must_join(self, error: RefusedError) -> bool:
+        """Whether joining (again) is the answer to this refusal."""
+        self._is_joined = False
+        if error.code in _JOIN_ANEW:
+            self.member_id, self.generation = "", -1
+        return error.code in _JOIN_AGAIN or error.code in _JOIN_ANEW
+
+    def _join(self) -> JoinGroupResponse:
+        said = encode_versioned(ConsumerProtocolSubscription(topics=self._topics), 0)
+        request = JoinGroupRequest(
+            group_id=self._group,
+            session_timeout_ms=int(SESSION_TIMEOUT_S * 1000),
+            rebalance_timeout_ms=int(REBALANCE_TIMEOUT_S * 1000),
+            member_id=self.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocols=[JoinGroupRequestProtocol(name=ASSIGNOR, metadata=said)],
+        )
+
+        def check(response: JoinGroupResponse, refusal: ErrorContext) -> None:
+            if response.error_code != ErrorCode.MEMBER_ID_REQUIRED:
+                refusal.check(response.error_code, f"group {self._group}")
+
+        deadline = Deadline(REBALANCE_TIMEOUT_S + self._cluster.timeout_s)
+        joined = self._cluster.ask_coordinator(
+            self._group, request, JoinGroupResponse, deadline=deadline, check=check
+        )
+        self.member_id = joined.member_id
+        if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            return self._join()
+        self.generation = joined.generation_id
+        return joined
+
+    def _sync(self, joined: JoinGroupResponse) -> list[PartitionName]:
+        self._counts = {}
+        shares: dict[str, list[PartitionName]] = {}
+        if joined.leader == self.member_id:
+            wishes = {each.member_id: read_subscription(each.metadata) for each in joined.members}
+            self._counts = self._count_partitions({t for topics in wishes.values() for t in topics})
+            self._next_look = Deadline(METADATA_S)
+            shares = assigned_by_range(wishes, self._counts)
+        request = SyncGroupRequest(
+            group_id=self._group,
+            generation_id=self.generation,
+            member_id=self.member_id,
+            protocol_type=PROTOCOL_TYPE,
+            protocol_name=joined.protocol_name,
+            assignments=[
+                SyncGroupRequestAssignment(member_id=member, assignment=_assignment(share))
+                for member, share in shares.items()
+            ],
+        )
+        synced = self._cluster.ask_coordinator(
+            self._group,
+            request,
+            SyncGroupResponse,
+            deadline=Deadline(REBALANCE_TIMEOUT_S + self._cluster.timeout_s),
+            check=lambda response, refusal: refusal.check(
+                response.error_code, f"group {self._group}"
+            ),
+        )
+        self._is_joined = True
+        self._next_heartbeat = Deadline(HEARTBEAT_S)
+        return read_assignment(synced.assignment)
+
+    def _count_partitions(self, topics: Mapping[str, int] | set[str]) -> dict[str, int]:
+        """How many partitions each topic has now; one that is not there is left out."""
+        deadline = self._cluster.deadline()
+        result = self._cluster.persist(
+            lambda: self._cluster.refresh(sorted(topics), deadline), deadline
+        )
+        return {each.name or "": len(each.partitions) for each in result if not each.error_code}
+
+
+def assigned_by_range(
+    wishes: Mapping[str, Sequence[str]], counts: Mapping[str, int]
+) -> dict[str, list[PartitionName]]:
+    """Of each topic every member that wants it gets a run of partitions, the first ones the longer.
+
+    As Kafka's RangeAssignor has it where no rack is told: members in the order of their ids.
+    """
+    shares: dict[str, list[PartitionName]] = {member: [] for member in wishes}
+    for topic, count in sorted(counts.items()):
+        members = sorted(member for member, topics in wishes.items() if topic in topics)
+        start = 0
+        for place, member in enumerate(members):
+            size = count // len(members) + (place < count % len(members))
+            shares[member] += [(topic, index) for index in range(start, start + size)]
+            start += size
+    return shares
+
+
+def read_subscription(data: bytes) -> tuple[str, ...]:
+    """The topics that a member wants."""
+    return tuple(decode_consumer_protocol(ConsumerProtocolSubscription, data).topics)
+
+
+def read_assignment(data: bytes) -> list[PartitionName]:
+    """The partitions that a member has got; none where nothing was said."""
+    if not data:
+        return []
+    result = decode_consumer_protocol(ConsumerProtocolAssignment, data)
+    return [(each.topic, index) for each in result.assigned_partitions for index in each.partitions]
+
+
+def _assignment(share: Sequence[PartitionName]) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for topic, index in share:
+        topics.setdefault(topic, []).append(index)
+    said = ConsumerProtocolAssignment(
+        assigned_partitions=[
+            ConsumerProtocolAssignmentTopicPartition(topic=topic, partitions=tuple(indexes))
+            for topic, indexes in topics.items()
+        ]
+    )
+    return encode_versioned(said, 0)

@@ -1,0 +1,86 @@
+"""From the text of `server.properties` to a BrokerConfig, with what there is to say about it."""
+
+from __future__ import annotations
+
+from kraftlog.config.aliases import accepted_aliases, by_their_names
+from kraftlog.config.broker import BrokerConfig
+from kraftlog.config.combinations import check_combinations
+from kraftlog.config.effective import EFFECTIVE, OWN
+from kraftlog.config.keys import BROKER, BROKER_KEYS, find_broker_key
+from kraftlog.config.properties import parse
+from kraftlog.config.values import parse_value
+from kraftlog.errors import ConfigError
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Keys of Kafka 3 that Kafka 4 dropped; a prefix ends with a dot.
+REMOVED = (
+    "zookeeper.",
+    "password.encoder.",
+    "broker.id.generation.enable",
+    "control.plane.listener.name",
+    "controlled.shutdown.max.retries",
+    "controlled.shutdown.retry.backoff.ms",
+    "eligible.leader.replicas.enable",
+    "inter.broker.protocol.version",
+    "leader.imbalance.per.broker.percentage",
+    "log.message.downconversion.enable",
+    "log.message.format.version",
+    "log.message.timestamp.difference.max.ms",
+    "offsets.commit.required.acks",
+    "reserved.broker.max.id",
+)
+#: Kafka's authorizer asks for these, which are no keys of the broker itself.
+OF_THE_AUTHORIZER = ("super.users", "allow.everyone.if.no.acl.found")
+#: What stands behind these is for plug-ins that name their keys themselves.
+_PLUGIN_PREFIXES = ("config.providers.", "rsm.config.", "rlmm.config.")
+
+
+def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, list[str]]:
+    """The settings and what should be said about them; ConfigError when no node can start so."""
+    given = parse(text)
+    texts = {**by_their_names(given), **by_their_names(overrides)}
+    config = BrokerConfig(texts)
+    for name, value in texts.items():
+        key = find_broker_key(name)
+        if key is not None:
+            parse_value(key, value)
+    for name in ("process.roles", "node.id", "controller.listener.names"):
+        config[name]  # each must be there
+    check_combinations(config)
+    _check_directories(config)
+    return config, [*accepted_aliases({**given, **overrides}), *warnings(texts)]
+
+
+def _check_directories(config: BrokerConfig) -> None:
+    if len(config.data_directories) > 1:
+        raise ConfigError(
+            f"log.dirs={','.join(config.data_directories)}: expected one directory; a node here "
+            "keeps its logs in one"
+        )
+
+
+def warnings(texts: Mapping[str, str]) -> list[str]:
+    """Unknown keys, each with the nearest known one, and one line of those without effect."""
+    unknown = [
+        name for name in texts if find_broker_key(name) is None and name not in OF_THE_AUTHORIZER
+    ]
+    lines = [_about_unknown(name) for name in unknown if not name.startswith(_PLUGIN_PREFIXES)]
+    working = {*EFFECTIVE[BROKER], *OWN}
+    idle = [name for name in texts if name not in unknown and name not in working]
+    if idle:
+        lines.append(f"accepted, no effect: {', '.join(sorted(idle))}")
+    return lines
+
+
+def _about_unknown(name: str) -> str:
+    if name.startswith(tuple([prefix for prefix in REMOVED if prefix.endswith(".")])):
+        return f"{name}: Kafka 4 has no ZooKeeper and dropped this key"
+    if name in REMOVED:
+        return f"{name}: Kafka 4 dropped this key"
+    from difflib import get_close_matches  # slow to import
+
+    near = get_close_matches(name, [*BROKER_KEYS.names(), *OWN], 1, 0.75)
+    return f"{name}: no such key" + (f"; did you mean {near[0]}?" if near else "")

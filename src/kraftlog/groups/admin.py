@@ -1,0 +1,130 @@
+"""ListGroups, DescribeGroups, DeleteGroups: what administrators ask for."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.offsets import offset_keys
+from kraftlog.groups.pending_writes import coordinator_error
+from kraftlog.groups.records import no_group_record, no_offset_record
+from kraftlog.groups.states import GroupState
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsResponse
+from kraftlog.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from kraftlog.wire.messages.list_groups import ListedGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.groups.group import Group
+    from kraftlog.groups.messages import RequestContext
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.groups.shard import GroupShard
+    from kraftlog.types import Now
+
+#: The only type of group that there is here.
+CLASSIC = "classic"
+#: From this version on a group that is not there is an error; before, it is said to be dead.
+NOT_FOUND_SINCE = 6
+
+
+def listed(shard: GroupShard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+    """Groups in these states and of these types, in any case of letters; none named: all."""
+    if types and CLASSIC not in {name.lower() for name in types}:
+        return []
+    wanted = {name.lower() for name in states}
+    return [
+        ListedGroup(
+            group_id=group.group_id,
+            protocol_type=group.protocol_type or "",
+            group_state=group.state,
+            group_type=CLASSIC,
+        )
+        for group in shard.groups.values()
+        if not wanted or group.state.lower() in wanted
+    ]
+
+
+def describe(shard: GroupShard, context: RequestContext, group_id: str) -> DescribedGroup:
+    group = shard.groups.get(group_id)
+    if group is None:
+        is_error = context.version >= NOT_FOUND_SINCE
+        return DescribedGroup(
+            error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
+            error_message=f"Group {group_id} not found." if is_error else None,
+            group_id=group_id,
+            group_state=GroupState.DEAD,
+            protocol_type="",
+            protocol_data="",
+            members=(),
+        )
+    is_stable = group.state == GroupState.STABLE
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=[
+            DescribedGroupMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                # What it offers is chosen among only when the group is stable.
+                member_metadata=member.metadata(group.protocol) if is_stable else b"",
+                member_assignment=member.assignment,
+            )
+            for member in group.members.values()
+        ],
+    )
+
+
+def delete(shard: GroupShard, slot: Any, group_ids: Sequence[str], now: Now) -> None:
+    """Those without members go, with their offsets, in one batch."""
+    codes: dict[str, int] = {}
+    leaving: list[Group] = []
+    records: list[GroupRecord] = []
+    for group_id in dict.fromkeys(group_ids):
+        group = shard.groups.get(group_id)
+        codes[group_id] = _delete_refused(group)
+        if group is not None and not codes[group_id]:
+            records += end_of(shard, group, now)
+            leaving.append(group)
+    if not leaving:
+        shard.answer(slot, _deleted(codes))
+        return
+
+    def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
+        if code:
+            codes.update({group.group_id: coordinator_error(code) for group in leaving})
+        shard.answer(slot, _deleted(codes))
+
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+        for group in leaving:
+            group.enter(GroupState.EMPTY, later)
+
+    shard.writes.submit(records, now, result, undo)
+
+
+def end_of(shard: GroupShard, group: Group, now: Now) -> list[GroupRecord]:
+    """The records that end a group, which is dead from here on unless they can't be written."""
+    group_id = group.group_id
+    keys = offset_keys(shard, group_id)
+    group.enter(GroupState.DEAD, now)
+    return [no_offset_record(group_id, *key) for key in keys] + [no_group_record(group_id)]
+
+
+def _delete_refused(group: Group | None) -> int:
+    if group is None or group.state == GroupState.DEAD:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    return ErrorCode.NONE if group.state == GroupState.EMPTY else ErrorCode.NON_EMPTY_GROUP
+
+
+def _deleted(codes: dict[str, int]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id=group_id, error_code=code)
+            for group_id, code in codes.items()
+        ]
+    )

@@ -1,0 +1,354 @@
+"""JoinGroup: who comes, who is let in, and what they are told when the generation is complete.
+
+From version 4 on a new member is given an id first and joins with it. A static member, one with
+an instance id, takes the place that it had, under a new id, without a rebalance if it can.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups import members, rebalance
+from kraftlog.groups.member import Member, protocols_of, rebalance_timeout_of
+from kraftlog.groups.pending_writes import coordinator_error
+from kraftlog.groups.records import group_record, new_group_record
+from kraftlog.groups.states import GroupState
+from kraftlog.groups.timers import Timer
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
+from kraftlog.wire.primitives import LONGEST_STRING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.groups.group import Group
+    from kraftlog.groups.messages import RequestContext
+    from kraftlog.groups.shard import GroupShard
+    from kraftlog.types import Now
+    from kraftlog.wire.messages.join_group import JoinGroupRequest
+
+#: Who names no member id is new.
+UNKNOWN = ""
+#: From this version on a new member gets its id before it joins.
+ID_REQUIRED_SINCE = 4
+#: From this version on a static leader that comes back learns who the members are.
+SKIP_ASSIGNMENT_SINCE = 9
+
+
+def join(
+    shard: GroupShard, slot: Any, context: RequestContext, request: JoinGroupRequest, now: Now
+) -> None:
+    config = shard.config
+    member_id = request.member_id
+    if not request.group_id:
+        return shard.answer(slot, refusal(member_id, ErrorCode.INVALID_GROUP_ID))
+    if not (
+        config.min_session_timeout_ms <= request.session_timeout_ms <= config.max_session_timeout_ms
+    ):
+        return shard.answer(slot, refusal(member_id, ErrorCode.INVALID_SESSION_TIMEOUT))
+    group = shard.groups.get(request.group_id)
+    is_new = group is None
+    if group is None:
+        if member_id != UNKNOWN:
+            return shard.answer(slot, refusal(member_id, ErrorCode.UNKNOWN_MEMBER_ID))
+        group = shard.new_group(request.group_id, now)
+    code = _refused(shard, group, request)
+    if code == ErrorCode.GROUP_MAX_SIZE_REACHED:
+        shard.dismiss(group, member_id)
+        shard.answer(slot, refusal(UNKNOWN, code))
+        rebalance.maybe_complete(shard, group, now)
+    elif code:
+        shard.answer(slot, refusal(member_id, code))
+        shard.drop_if_nothing(group)
+    elif member_id != UNKNOWN:
+        _join_again(shard, slot, context, group, request, now)
+    elif request.group_instance_id is not None:
+        _join_static(shard, slot, context, group, request, now)
+    else:
+        _join_new(shard, slot, context, group, request, now)
+    if is_new:
+        _write_new(shard, group, now)
+    return None
+
+
+def refusal(member_id: str, code: int) -> JoinGroupResponse:
+    return JoinGroupResponse(
+        error_code=code, protocol_name=None, leader="", member_id=member_id, members=()
+    )
+
+
+def notify_generation(shard: GroupShard, group: Group, now: Now) -> None:
+    """Everybody has joined: each learns of the generation, the leader of all members."""
+    for member in group.members.values():
+        shard.answer(group.take_joining(member), _welcome(group, member))
+        shard.watch(group, member, member.session_timeout_ms, now)
+        member.is_new = False
+        group.pending_syncs[member.member_id] = None
+
+
+def _welcome(group: Group, member: Member) -> JoinGroupResponse:
+    leads = group.leader == member.member_id
+    return JoinGroupResponse(
+        error_code=ErrorCode.NONE,
+        generation_id=group.generation,
+        protocol_type=group.protocol_type,
+        protocol_name=group.protocol or "",
+        leader=group.leader or "",
+        member_id=member.member_id,
+        members=_everybody(group) if leads else (),
+    )
+
+
+def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
+    return tuple(
+        [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                metadata=member.metadata(group.protocol),
+            )
+            for member in group.members.values()
+        ]
+    )
+
+
+def _refused(shard: GroupShard, group: Group, request: JoinGroupRequest) -> int:
+    """Why somebody is not let in, or NONE."""
+    if group.state == GroupState.DEAD:
+        # Its end is under way: there will be a new group, or another coordinator.
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if not _has_room(group, request.member_id, shard.config.max_size):
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not group.supports(request.protocol_type, protocols_of(request)):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    return ErrorCode.NONE
+
+
+def _has_room(group: Group, member_id: str, max_size: int) -> bool:
+    member = group.members.get(member_id)
+    if group.state == GroupState.PREPARING:
+        # Who has joined counts, not who was here: so the limit may shrink and the last lose.
+        return (member is not None and member.joining is not None) or group.awaiting < max_size
+    return member is not None or len(group.members) < max_size
+
+
+def _write_new(shard: GroupShard, group: Group, now: Now) -> None:
+    """A group that has come into being is in the log, so that a later coordinator knows it."""
+    if shard.groups.get(group.group_id) is not group:
+        return
+
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+        if group.group_id not in shard.durable.groups:
+            shard.turn_away(group, coordinator_error(code))
+            shard.drop(group)
+
+    shard.writes.submit([new_group_record(group)], now, undo=undo)
+
+
+# New members ----------------------------------------------------------------------------------
+
+
+def _join_new(
+    shard: GroupShard,
+    slot: Any,
+    context: RequestContext,
+    group: Group,
+    request: JoinGroupRequest,
+    now: Now,
+) -> None:
+    member_id = shard.new_member_id(context.client_id)
+    if not is_writable(member_id):
+        _refuse_long(shard, slot, group)
+        return
+    if context.version < ID_REQUIRED_SINCE:
+        _add(shard, slot, context, group, request, member_id, now)
+        return
+    timer = Timer(lambda late: rebalance.pending_over(shard, group, member_id, late))
+    group.pending_joins[member_id] = timer
+    shard.timers.set(timer, now.monotonic_ms + request.session_timeout_ms)
+    shard.answer(slot, refusal(member_id, ErrorCode.MEMBER_ID_REQUIRED))
+
+
+def is_writable(member_id: str) -> bool:
+    """Whether an id fits into answers and records: it is longer than what it was made of."""
+    return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
+
+
+def _refuse_long(shard: GroupShard, slot: Any, group: Group) -> None:
+    shard.answer(slot, refusal(UNKNOWN, ErrorCode.INVALID_REQUEST))
+    shard.drop_if_nothing(group)
+
+
+def _add(
+    shard: GroupShard,
+    slot: Any,
+    context: RequestContext,
+    group: Group,
+    request: JoinGroupRequest,
+    member_id: str,
+    now: Now,
+) -> None:
+    member = Member(
+        member_id,
+        request.group_instance_id,
+        context.client_id,
+        context.client_host,
+        rebalance_timeout_of(request),
+        request.session_timeout_ms,
+        protocols_of(request),
+    )
+    member.is_new = True
+    pending = group.pending_joins.get(member_id)
+    if pending is not None:
+        shard.timers.cancel(pending)
+    group.add(member, request.protocol_type, slot)
+    group.member_added = True
+    # It sends no heartbeats before it is answered; should it have gone away, we would never know.
+    shard.watch(group, member, shard.config.new_member_join_timeout_ms, now)
+    rebalance.prepare_or_complete(shard, group, now)
+
+
+# Members that are known -----------------------------------------------------------------------
+
+
+def _join_again(
+    shard: GroupShard,
+    slot: Any,
+    context: RequestContext,
+    group: Group,
+    request: JoinGroupRequest,
+    now: Now,
+) -> None:
+    member_id = request.member_id
+    if member_id in group.pending_joins:
+        if request.group_instance_id is not None:
+            # Static members are never told to come back with an id.
+            shard.answer(slot, refusal(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
+        else:
+            _add(shard, slot, context, group, request, member_id, now)
+        return
+    code = group.stranger(member_id, request.group_instance_id)
+    if code or group.state == GroupState.EMPTY:
+        shard.answer(slot, refusal(member_id, code or ErrorCode.UNKNOWN_MEMBER_ID))
+        return
+    member = group.members[member_id]
+    same = member.protocols == protocols_of(request)
+    leads = group.leader == member_id
+    if group.state == GroupState.COMPLETING and same:
+        # It may not have got our answer: here it is again.
+        shard.answer(slot, _welcome(group, member))
+    elif group.state == GroupState.STABLE and same and not leads:
+        shard.answer(slot, _welcome(group, member))
+    else:
+        # A leader asks again to have something assigned anew that is not in anybody's metadata.
+        _update(shard, slot, group, member, request)
+        rebalance.prepare_or_complete(shard, group, now)
+
+
+def _update(
+    shard: GroupShard, slot: Any, group: Group, member: Member, request: JoinGroupRequest
+) -> None:
+    group.update(
+        member, protocols_of(request), rebalance_timeout_of(request), request.session_timeout_ms
+    )
+    earlier = group.wait(member, slot)
+    shard.answer(earlier, refusal(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
+
+
+# Static members -------------------------------------------------------------------------------
+
+
+def _join_static(
+    shard: GroupShard,
+    slot: Any,
+    context: RequestContext,
+    group: Group,
+    request: JoinGroupRequest,
+    now: Now,
+) -> None:
+    instance_id = request.group_instance_id
+    assert instance_id is not None
+    new_id = shard.new_member_id(instance_id)
+    if not is_writable(new_id):
+        _refuse_long(shard, slot, group)
+        return
+    old_id = group.static.get(instance_id)
+    if old_id is None:
+        _add(shard, slot, context, group, request, new_id, now)
+        return
+    old_leader = group.leader
+    member = group.members[old_id]
+    _take_place(shard, group, member, new_id)
+    _update(shard, slot, group, member, request)
+    shard.watch(group, member, member.session_timeout_ms, now)
+    if group.state == GroupState.STABLE and group.select_protocol() == group.protocol:
+        _come_back(shard, slot, context, group, member, old_leader, now)
+    else:
+        # While assignments are made the leader may have the old id in hand: all begin anew.
+        rebalance.prepare_or_complete(shard, group, now)
+
+
+def _take_place(shard: GroupShard, group: Group, member: Member, new_id: str) -> None:
+    """Whoever still asks under the old id is fenced."""
+    code = ErrorCode.FENCED_INSTANCE_ID
+    shard.answer(group.take_joining(member), refusal(member.member_id, code))
+    shard.answer(members.take_syncing(member), members.no_assignment(code))
+    group.rename(member, new_id)
+    member.is_new = False
+
+
+def _come_back(
+    shard: GroupShard,
+    slot: Any,
+    context: RequestContext,
+    group: Group,
+    member: Member,
+    old_leader: str | None,
+    now: Now,
+) -> None:
+    """No rebalance: the new id is written down, the assignment stays."""
+    new_id = member.member_id
+    instance_id = member.instance_id
+    assert instance_id is not None
+
+    def result(code: int, later: Now) -> None:
+        if member.joining is not slot:
+            return  # somebody else has its place by now, or a rebalance has answered
+        group.take_joining(member)
+        if code:
+            refused = refusal(UNKNOWN, coordinator_error(code))
+            shard.answer(slot, refused.replace(generation_id=group.generation))
+            return
+        shard.watch(group, member, member.session_timeout_ms, later)
+        welcome = _welcome(group, member)
+        if context.version >= SKIP_ASSIGNMENT_SINCE:
+            welcome.skip_assignment = group.leader == new_id
+        else:
+            # It would assign anew if it knew that it leads, and nobody waits for that.
+            welcome.leader = old_leader or ""
+            welcome.members = ()
+        shard.answer(slot, welcome)
+
+    def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+        if group.static.get(instance_id) == new_id and group.state == GroupState.STABLE:
+            _go_back(shard, group, member, later)
+
+    record = group_record(
+        group, {each.member_id: each.assignment for each in group.members.values()}
+    )
+    shard.writes.submit([record], now, result, undo)
+
+
+def _go_back(shard: GroupShard, group: Group, member: Member, now: Now) -> None:
+    """The new id could not be written: the member is again what the log has it to be."""
+    value = shard.durable.groups[group.group_id]
+    said = [each for each in value.members if each.group_instance_id == member.instance_id]
+    if said:
+        [was] = said
+        group.rename(member, was.member_id)
+        group.update(
+            member,
+            ((group.protocol or "", was.subscription),),
+            was.rebalance_timeout,
+            was.session_timeout,
+        )
+        shard.watch(group, member, member.session_timeout_ms, now)

@@ -1,0 +1,130 @@
+"""Expiry: offsets that nobody needs any longer go, and with the last one the empty group.
+
+An offset lives for the retention time, counted from the end of the last member in a group that is
+empty, else from the commit; where the commit gave a time of its own, until that. A topic that
+consumers read keeps its offsets. A check looks at some groups, and goes on at the next occasion.
+"""
+
+from __future__ import annotations
+
+from kraftlog.groups.admin import end_of
+from kraftlog.groups.group import CONSUMER
+from kraftlog.groups.records import no_offset_record
+from kraftlog.groups.states import GroupState
+from kraftlog.groups.timers import Timer
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.groups.group import Group
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.groups.shard import GroupShard
+    from kraftlog.groups.stored_state import CommittedOffset
+    from kraftlog.types import Now
+
+    Since = Callable[[CommittedOffset], int]
+
+#: How many offsets are looked at in one go; a group is looked at as a whole.
+SLICE = 1_000
+#: When the next go is.
+PAUSE_MS = 1
+
+
+class OffsetExpiration:
+    """Goes through the groups of a shard, some at a time, once per check interval."""
+
+    __slots__ = ("_shard", "_timer", "_to_check")
+
+    def __init__(self, shard: GroupShard) -> None:
+        self._shard = shard
+        self._timer = Timer(self._check)
+        self._to_check: list[str] = []
+
+    def start(self, now: Now) -> None:
+        self._to_check = []
+        self._again(now, self._shard.config.offsets_retention_check_interval_ms)
+
+    def _again(self, now: Now, in_ms: int) -> None:
+        self._shard.timers.set(self._timer, now.monotonic_ms + in_ms)
+
+    def _check(self, now: Now) -> None:
+        shard = self._shard
+        if not self._to_check:
+            self._to_check = list(reversed(shard.groups))
+        looked_at = 0
+        while self._to_check and looked_at < SLICE:
+            group = shard.groups.get(self._to_check.pop())
+            if group is not None and group.state != GroupState.DEAD:
+                looked_at += 1 + self._check_group(group, now)
+        interval_ms = shard.config.offsets_retention_check_interval_ms
+        self._again(now, PAUSE_MS if self._to_check else interval_ms)
+
+    def _check_group(self, group: Group, now: Now) -> int:
+        """Gives how many offsets it had to look at."""
+        shard = self._shard
+        group_id = group.group_id
+        topics = shard.durable.offsets.by_group.get(group_id, {})
+        expired = expired_offsets(shard, group, now)
+        count = sum([len(partitions) for partitions in topics.values()])
+        is_over = (
+            len(expired) == count
+            and group.state == GroupState.EMPTY
+            and group_id not in shard.writes.offsets
+            and group_id not in shard.durable.open
+        )
+        records: list[GroupRecord]
+        if is_over:
+            records = end_of(shard, group, now)
+        else:
+            records = [no_offset_record(group_id, *key) for key in expired]
+
+        def undo(code: int, later: Now) -> None:  # noqa: ARG001 - what a write that failed calls
+            if is_over:
+                group.enter(GroupState.EMPTY, later)
+
+        shard.writes.submit_parts(records, now, undo)
+        return count
+
+
+def expired_offsets(shard: GroupShard, group: Group, now: Now) -> list[tuple[str, int]]:
+    """The partitions whose offsets have outlived their time."""
+    since = _counted_from(group)
+    if since is None:
+        return []
+    group_id = group.group_id
+    under_way = shard.writes.offsets.get(group_id, {})
+    oldest = now.wall_ms - shard.config.offsets_retention_ms
+    return [
+        (topic, index)
+        for topic, partitions in shard.durable.offsets.by_group.get(group_id, {}).items()
+        if not group.reads(topic)
+        for index, committed in partitions.items()
+        if _is_over(committed, since, oldest, now.wall_ms)
+        and (topic, index) not in under_way
+        and not shard.durable.unstable(group_id, topic, index)
+    ]
+
+
+def _is_over(committed: CommittedOffset, since: Since, oldest: int, wall_ms: int) -> bool:
+    if committed.expire_timestamp != -1:
+        return wall_ms >= committed.expire_timestamp
+    return since(committed) <= oldest
+
+
+def _counted_from(group: Group) -> Since | None:
+    """From when on the retention time counts; None: nothing of this group expires now."""
+    if group.protocol_type is None:
+        # Somebody who shares out partitions without us: a commit is all we hear of him.
+        return _commit_time
+    if group.state == GroupState.EMPTY:
+        empty_since = group.state_since
+        # Old records do not say since when the group is empty.
+        return _commit_time if empty_since == -1 else lambda _: empty_since
+    # Consumers keep what they read; of others, and in a rebalance, nobody knows what that is.
+    is_known = group.protocol_type == CONSUMER and group.state == GroupState.STABLE
+    return _commit_time if is_known else None
+
+
+def _commit_time(committed: CommittedOffset) -> int:
+    return committed.commit_timestamp

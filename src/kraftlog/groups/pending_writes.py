@@ -1,0 +1,215 @@
+"""`PendingWrites`: batches on their way into the log, in order, and who waits for them.
+
+Nothing that a batch says counts before it is committed. What was done ahead of that in memory is
+undone when the batch fails; who waits is told once, at the latest when the time limit is over,
+though a batch may still be committed after it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.errors import ErrorCode, UnwritableError
+from kraftlog.groups.messages import WriteRecords
+from kraftlog.groups.timers import Timer
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.messages.group_records import OffsetCommitKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.groups.timers import Timers
+    from kraftlog.types import Now
+
+    #: Is told the code of what came of a batch, NONE when it is committed.
+    OnDone = Callable[[int, Now], None]
+
+
+#: Records that need not be one batch become batches of no more records and bytes than this: less
+#: than any topic takes that has not been told to take little.
+RECORDS_A_BATCH = 1_000
+BYTES_A_BATCH = 512 << 10
+#: The most that a record adds to the names in its key.
+RECORD_OVERHEAD = 64
+
+
+class PendingWrite:
+    """One batch under way."""
+
+    __slots__ = ("deadline_ms", "on_done", "records", "token", "undo")
+
+    def __init__(self, token: int, records: list[GroupRecord], deadline_ms: int) -> None:
+        self.token = token
+        self.records = records
+        self.deadline_ms = deadline_ms
+        self.on_done: list[OnDone] = []
+        self.undo: OnDone | None = None
+
+
+class PendingWrites:
+    """The queue of a shard. `replay` is what makes a committed record count."""
+
+    __slots__ = (
+        "_effects",
+        "_queue",
+        "_replay",
+        "_time_limit",
+        "_timeout_ms",
+        "_timers",
+        "_tokens",
+        "offsets",
+    )
+
+    def __init__(
+        self,
+        effects: list[Any],
+        timers: Timers,
+        timeout_ms: int,
+        replay: Callable[[int, GroupRecord, Now], None],
+    ) -> None:
+        self._effects = effects
+        self._timers = timers
+        self._timeout_ms = timeout_ms
+        self._replay = replay
+        self._queue: deque[PendingWrite] = deque()
+        self._tokens = 0
+        self._time_limit = Timer(self._time_over)
+        #: How many batches under way say something of an offset: group -> (topic, partition).
+        self.offsets: dict[str, dict[tuple[str, int], int]] = {}
+
+    def submit(
+        self,
+        records: list[GroupRecord],
+        now: Now,
+        on_done: OnDone | None = None,
+        undo: OnDone | None = None,
+    ) -> None:
+        """Have a batch written; `undo` is called, before `on_done`, if it will never be in the log.
+
+        A batch that can't be encoded, or says something else when it is read back, is one that
+        fails, as soon as the request that led to it is through.
+        """
+        self._tokens += 1
+        write = PendingWrite(self._tokens, records, now.monotonic_ms + self._timeout_ms)
+        if on_done is not None:
+            write.on_done.append(on_done)
+        write.undo = undo
+        self._queue.append(write)
+        self._count(records, 1)
+        try:
+            encoded = tuple([record.encoded() for record in records])
+        except UnwritableError:
+            refuse = Timer(lambda later: self.failed(write.token, ErrorCode.INVALID_REQUEST, later))
+            self._timers.set(refuse, now.monotonic_ms)
+        else:
+            self._effects.append(WriteRecords(write.token, encoded))
+        if self._time_limit.at is None:
+            self._timers.set(self._time_limit, write.deadline_ms)
+
+    def submit_parts(
+        self, records: list[GroupRecord], now: Now, undo: OnDone | None = None
+    ) -> None:
+        """The same for records that need not stand or fall together, in batches of some size."""
+        parts = list(_parts(records))
+        for part in parts:
+            self.submit(part, now, undo=undo if part is parts[-1] else None)
+
+    def after_all(self, on_done: OnDone) -> None:
+        """Have somebody told once all that is under way now has an outcome."""
+        self._queue[-1].on_done.append(on_done)
+
+    def written(self, token: int, offset: int, now: Now) -> None:
+        write = self._take(token)
+        for position, record in enumerate(write.records):
+            self._replay(offset + position, record, now)
+        _notify(write, ErrorCode.NONE, now)
+
+    def failed(self, token: int, error: int, now: Now) -> None:
+        """A batch that can't be written fails ahead of older ones that are still under way."""
+        write = next(write for write in self._queue if write.token == token)
+        self._queue.remove(write)
+        self._queue.appendleft(write)
+        self._take(token)
+        if write.undo is not None:
+            write.undo(error, now)
+        _notify(write, error, now)
+
+    def abandon(self, now: Now) -> None:
+        """The partition is no longer ours: nobody here learns what becomes of these."""
+        while self._queue:
+            write = self._queue.popleft()
+            self._count(write.records, -1)
+            _notify(write, ErrorCode.NOT_COORDINATOR, now)
+        self._timers.cancel(self._time_limit)
+
+    def _take(self, token: int) -> PendingWrite:
+        write = self._queue.popleft()
+        assert write.token == token, "batches are told of in the order in which they were written"
+        self._count(write.records, -1)
+        if not self._queue:
+            self._timers.cancel(self._time_limit)
+        return write
+
+    def _time_over(self, now: Now) -> None:
+        for write in list(self._queue):
+            if write.deadline_ms <= now.monotonic_ms:
+                _notify(write, ErrorCode.REQUEST_TIMED_OUT, now)
+        waiting = [write.deadline_ms for write in self._queue if write.on_done]
+        if waiting:
+            self._timers.set(self._time_limit, waiting[0])
+
+    def _count(self, records: list[GroupRecord], by: int) -> None:
+        for record in records:
+            key = record.key
+            if isinstance(key, OffsetCommitKey):
+                counts = self.offsets.setdefault(key.group, {})
+                name = key.topic, key.partition
+                counts[name] = counts.get(name, 0) + by
+                if not counts[name]:
+                    del counts[name]
+                    if not counts:
+                        del self.offsets[key.group]
+
+
+def _parts(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
+    """Records without values, in batches: names of groups are as long as clients make them."""
+    part: list[GroupRecord] = []
+    size = 0
+    for record in records:
+        key = record.key
+        named = sum(len(getattr(key, name, "").encode()) for name in ("group", "topic"))
+        if part and (
+            len(part) == RECORDS_A_BATCH or size + named + RECORD_OVERHEAD > BYTES_A_BATCH
+        ):
+            yield part
+            part, size = [], 0
+        part.append(record)
+        size += named + RECORD_OVERHEAD
+    if part:
+        yield part
+
+
+def _notify(write: PendingWrite, code: int, now: Now) -> None:
+    on_done, write.on_done = write.on_done, []
+    for notify in on_done:
+        notify(code, now)
+
+
+def coordinator_error(code: int) -> int:
+    """What a client is told when an append failed: whether to wait or to look elsewhere."""
+    return _TOLD.get(code, code)
+
+
+_TOLD = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.NETWORK_EXCEPTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+}

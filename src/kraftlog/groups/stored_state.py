@@ -1,0 +1,183 @@
+"""`StoredGroups`: what a partition of `__consumer_offsets` says, by replay of its records.
+
+`replay` and `end_transaction` are the only things that change it, when a partition is loaded and
+when a batch of our own is committed alike: so both give the same. Offsets of a transaction lie
+apart, by producer, until its marker makes them count or drops them.
+"""
+
+from __future__ import annotations
+
+from kraftlog.types import NULL_UUID
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.messages.group_records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.types import Uuid
+    from kraftlog.wire.schema import Message
+
+NO_PRODUCER = -1
+
+
+class CommittedOffset(Value):
+    """How far a group has read a partition. `record_offset` is where that is written."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+    expire_timestamp: int
+    topic_id: Uuid
+    record_offset: int
+
+
+#: Partition index -> offset, by topic.
+GroupOffsets = dict[str, dict[int, CommittedOffset]]
+
+
+class OffsetTable:
+    """Offsets by group, topic and partition; nothing empty is kept."""
+
+    __slots__ = ("_groups_of", "by_group")
+
+    def __init__(self) -> None:
+        self.by_group: dict[str, GroupOffsets] = {}
+        #: The groups that have an offset of a topic. Dicts, for their order.
+        self._groups_of: dict[str, dict[str, None]] = {}
+
+    def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
+        return self.by_group.get(group, {}).get(topic, {}).get(partition)
+
+    def put(self, group: str, topic: str, partition: int, offset: CommittedOffset) -> None:
+        topics = self.by_group.setdefault(group, {})
+        if topic not in topics:
+            topics[topic] = {}
+            self._groups_of.setdefault(topic, {})[group] = None
+        topics[topic][partition] = offset
+
+    def remove(self, group: str, topic: str, partition: int) -> None:
+        topics = self.by_group.get(group, {})
+        partitions = topics.get(topic, {})
+        if partitions.pop(partition, None) is not None and not partitions:
+            del topics[topic]
+            if not topics:
+                del self.by_group[group]
+            groups = self._groups_of[topic]
+            del groups[group]
+            if not groups:
+                del self._groups_of[topic]
+
+    def has_topic(self, topic: str) -> bool:
+        return topic in self._groups_of
+
+    def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
+        """Group, partition and offset, without a look at the groups that have none."""
+        for group in self._groups_of.get(topic, ()):
+            for partition, offset in self.by_group[group][topic].items():
+                yield group, partition, offset
+
+    def keys(self, group: str) -> Iterator[tuple[str, int]]:
+        for topic, partitions in self.by_group.get(group, {}).items():
+            for partition in partitions:
+                yield topic, partition
+
+
+class StoredGroups:
+    """Groups and offsets as the log has them."""
+
+    __slots__ = ("groups", "offsets", "open", "transactional")
+
+    def __init__(self) -> None:
+        self.groups: dict[str, GroupMetadataValue] = {}
+        self.offsets = OffsetTable()
+        #: Offsets of transactions that have not ended, by producer id.
+        self.transactional: dict[int, OffsetTable] = {}
+        #: The producers whose transactions have touched a group. A dict, for its order.
+        self.open: dict[str, dict[int, None]] = {}
+
+    def replay(
+        self, offset: int, key: Message, value: Message | None, producer_id: int = NO_PRODUCER
+    ) -> None:
+        """One record; what is neither of a group nor of an offset changes nothing."""
+        if isinstance(key, GroupMetadataKey):
+            if value is None:
+                self.groups.pop(key.group, None)
+            else:
+                assert isinstance(value, GroupMetadataValue)
+                self.groups[key.group] = value
+        elif isinstance(key, (OffsetCommitKey, LegacyOffsetCommitKey)):
+            if value is None:
+                self._forget(key.group, key.topic, key.partition)
+            else:
+                self._keep(offset, key, value, producer_id)
+
+    def _keep(
+        self,
+        offset: int,
+        key: OffsetCommitKey | LegacyOffsetCommitKey,
+        value: Any,
+        producer_id: int,
+    ) -> None:
+        known = isinstance(value, OffsetCommitValue)
+        committed = CommittedOffset(
+            offset=value.offset,
+            leader_epoch=value.leader_epoch if known else -1,
+            metadata=value.metadata,
+            commit_timestamp=value.commit_timestamp,
+            expire_timestamp=value.expire_timestamp if known else -1,
+            topic_id=value.topic_id if known else NULL_UUID,
+            record_offset=offset,
+        )
+        if producer_id == NO_PRODUCER:
+            self.offsets.put(key.group, key.topic, key.partition, committed)
+        else:
+            pending = self.transactional.setdefault(producer_id, OffsetTable())
+            pending.put(key.group, key.topic, key.partition, committed)
+            self.open.setdefault(key.group, {})[producer_id] = None
+
+    def _forget(self, group: str, topic: str, partition: int) -> None:
+        self.offsets.remove(group, topic, partition)
+        for producer_id in self.open.get(group, ()):
+            self.transactional[producer_id].remove(group, topic, partition)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> list[str]:
+        """A marker: what the producer left counts from here on, or never has. Gives the groups.
+
+        The later record wins where an ordinary commit lies beside it, as compaction would have it.
+        """
+        pending = self.transactional.pop(producer_id, None)
+        touched = [group for group, producers in self.open.items() if producer_id in producers]
+        for group in touched:
+            del self.open[group][producer_id]
+            if not self.open[group]:
+                del self.open[group]
+        if pending is not None and committed:
+            for group, topics in pending.by_group.items():
+                for topic, partitions in topics.items():
+                    for partition, offset in partitions.items():
+                        there = self.offsets.get(group, topic, partition)
+                        if there is None or there.record_offset < offset.record_offset:
+                            self.offsets.put(group, topic, partition, offset)
+        return touched
+
+    def unstable(self, group: str, topic: str, partition: int) -> bool:
+        """Whether a transaction that has not ended has an offset for it."""
+        return any(
+            self.transactional[producer_id].get(group, topic, partition) is not None
+            for producer_id in self.open.get(group, ())
+        )
+
+    def all_keys(self, group: str) -> dict[tuple[str, int], None]:
+        """Every partition for which the group has an offset, of a transaction or not."""
+        keys = dict.fromkeys(self.offsets.keys(group))
+        for producer_id in self.open.get(group, ()):
+            keys.update(dict.fromkeys(self.transactional[producer_id].keys(group)))
+        return keys

@@ -1,0 +1,1 @@
+"""A broker's part in its cluster: lifecycle, controller channel, topics, producer ids."""

@@ -1,0 +1,107 @@
+"""Topics that are made because they are needed: asked for by name, or by a coordinator."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode, error_name
+from kraftlog.node.config import MOST_REPLICAS
+from kraftlog.node.coordinators.group_coordinators import TOPIC as OFFSETS_TOPIC
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.types import Now
+
+VERSION = 7
+BY_DEFAULT = -1
+
+
+def create_topics(
+    node: Node, names: Collection[str], made: Callable[[dict[str, int], Now], None], now: Now
+) -> None:
+    """Make topics as the settings say; `made` gets the codes of those that could not be made."""
+    topics = [topic_of(node, name) for name in dict.fromkeys(names)]
+
+    def on_done(response: Any, now: Now) -> None:
+        _report_offsets_topic(node, names, response)
+        if response is None:
+            made(dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE), now)
+            return
+        codes = {topic.name: topic.error_code for topic in response.topics if topic.error_code}
+        made({name: _told_as(code) for name, code in codes.items()}, now)
+
+    request = CreateTopicsRequest(topics=topics)
+    node.controller_channel.ask(ApiKey.CREATE_TOPICS, VERSION, request, on_done, now)
+
+
+def _report_offsets_topic(node: Node, names: Collection[str], response: Any) -> None:
+    """Log why there are no group coordinators, which clients are not told."""
+    if node.group_coordinators is None or OFFSETS_TOPIC not in names:
+        return
+    if response is None:
+        node.group_coordinators.report(
+            f"{OFFSETS_TOPIC} is not created: there is no active controller"
+        )
+        return
+    found = [topic for topic in response.topics if topic.name == OFFSETS_TOPIC]
+    settings = node.config.settings
+    is_one_wanted = settings.is_given("offsets.topic.replication.factor") and (
+        settings.offsets_topic_replication_factor <= MOST_REPLICAS
+    )
+    for topic in found:
+        code = topic.error_code
+        if code not in {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}:
+            why = f"{error_name(code)}: {topic.error_message}"
+            node.group_coordinators.report(f"{OFFSETS_TOPIC} is not created: {why}")
+        elif not code and len(node.image.brokers) > MOST_REPLICAS and not is_one_wanted:
+            node.group_coordinators.report(
+                f"{OFFSETS_TOPIC} is created with {MOST_REPLICAS} replica: brokers of this version "
+                "do not replicate"
+            )
+
+
+def _told_as(code: int) -> int:
+    """What an asker for metadata makes sense of: it asks again, or not."""
+    if code in {ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.INVALID_REPLICATION_FACTOR}:
+        return code
+    if code == ErrorCode.TOPIC_ALREADY_EXISTS:
+        return ErrorCode.LEADER_NOT_AVAILABLE  # made by another meanwhile: on its way here
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def topic_of(node: Node, name: str) -> CreatableTopic:
+    settings = node.config.settings
+    if name == OFFSETS_TOPIC:
+        return _topic(
+            name,
+            settings.offsets_topic_num_partitions,
+            min(settings.offsets_topic_replication_factor, MOST_REPLICAS),
+            {
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+            len(node.image.brokers),
+        )
+    return _topic(name, BY_DEFAULT, BY_DEFAULT, {}, len(node.image.brokers))
+
+
+def _topic(
+    name: str, partitions: int, replicas: int, configs: Mapping[str, str], brokers: int
+) -> CreatableTopic:
+    """A cluster with fewer brokers than replicas are wanted does with those it has."""
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=min(replicas, max(brokers, 1)),
+        assignments=(),
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )

@@ -1,0 +1,168 @@
+"""A broker's life in the cluster: it registers, is fenced until it has caught up, sends heartbeats,
+and leaves in order."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.features import OFFERED
+from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages import broker_heartbeat as heartbeats
+from kraftlog.wire.messages import broker_registration as registrations
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from kraftlog.node.broker.controller_channel import ControllerChannel
+    from kraftlog.node.controller.active_controller import OnDone
+    from kraftlog.types import Now, Uuid
+    from kraftlog.wire.schema import Message
+
+#: How soon what failed is tried again: at first, and at the longest.
+RETRY_MS, LONGEST_RETRY_MS = 50, 500
+UNKNOWN = -1
+
+
+class BrokerAddress(Value):
+    """One listener as others are told of it."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class BrokerLifecycle:
+    """`epoch` is the one that the controller gave this life of the broker."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: int,
+        cluster_id: Callable[[], str | None],
+        incarnation: Uuid,
+        directory_id: Uuid,
+        addresses: Sequence[BrokerAddress],
+        rack: str | None,
+        heartbeat_ms: int,
+        controller_channel: ControllerChannel,
+        applied: Callable[[], int],
+    ) -> None:
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+        #: Of this life of the broker: nobody has had it before.
+        self.incarnation = incarnation
+        self._directory_id = directory_id
+        self._addresses = addresses
+        self._rack = rack
+        self._heartbeat_ms = heartbeat_ms
+        self._controller_channel = controller_channel
+        self._applied = applied
+        self.epoch = UNKNOWN
+        self.is_fenced = True
+        self.wants_to_leave = False
+        #: The controller has let it go, or nobody was there to.
+        self.has_left = False
+        self._due_ms = 0
+        self._is_asking = False
+        self._failures = 0
+        #: Why it may not join, for people; said once.
+        self.refusal = 0
+
+    def deadline(self) -> int | None:
+        return None if self._is_asking or self.has_left else self._due_ms
+
+    def soon(self) -> None:
+        """Something has changed: look at once."""
+        self._due_ms = self._failures = 0
+
+    def _failed(self, now: Now) -> None:
+        """Nobody answered, or with a refusal: ask again, less and less often."""
+        wait_ms = min(RETRY_MS << min(self._failures, 16), LONGEST_RETRY_MS)
+        self._failures += 1
+        self._due_ms = now.monotonic_ms + wait_ms
+
+    def postpone(self, now: Now) -> None:
+        """A mistake of ours has stopped `poll`: as if nobody had answered."""
+        self._is_asking = False
+        self._failed(now)
+
+    def leave(self) -> None:
+        self.wants_to_leave = True
+        self._due_ms = 0
+
+    def poll(self, now: Now) -> None:
+        if self._is_asking or self.has_left or self._due_ms > now.monotonic_ms:
+            return
+        cluster_id = self._cluster_id()
+        if cluster_id is None:
+            self._failed(now)  # the log will say it
+            return
+        self._is_asking = True
+        if self.epoch == UNKNOWN:
+            request = self._registration(cluster_id)
+            self._ask(ApiKey.BROKER_REGISTRATION, request, self._registered, now)
+        else:
+            self._ask(ApiKey.BROKER_HEARTBEAT, self._heartbeat(), self._heard, now)
+
+    def _ask(self, api_key: int, request: Message, on_done: OnDone, now: Now) -> None:
+        def heard(response: Any, now: Now) -> None:
+            self._is_asking = False
+            self._failed(now)  # so it was, unless the response is good and heard to its end
+            on_done(response, now)
+
+        self._controller_channel.ask(api_key, APIS[api_key].last, request, heard, now)
+
+    def _registration(self, cluster_id: str) -> registrations.BrokerRegistrationRequest:
+        return registrations.BrokerRegistrationRequest(
+            broker_id=self._broker_id,
+            cluster_id=cluster_id,
+            incarnation_id=self.incarnation,
+            listeners=[
+                registrations.Listener(
+                    name=it.name, host=it.host, port=it.port, security_protocol=it.security_protocol
+                )
+                for it in self._addresses
+            ],
+            features=[
+                registrations.Feature(
+                    name=name, min_supported_version=low, max_supported_version=high
+                )
+                for name, (low, high) in OFFERED.items()
+            ],
+            rack=self._rack,
+            log_dirs=[self._directory_id],
+        )
+
+    def _registered(self, response: Any, _: Now) -> None:
+        if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            return
+        if response.error_code:
+            self.refusal = response.error_code
+            return
+        self.epoch = response.broker_epoch
+        self.soon()
+
+    def _heartbeat(self) -> heartbeats.BrokerHeartbeatRequest:
+        return heartbeats.BrokerHeartbeatRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self.epoch,
+            current_metadata_offset=self._applied() - 1,
+            want_fence=False,
+            want_shut_down=self.wants_to_leave,
+        )
+
+    def _heard(self, response: Any, now: Now) -> None:
+        if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+            return
+        self._failures = 0
+        self._due_ms = now.monotonic_ms + RETRY_MS
+        if response.error_code == ErrorCode.STALE_BROKER_EPOCH:
+            self.epoch = UNKNOWN
+            return
+        self.is_fenced = response.is_fenced
+        if self.wants_to_leave:
+            self.has_left = response.should_shut_down
+        elif not response.is_fenced:
+            self._due_ms = now.monotonic_ms + self._heartbeat_ms

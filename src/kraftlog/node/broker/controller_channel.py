@@ -1,0 +1,115 @@
+"""Requests of this node itself to whoever governs the cluster: to its own controller if that is
+active, else to the leader of the quorum over the network."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kraftlog.effects import ResponseReceived, SendRequest, VersionUnsupported
+from kraftlog.errors import ErrorCode
+from kraftlog.node.error_responses import refusal
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.effects import RequestFailed
+    from kraftlog.node.controller.active_controller import ActiveController, OnDone
+    from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+#: The line on which they travel.
+CONTROLLER_CHANNEL = "controller"
+TIMEOUT_MS = 30_000
+HEARING = "hearing a response of the controller"
+
+
+class ControllerChannel:
+    """`ask` calls back with the response, or with None: unknown, ask again.
+
+    What whoever governs does not know is refused: no other answer would come of asking again. An
+    asker that fails at a response hears None instead: it asks again when it would without one.
+    """
+
+    def __init__(
+        self,
+        quorum: QuorumDriver,
+        active_controller: ActiveController | None,
+        emit: Callable[[Any], None],
+        attempt: Callable[..., bool],
+    ) -> None:
+        self._attempt = attempt
+        self._quorum = quorum
+        self._active_controller = active_controller
+        self._emit = emit
+        self._numbers = 0
+        self._waiting: dict[int, tuple[SendRequest, OnDone]] = {}
+        #: Who found nobody and still waits, each once.
+        self._waiting_for_leader: dict[Callable[[Now], None], None] = {}
+
+    def ask(self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now) -> None:
+        active_controller = self._active_controller
+        if active_controller is not None and active_controller.is_active:
+            active_controller.decide(api_key, version, request, partial(self._tell, on_done), now)
+            return
+        leader = self._quorum.leader_id
+        where = self._quorum.address_of(leader) if leader >= 0 else None
+        if where is None or leader == self._quorum.core.me.id:
+            on_done(None, now)
+            return
+        self._numbers += 1
+        ask = SendRequest(
+            channel=CONTROLLER_CHANNEL,
+            peer=leader,
+            host=where[0],
+            port=where[1],
+            number=self._numbers,
+            api_key=api_key,
+            version=version,
+            request=request,
+            timeout_ms=TIMEOUT_MS,
+        )
+        self._waiting[self._numbers] = ask, on_done
+        self._emit(ask)
+
+    def wait_for_leader(self, again: Callable[[Now], None]) -> None:
+        """Call `again` once there is a leader, or one that governs by now."""
+        self._waiting_for_leader[again] = None
+
+    def wait_no_more(self, again: Callable[[Now], None]) -> None:
+        """Forget `again`: it looks elsewhere, or has what it wanted."""
+        self._waiting_for_leader.pop(again, None)
+
+    def give_up(self, now: Now) -> None:
+        """Whoever was asked governs no more, and may never answer: its askers look elsewhere."""
+        waiting, self._waiting = self._waiting, {}
+        for _, on_done in waiting.values():
+            self._tell(on_done, None, now)
+
+    def try_again(self, now: Now) -> None:
+        """There is somebody new to ask."""
+        patient, self._waiting_for_leader = self._waiting_for_leader, {}
+        for again in patient:
+            self._attempt("asking again", again, now)
+
+    def handle(
+        self, report: ResponseReceived | RequestFailed | VersionUnsupported, now: Now
+    ) -> None:
+        """What came of asking over the network."""
+        waiting = self._waiting.pop(report.number, None)
+        if waiting is None:
+            return
+        ask, on_done = waiting
+        if isinstance(report, ResponseReceived):
+            self._tell(on_done, report.response, now)
+        elif isinstance(report, VersionUnsupported):
+            code = ErrorCode.UNSUPPORTED_VERSION
+            self._tell(on_done, refusal(ask.api_key, ask.version, ask.request, code), now)
+        else:
+            self._tell(on_done, None, now)
+
+    def _tell(self, on_done: OnDone, response: Any, now: Now) -> None:
+        if not self._attempt(HEARING, on_done, response, now) and response is not None:
+            self._attempt(HEARING, on_done, None, now)

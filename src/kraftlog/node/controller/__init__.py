@@ -1,0 +1,1 @@
+"""The active controller: what this node decides while it leads the quorum."""

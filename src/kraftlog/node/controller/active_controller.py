@@ -1,0 +1,309 @@
+"""What governs the cluster while this node leads the metadata quorum: its `Controller`, and the
+way of a decision into the log.
+
+    request -> decision -> records proposed -> committed and replayed -> the answer leaves
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.controller.activation import bootstrap_records
+from kraftlog.controller.decision import batches
+from kraftlog.effects import LogLine
+from kraftlog.errors import ErrorCode, InternalError, UnwritableError
+from kraftlog.metadata.features import NOT_OFFERED_YET, SET_BY_RECORDS
+from kraftlog.metadata.releases import chosen_levels
+from kraftlog.node.error_responses import refusal
+from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.steps import letting_go, result_of
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Sequence
+    from typing import Any
+
+    from kraftlog.controller.controller import Controller
+    from kraftlog.controller.decision import Decision
+    from kraftlog.node.quorum.driver import QuorumDriver
+    from kraftlog.node.sliced import Slices, Work
+    from kraftlog.ports.logs import LogReader
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+    #: Gets the response, or None when nobody can say what became of it.
+    OnDone = Callable[[Any, Now], None]
+
+#: What takes room on every disk, and is refused while this node's has none but the reserve.
+GROWING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
+#: What is refused with these may be decided by whoever leads next.
+DUE = "deciding on what is due"
+ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
+
+
+def first_levels() -> dict[str, int]:
+    """The features a cluster begins with when nobody has chosen any."""
+    return chosen_levels(None, dict.fromkeys(NOT_OFFERED_YET, 0), SET_BY_RECORDS)
+
+
+class ActiveController:
+    """Follows the log on every controller; `is_active` on the one that decides."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        quorum: QuorumDriver,
+        bootstrap: Sequence[Message],
+        emit: Callable[[Any], None],
+        logs: LogReader,
+        slices: Slices,
+    ) -> None:
+        self._slices = slices
+        #: What is decided one by one, the first of them now: while a large request is worked on,
+        #: a slice a turn, all others wait.
+        self._waiting: deque[_Asked] = deque()
+        self._is_deciding = False
+        self._work: Work | None = None
+        #: Whether what was due could not be done.
+        self._is_refused = False
+        self._logs = logs
+        self.controller = controller
+        self._emit = emit
+        #: What formatting has chosen, but for what this version does not offer yet.
+        self._bootstrap = [
+            record
+            for record in bootstrap or bootstrap_records(first_levels())
+            if not isinstance(record, FeatureLevelRecord) or record.name not in NOT_OFFERED_YET
+        ]
+        self._quorum = quorum
+        #: The epoch in which this node decides; -1: it does not.
+        self.epoch = -1
+        #: How many decisions count already, but are not proposed in full.
+        self.steps = 0
+
+    @property
+    def is_active(self) -> bool:
+        return self.controller.active and self._quorum.is_leader
+
+    def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
+        return self.controller.replaying(records, last_offset)
+
+    def begin(self, epoch: int, now: Now, *, is_gone: bool) -> None:
+        """This node leads, and has replayed what came before.
+
+        `is_gone`: the broker of its id that the log knows, if any, is not the one in this process.
+        """
+        self.epoch = epoch
+        self.controller.belongs_to(self._quorum.core.cluster_id)
+        decision = self.controller.activate(self._bootstrap, now)
+        if is_gone:
+            self.controller.broker_is_gone(self._quorum.core.me.id)
+        self._append(decision, result_of(self._preparing(decision, now, None)), _do_nothing, now)
+
+    def end(self, now: Now) -> None:
+        """Another leads, or may: what was not decided yet is for that one to decide."""
+        if self.epoch < 0:
+            return
+        self.epoch = -1
+        if self._work is not None:
+            self._work.cancel()
+            self._work = None
+        self._is_deciding = False
+        self.controller.resign()
+        waiting, self._waiting = self._waiting, deque()
+        for asked in waiting:
+            asked.on_done(None, now)
+
+    # Deciding ------------------------------------------------------------------------------------
+
+    def decide(
+        self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
+    ) -> None:
+        """Decide, at once or when what came before is decided; `on_done` gets the answer once it is
+        true, or why nothing has changed."""
+        if api_key in GROWING and self._logs.is_short:
+            on_done(refusal(api_key, version, request, ErrorCode.KAFKA_STORAGE_ERROR), now)
+            return
+        self._waiting.append(_Asked(api_key, version, request, on_done, now))
+        if not self._is_deciding:
+            self._begin(self._deciding())
+
+    def poll(self, now: Now) -> None:
+        """Do what is due by itself, until nothing is."""
+        self._is_refused = False
+        while self.is_active and not (self._is_deciding or self._is_refused):
+            try:
+                decision = self.controller.poll(now, self._quorum.end)
+            except Exception as error:
+                self._failed(DUE, error, now)
+                return
+            if decision is None:
+                return
+            self._begin(self._carrying_out(decision, now))
+
+    def deadline(self) -> int | None:
+        return self.controller.deadline() if self.is_active else None
+
+    def _begin(self, steps: Iterator[int]) -> None:
+        """One decision at a time: what it rests on must not change while it is worked on."""
+        self._is_deciding = True
+        work = self._slices.begin(steps)
+        if not work.done:
+            self._work = work
+
+    def _deciding(self) -> Iterator[int]:
+        """All that wait, one after the other."""
+        while self._waiting:
+            yield from self._deciding_on(self._waiting[0])
+        self._is_deciding = False
+
+    def _deciding_on(self, asked: _Asked) -> Iterator[int]:
+        try:
+            while True:
+                offset: int | None = self._quorum.end
+                decision = yield from self.controller.deciding(
+                    asked.api_key, asked.request, self._now(asked.since), self._quorum.end
+                )
+                if not self.controller.rests_on_offset:
+                    offset = None
+                try:
+                    parts = yield from self._preparing(decision, self._now(asked.since), offset)
+                    break
+                except _MovedError:
+                    continue  # a decision of the quorum's own has come in between
+        except Exception as error:
+            self._waiting.popleft()
+            now = self._now(asked.since)
+            code = self._failed(f"deciding on {APIS[asked.api_key].name}", error, now)
+            self._tell(asked.on_done, None if code in ANOTHER_MAY else asked.refusal(code), now)
+        else:
+            self._waiting.popleft()
+            self._append(decision, parts, asked.on_done, asked.since)
+            yield from letting_go(decision.records)
+
+    def _carrying_out(self, decision: Decision, since: Now) -> Iterator[int]:
+        """What was due, and then what was asked for meanwhile."""
+        try:
+            parts = yield from self._preparing(decision, since, None)
+        except Exception as error:
+            self._is_refused = True
+            self._failed(DUE, error, self._now(since))
+        else:
+            self._append(decision, parts, _do_nothing, since)
+            yield from letting_go(decision.records)
+        yield from self._deciding()
+
+    def _preparing(
+        self, decision: Decision, now: Now, offset: int | None
+    ) -> Generator[int, None, Sequence[Proposal]]:
+        """The batches of a decision, which counts in further ones from here on.
+
+        All of it is encoded and read back first; whatever this raises, nothing has changed. They
+        have to be appended at once. `offset`: where they have to be, if that matters.
+        """
+        if not decision.records:
+            return ()
+        parts = []
+        for part in batches(decision.records, "a large request"):
+            made = yield from Proposal.making(part, now.wall_ms)
+            parts.append(made)
+        self._check(parts)
+
+        def place() -> int:
+            self._check(parts)
+            end = self._quorum.end
+            if offset is not None and end != offset:
+                raise _MovedError
+            return end
+
+        yield from self.controller.proposing([part.records for part in parts], place)
+        return parts
+
+    def _check(self, parts: Sequence[Proposal]) -> None:
+        code = self._quorum.refusal_of(parts)
+        if code:
+            raise _RefusedError(code)
+
+    def _now(self, since: Now) -> Now:
+        """What time it is, in the turn that began then or in a later one."""
+        heard = self._quorum.core.now
+        return heard if heard.monotonic_ms > since.monotonic_ms else since
+
+    def _failed(self, what: str, error: Exception, now: Now) -> int:
+        """The code that stands for what `_preparing` or a decision has raised."""
+        self.controller.refused(now)
+        if isinstance(error, _RefusedError):
+            return error.code
+        if isinstance(error, UnwritableError):
+            self._emit(LogLine(f"{what}: refused, as it can't be written down: {error}"))
+            return ErrorCode.INVALID_REQUEST
+        self._emit(LogLine(str(InternalError(what, error))))
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+
+    def _append(
+        self, decision: Decision, parts: Sequence[Proposal], on_done: OnDone, since: Now
+    ) -> None:
+        """Have a prepared decision written: only its last batch is answered."""
+        now = self._now(since)
+        if not parts:
+            self._tell(on_done, decision.response, now)
+            return
+        self.steps += 1
+        for part in parts:
+            is_last = part is parts[-1]
+            then = self._on_commit(on_done, decision.response, since) if is_last else _do_nothing
+            error = self._quorum.propose(part, then, now)
+            assert not error, "whether it may be proposed was asked before"
+        self.steps -= 1
+
+    def _tell(self, on_done: OnDone, response: Any, now: Now) -> None:
+        """What goes wrong in hearing of a decision changes nothing about it."""
+        try:
+            on_done(response, now)
+        except Exception as error:
+            self._emit(LogLine(str(InternalError("telling of a decision", error))))
+
+    def _on_commit(self, on_done: OnDone, response: Any, since: Now) -> Callable[[int, Now], None]:
+        def became(error: int, now: Now) -> None:
+            if not error:
+                took_ms = now.monotonic_ms - since.monotonic_ms
+                self._quorum.times.changes.add(took_ms, now.monotonic_ms)
+            on_done(None if error else response, now)
+
+        return became
+
+
+class _Asked:
+    """A request that is to be decided."""
+
+    __slots__ = ("api_key", "on_done", "request", "since", "version")
+
+    def __init__(
+        self, api_key: int, version: int, request: Message, on_done: OnDone, now: Now
+    ) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.request = request
+        self.on_done = on_done
+        self.since = now
+
+    def refusal(self, code: int) -> Any:
+        return refusal(self.api_key, self.version, self.request, code)
+
+
+class _MovedError(Exception):
+    """The log has grown while a decision was prepared that holds for one offset alone."""
+
+
+class _RefusedError(Exception):
+    """The quorum does not take a proposal now."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+def _do_nothing(_: Any, __: Now) -> None:
+    """Only the last part of what belongs together is answered."""

@@ -1,0 +1,327 @@
+"""The coordinators of this broker: groups by the partitions of `__consumer_offsets` that it leads.
+
+A shard is loaded from its partition and writes to it.
+"""
+
+from __future__ import annotations
+
+from kraftlog.effects import LogLine, LogUnreadable, ReadLog
+from kraftlog.errors import CorruptBatchError, ErrorCode, InternalError, ProtocolError
+from kraftlog.groups.config import GroupConfig
+from kraftlog.groups.messages import GroupResponse, WriteFailed, WriteRecords, Written
+from kraftlog.groups.shard import GroupShard, partition_of
+from kraftlog.node.coordinators.group_log import batch_of, replay
+from kraftlog.records.header import read_header
+from kraftlog.types import uuid_text
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from kraftlog.effects import LogRead
+    from kraftlog.node.node import Node
+    from kraftlog.replication.partition import Partition
+    from kraftlog.types import Now
+
+TOPIC = "__consumer_offsets"
+WAY_OUT = "to go on without their offsets, stop the node, remove this log's directory and start it"
+
+
+class CoordinatorWrite:
+    """Stands where a producer's slot stands: a batch of the broker's own, to be committed."""
+
+    __slots__ = ("base_offset", "done", "error_code", "response", "waits")
+
+    def __init__(self, base_offset: int, done: Callable[[int, int], None]) -> None:
+        self.waits = 1
+        self.response: Any = None
+        self.error_code = int(ErrorCode.NONE)
+        self.base_offset = base_offset
+        self.done = done
+
+    def respond(self, _: Any) -> None:
+        self.done(self.error_code, self.base_offset)
+
+
+class ShardContext:
+    """A shard, its partition, and how far it is loaded."""
+
+    __slots__ = ("is_offline", "loaded_to", "partition", "shard")
+
+    def __init__(self, partition: Partition, shard: GroupShard) -> None:
+        self.partition = partition
+        self.shard = shard
+        self.loaded_to = partition.start
+        #: Whether its groups have no coordinator, as its log can't be replayed or written.
+        self.is_offline = False
+
+
+class GroupCoordinators:
+    """Finds the shard of a group, and carries out what shards want."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        settings = node.config.settings
+        self._config = GroupConfig(
+            min_session_timeout_ms=settings.group_min_session_timeout_ms,
+            max_session_timeout_ms=settings.group_max_session_timeout_ms,
+            initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+            max_size=settings.group_max_size,
+            offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+            offsets_retention_ms=settings.offsets_retention_minutes * 60_000,
+            offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+            offsets_commit_timeout_ms=settings.offsets_commit_timeout_ms,
+        )
+        self._shards: dict[int, ShardContext] = {}
+        #: Those whose shards were handed out since the last `settle`.
+        self._asked: dict[int, ShardContext] = {}
+        #: No shard has anything to do before then. Turns are many and shards are fifty, so it is
+        #: kept where a shard is touched, and found exactly only when it is reached.
+        self._due_ms: int | None = None
+        #: Log lines that have been written since the topic was last there.
+        self._reported: set[str] = set()
+
+    # Finding -------------------------------------------------------------------------------------
+
+    @property
+    def partition_count(self) -> int:
+        """0 while the topic is not there."""
+        topic = self._node.image.topic_named(TOPIC)
+        return 0 if topic is None else topic.partition_count
+
+    def shard_of(self, group_id: str) -> GroupShard | int:
+        """The shard that has the group, or why it can't be asked."""
+        count = self.partition_count
+        if not count:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        index = partition_of(group_id, count)
+        context = self._shards.get(index)
+        if context is None:
+            partition = self._node.by_log.get((TOPIC, index))
+            if partition is not None and partition.leads and not partition.is_open:
+                return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            return ErrorCode.NOT_COORDINATOR
+        if context.is_offline:
+            return ErrorCode.NOT_COORDINATOR
+        if not context.shard.is_loaded:
+            return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        self._asked[index] = context
+        return context.shard
+
+    def shards(self) -> Iterator[GroupShard]:
+        """All that are here; some may still be loading."""
+        for context in self._shards.values():
+            if not context.is_offline:
+                yield context.shard
+
+    def report(self, line: str) -> None:
+        """Log a line about the topic once, as clients ask for a coordinator again and again."""
+        if line not in self._reported:
+            self._reported.add(line)
+            self._node.emit(LogLine(line))
+
+    # Partitions come and go ----------------------------------------------------------------------
+
+    def leads(self, partition: Partition, now: Now) -> None:
+        """This broker leads the partition, whose log is open."""
+        context = self._shards.get(partition.index)
+        if partition.topic != TOPIC or (context is not None and not context.is_offline):
+            return
+        self._reported.clear()
+        context = ShardContext(partition, GroupShard(self._config, self._new_member_id))
+        self._shards[partition.index] = context
+        self._load_on(context, now)
+
+    def leads_no_more(self, partition: Partition, now: Now) -> None:
+        context = self._shards.get(partition.index) if partition.topic == TOPIC else None
+        if context is not None:
+            del self._shards[partition.index]
+            self._unload(context, now)
+
+    def log_failed(self, partition: Partition, now: Now) -> None:
+        """The partition's log can't be written any more."""
+        context = self._shards.get(partition.index) if partition.topic == TOPIC else None
+        if context is not None:
+            self._take_offline(context, "its log has failed", now)
+
+    def _take_offline(self, context: ShardContext, why: str, now: Now) -> None:
+        """Its groups have no coordinator until the partition is led again."""
+        if context.is_offline:
+            return
+        topic, index = context.partition.log
+        self._node.emit(
+            LogLine(f"{topic}-{index}: its groups have no coordinator ({WAY_OUT}): {why}")
+        )
+        context.is_offline = True
+        self._unload(context, now)
+
+    def _unload(self, context: ShardContext, now: Now) -> None:
+        """Whoever waits is sent elsewhere, as far as a shard can still tell who that is."""
+        try:
+            context.shard.unload(now)
+            self._carry_out(context, now)
+        except Exception as error:
+            context.shard.is_loaded = False
+            self._node.emit(LogLine(str(InternalError("unloading groups", error))))
+
+    def topic_deleted(self, topic: str, topic_id: bytes, now: Now) -> None:
+        for context in list(self._shards.values()):
+            if context.shard.has_offsets_of(topic):
+                self._attempt(
+                    context,
+                    "forgetting the offsets of a deleted topic",
+                    self._topic_deleted,
+                    context,
+                    topic,
+                    topic_id,
+                    now,
+                )
+
+    def _topic_deleted(self, context: ShardContext, topic: str, topic_id: bytes, now: Now) -> None:
+        context.shard.topic_deleted(topic, topic_id, now)
+        self._carry_out(context, now)
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{uuid_text(self._node.config.new_id())}"
+
+    # Loading -------------------------------------------------------------------------------------
+
+    def _load_on(self, context: ShardContext, now: Now) -> None:
+        """The next piece, or the end of it."""
+        partition = context.partition
+        if context.loaded_to < partition.high_watermark:
+            self._node.emit(ReadLog(partition.log, context.loaded_to, partition.high_watermark))
+        else:
+            context.shard.loaded(now)
+            self._carry_out(context, now)
+
+    def read(self, report: LogRead | LogUnreadable, now: Now) -> None:
+        """What can't be read or replayed costs the groups of its partition their coordinator: what
+        they have committed can't be told, and those of other partitions go on."""
+        context = self._shards.get(report.log[1])
+        if context is None or context.is_offline or context.shard.is_loaded:
+            return
+        if context.loaded_to != report.offset:
+            return
+        if isinstance(report, LogUnreadable):
+            self._take_offline(context, f"offset {report.offset}: {report.why}", now)
+            return
+        try:
+            next_offset = replay(context.shard, memoryview(report.data), now)
+            # A hole up to the end has no batches.
+            context.loaded_to = next_offset or context.partition.high_watermark
+            self._load_on(context, now)
+        except (CorruptBatchError, ProtocolError) as error:
+            self._take_offline(context, f"from offset {report.offset} on: {error}", now)
+        except Exception as error:
+            mistake = InternalError(f"replaying from offset {report.offset} on", error)
+            self._take_offline(context, str(mistake), now)
+
+    # After a mistake of ours ---------------------------------------------------------------------
+
+    def reload_used_shards(self, now: Now) -> None:
+        """A request has stopped in the midst: what it has half changed is read from the log."""
+        asked, self._asked = self._asked, {}
+        for context in asked.values():
+            self._load_again(context, now)
+
+    def _attempt(
+        self, context: ShardContext, what: str, step: Callable[..., None], *arguments: Any
+    ) -> None:
+        """Something that a shard does by itself. Should it stop in the midst, the log knows."""
+        try:
+            step(*arguments)
+        except Exception as error:
+            self._node.emit(LogLine(str(InternalError(what, error))))
+            self._load_again(context, self._node.now)
+
+    def _load_again(self, context: ShardContext, now: Now) -> None:
+        """Whoever waits is sent to look for the coordinator. What is under way to the log is in it,
+        or has failed, before it is read."""
+        partition = context.partition
+        if self._shards.get(partition.index) is not context or context.is_offline:
+            return
+        for effect in context.shard.take_effects():
+            if isinstance(effect, GroupResponse):
+                effect.slot.respond(effect.response)
+        self._unload(context, now)
+        again = ShardContext(partition, GroupShard(self._config, self._new_member_id))
+        self._shards[partition.index] = again
+
+        def load(_: int, __: int) -> None:
+            self._node.needs_poll = True
+            if self._shards.get(partition.index) is again and not again.is_offline:
+                self._load_on(again, self._node.now)
+
+        if partition.high_watermark >= partition.end:
+            load(0, 0)
+        else:
+            own = CoordinatorWrite(partition.end, load)
+            timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
+            partition.acks.append((partition.end, own, own, timeout_ms))
+
+    # What shards want ----------------------------------------------------------------------------
+
+    def settle(self, now: Now) -> None:
+        """After a request: carry out what it led to, in the shards that it was about."""
+        asked, self._asked = self._asked, {}
+        for context in asked.values():
+            self._carry_out(context, now)
+
+    def _carry_out(self, context: ShardContext, now: Now) -> None:
+        while wanted := context.shard.take_effects():
+            for effect in wanted:
+                if isinstance(effect, GroupResponse):
+                    effect.slot.respond(effect.response)
+                else:
+                    self._write(context, effect, now)
+        due = context.shard.deadline()
+        if due is not None and (self._due_ms is None or due < self._due_ms):
+            self._due_ms = due
+
+    def _write(self, context: ShardContext, effect: WriteRecords, now: Now) -> None:
+        partition, shard = context.partition, context.shard
+        if not partition.online:
+            shard.handle(WriteFailed(effect.token, ErrorCode.NOT_LEADER_OR_FOLLOWER), now)
+            return
+        batch = batch_of(effect.records, now)
+        rules = partition.append_config.rules
+        if len(batch) > min(rules.max_batch_size, rules.segment_size):
+            shard.handle(WriteFailed(effect.token, ErrorCode.MESSAGE_TOO_LARGE), now)
+            return
+        base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
+
+        def done(error: int, base_offset: int) -> None:
+            self._node.needs_poll = True
+            token, now = effect.token, self._node.now
+            came_of_it = WriteFailed(token, error) if error else Written(token, base_offset)
+
+            def hear() -> None:
+                shard.handle(came_of_it, now)
+                self._carry_out(context, now)
+
+            self._attempt(context, "hearing what came of a group's records", hear)
+
+        own = CoordinatorWrite(base, done)
+        timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
+        partition.acks.append((partition.end, own, own, timeout_ms))
+
+    # Time ----------------------------------------------------------------------------------------
+
+    def poll(self, now: Now) -> None:
+        if self._due_ms is None or self._due_ms > now.monotonic_ms:
+            return
+        self._due_ms = None
+        for context in list(self._shards.values()):
+            self._attempt(context, "doing what is due for groups", self._go_on, context, now)
+
+    def _go_on(self, context: ShardContext, now: Now) -> None:
+        due = context.shard.deadline()
+        if due is not None and due <= now.monotonic_ms:
+            context.shard.poll(now)
+        self._carry_out(context, now)
+
+    def deadline(self) -> int | None:
+        """When `poll` has something to do; maybe a little early, never late."""
+        return self._due_ms

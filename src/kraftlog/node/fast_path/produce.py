@@ -1,0 +1,390 @@
+"""Produce requests that repeat but for their batch: one batch for one partition, nothing unusual.
+
+What is checked here is what `handlers.produce` checks, by numbers instead of objects; a batch that
+is refused for any reason goes there, and gets its code there. Answers are joined while they wait
+for the same write.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.fast_path.encoded_responses import ANSWER_HEAD, around_numbers
+from kraftlog.node.handlers.metadata import is_internal
+from kraftlog.node.handlers.produce import ACKS, BY_ID_SINCE, ZSTD_SINCE, timeout_ms
+from kraftlog.records.capacity import EXPANSION, MOST_RECORDS, is_packed_by
+from kraftlog.records.compression import ZSTD
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import (
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
+    MAGIC,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from kraftlog.records.reader import MIN_RECORD_SIZE
+from kraftlog.replication.append_config import AS_PRODUCED
+from kraftlog.replication.partition import ACKS_ALL, ACKS_NONE
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import LENGTH_SIZE, request_frame, response_frame
+from kraftlog.wire.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kraftlog.wire.primitives import Malformed, rest_of_uvarint, uvarint
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.node.pending_response import PendingResponse
+    from kraftlog.replication.partition import Append, Partition
+    from kraftlog.types import Buffer, Now
+    from kraftlog.wire.messages.produce import ProduceRequest
+
+_API = APIS[ApiKey.PRODUCE]
+_INT32 = Struct(">i")
+_INT64 = Struct(">q")
+_SMALLEST_BATCH = HEADER_SIZE + MIN_RECORD_SIZE
+#: So many answers are joined: more would gain nothing, and a slot may not stand for any number.
+MOST_JOINED = 64
+#: Each is told the offset that its batch got.
+ITS_OWN = -2
+
+
+class PendingResponses:
+    """Stands where a slot stands: answers of one connection that wait for the same write."""
+
+    __slots__ = (
+        "_template",
+        "asked_ms",
+        "base_offset",
+        "error_code",
+        "packed",
+        "pieces",
+        "response",
+        "start",
+        "waits",
+        "write",
+    )
+
+    api = _API
+    #: Their batches are in the file, or on their way.
+    size = 0
+
+    def __init__(
+        self, template: ProduceTemplate, start: int, write: Append | None, now: Now
+    ) -> None:
+        self._template = template
+        self.asked_ms = now.monotonic_ms
+        #: Where the log began when they were written.
+        self.start = start
+        #: What has to be written for them.
+        self.write = write
+        self.packed: list[bytes] = []
+        self.pieces: list[Any] | None = None
+        self.waits = 1
+        self.response: Any = None
+        #: What they are all told: set by whoever has no good news.
+        self.error_code = int(ErrorCode.NONE)
+        self.base_offset = ITS_OWN
+
+    @property
+    def count(self) -> int:
+        return len(self.packed)
+
+    def respond(self, _: Any) -> None:
+        if self.error_code:
+            self.packed = [self._bad_news(raw) for raw in self.packed]
+        self.pieces = [b"".join(self.packed)]
+        self._template.complete(self)
+
+    def _bad_news(self, good: bytes) -> bytes:
+        template = self._template
+        _, correlation_id = ANSWER_HEAD.unpack_from(good)
+        base = self.base_offset
+        if base == ITS_OWN:
+            base = template.offset_in(good)
+        return template.respond(correlation_id, self.error_code, base, self.start)
+
+    def abandon(self) -> None:
+        """The connection is gone; the batches stay."""
+
+
+class ProduceTemplate:
+    """Requests of one connection to one partition."""
+
+    __slots__ = (
+        "_acks",
+        "_after_max_ms",
+        "_answer_back",
+        "_answer_front",
+        "_answer_size",
+        "_append_config",
+        "_before_max_ms",
+        "_count_key",
+        "_is_flexible",
+        "_least_size",
+        "_max_codec",
+        "_max_size",
+        "_name",
+        "_pack",
+        "_records_at",
+        "_requests",
+        "_run",
+        "_start",
+        "_suffix",
+        "_timeout_ms",
+        "_topic_id",
+        "_version",
+        "connection",
+        "head",
+        "node",
+        "partition",
+        "prefix",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        slot: PendingResponse,
+        partition: Partition,
+        request: ProduceRequest,
+        prefix: bytes,
+        suffix: bytes,
+    ) -> None:
+        version = slot.version
+        self.head = _API.key << 16 | version
+        self.prefix = prefix
+        self.connection = slot.connection
+        self._suffix = suffix
+        self._version = version
+        self._is_flexible = version >= _API.flexible
+        self._records_at = 8 + len(prefix)
+        # So many bytes hold the header at any rate, however long the size before it is.
+        length_size = 1 if self._is_flexible else _INT32.size
+        self._least_size = self._records_at + length_size + _SMALLEST_BATCH + len(suffix)
+        self.node = node
+        self._requests = node.counts.requests
+        self._count_key = node.counts.key_of(_API.key, version)
+        self.partition = partition
+        topic = request.topic_data[0]
+        self._name, self._topic_id = topic.name, topic.topic_id
+        self._acks = request.acks
+        self._timeout_ms = timeout_ms(request)
+        self._append_config = append_config = partition.append_config
+        rules = append_config.rules
+        self._max_size = min(rules.max_batch_size, rules.segment_size)
+        self._before_max_ms, self._after_max_ms = rules.before_max_ms, rules.after_max_ms
+        self._max_codec = ZSTD if version >= ZSTD_SINCE else ZSTD - 1
+        #: What was said last and may have to be added to.
+        self._run: PendingResponses | None = None
+        self._write_answers_for(partition.start)
+
+    @property
+    def is_stale(self) -> bool:
+        return not self.partition.online or self.partition.append_config is not self._append_config
+
+    def take(
+        self,
+        buffer: bytearray,
+        view: memoryview,
+        pos: int,
+        end: int,
+        correlation_id: int,
+        now: Now,
+    ) -> bool:
+        """As `handlers.produce` would, or not at all."""
+        partition, suffix = self.partition, self._suffix
+        if (
+            end - pos < self._least_size
+            or not partition.online
+            or partition.append_config is not self._append_config
+        ):
+            return False
+        at = pos + self._records_at
+        if self._is_flexible:
+            size = buffer[at]
+            at += 1
+            if size > 0x7F:
+                try:
+                    size, at = rest_of_uvarint(buffer, at, size)
+                except Malformed:
+                    return False
+            size -= 1
+        else:
+            (size,) = _INT32.unpack_from(buffer, at)
+            at += 4
+        behind = at + size
+        if behind + len(suffix) != end or not buffer.startswith(suffix, behind):
+            return False
+        fields = _unpack_header(buffer, at)
+        base, length, _, magic, crc, attributes, delta, _, newest, producer_id, _, _, count = fields
+        if (  # as in `records.validate`
+            base
+            or length != size - LENGTH_OVERHEAD
+            or magic != MAGIC
+            or not 0 <= attributes <= self._max_codec  # a codec, and no other bit
+            or count != delta + 1
+            # One record that is not packed has room: the smallest request is as large as that.
+            or (
+                (count != 1 or attributes)
+                and (
+                    not 1 <= count <= MOST_RECORDS
+                    or count * MIN_RECORD_SIZE > (size - HEADER_SIZE) * EXPANSION[attributes]
+                    or (attributes and not is_packed_by(attributes, buffer, at + HEADER_SIZE))
+                )
+            )
+            or size > self._max_size
+            or (
+                newest != NO_TIMESTAMP
+                and not -self._after_max_ms <= now.wall_ms - newest <= self._before_max_ms
+            )
+            or (self._acks == ACKS_ALL and (partition.in_sync > 1 or partition.lacks_replicas))
+            or crc32c(view[at + CRC_START : behind]) != crc
+        ):
+            return False
+        base = partition.end
+        if producer_id < 0:
+            partition.add(view[at:behind], delta, newest, self.node.turn)
+        elif not self._append_numbered(fields, view[at:behind]):
+            return False
+        self._requests[self._count_key] += 1
+        partition.counts.produces += 1
+        if self._acks != ACKS_NONE:
+            self._answer_later(correlation_id, base, now)
+        return True
+
+    def _append_numbered(self, fields: Sequence[int], batch: memoryview) -> bool:
+        """Append what comes next of its producer; anything else has to be looked at."""
+        header = BatchHeader(*fields)
+        if header.base_sequence < 0 or self.partition.check_producer(header):
+            return False
+        self.partition.append(header, batch, self.node.turn)
+        return True
+
+    # Answers -------------------------------------------------------------------------------------
+
+    def _answer_later(self, correlation_id: int, base: int, now: Now) -> None:
+        """Once the batch is there: with the answer before, if both are the youngest of all."""
+        partition, run = self.partition, self._run
+        acks, slots, start = partition.acks, self.connection.slots, partition.start
+        if start != self._start:
+            self._write_answers_for(start)
+        if (
+            run is not None
+            and acks
+            and acks[-1][1] is run
+            and slots[-1] is run
+            and run.write is partition.pending
+            and run.start == start
+            and len(run.packed) < MOST_JOINED
+        ):
+            acks[-1] = partition.end, run, run, self._timeout_ms
+        else:
+            run = self._run = PendingResponses(self, start, partition.pending, now)
+            slots.append(run)
+            acks.append((partition.end, run, run, self._timeout_ms))
+        run.packed.append(
+            self._pack(
+                self._answer_size, correlation_id, self._answer_front, base, self._answer_back
+            )
+        )
+
+    def complete(self, run: PendingResponses) -> None:
+        """They may leave, and nothing is added to them."""
+        if self._run is run:
+            self._run = None
+        self.connection.ready(run)
+
+    def offset_in(self, answer: bytes) -> int:
+        """The base offset that an answer tells, which was written for where the log began then."""
+        found: int = _INT64.unpack_from(answer, ANSWER_HEAD.size + len(self._answer_front))[0]
+        return found
+
+    def respond(self, correlation_id: int, code: int, base: int, start: int) -> bytes:
+        """A whole answer in the ordinary way."""
+        result = PartitionProduceResponse(
+            index=self.partition.index,
+            error_code=code,
+            base_offset=base,
+            log_append_time_ms=NO_TIMESTAMP,
+            log_start_offset=start,
+        )
+        response = ProduceResponse(
+            responses=[
+                TopicProduceResponse(
+                    name=self._name, topic_id=self._topic_id, partition_responses=[result]
+                )
+            ]
+        )
+        return b"".join(response_frame(_API, self._version, correlation_id, response))
+
+    def _write_answers_for(self, start: int) -> None:
+        """What an answer is, but for correlation id and offset."""
+        front, back = around_numbers(lambda base: self.respond(0, 0, base, start), _INT64.size)
+        form = Struct(f">ii{len(front)}sq{len(back)}s")
+        self._start = start
+        self._answer_size = form.size - LENGTH_SIZE
+        self._answer_front, self._answer_back = front, back
+        self._pack = form.pack
+
+
+def partition_of_request(
+    node: Node, slot: PendingResponse, request: ProduceRequest
+) -> Partition | None:
+    """What a request that was served is about; None where there is something special."""
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+        return None
+    topic = request.topic_data[0]
+    part = topic.partition_data[0]
+    partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
+    if isinstance(partition, int) or not partition.online or part.records is None:
+        return None
+    append_config = partition.append_config
+    if (
+        append_config.rules.concern_records
+        or append_config.rules.has_log_append_time
+        or append_config.codec != AS_PRODUCED
+        or is_internal(partition.topic)
+        or request.acks not in ACKS
+    ):
+        return None
+    return partition
+
+
+def template_of(
+    node: Node,
+    slot: PendingResponse,
+    request: ProduceRequest,
+    partition: Partition,
+    buffer: Buffer,
+    pos: int,
+    end: int,
+) -> ProduceTemplate | None:
+    """What is constant about it, unless it is said in another way than we would say it."""
+    records = request.topic_data[0].partition_data[0].records
+    assert records is not None, "it has a subject"
+    size = len(records)
+    pieces = request_frame(_API, slot.version, 0, slot.client_id, request)
+    at = next(i for i, piece in enumerate(pieces) if piece is records)
+    length_size = len(uvarint(size + 1)) if slot.version >= _API.flexible else _INT32.size
+    prefix = b"".join(pieces[:at])[LENGTH_SIZE + 8 : -length_size]
+    suffix = b"".join(pieces[at + 1 :])
+    whole = memoryview(buffer)
+    if (
+        pos + 8 + len(prefix) + length_size + size + len(suffix) != end
+        or whole[pos + 8 : pos + 8 + len(prefix)] != prefix
+        or whole[end - len(suffix) : end] != suffix
+    ):
+        return None
+    return ProduceTemplate(node, slot, partition, request, prefix, suffix)
+
+
+_unpack_header = HEADER.unpack_from

@@ -1,0 +1,31 @@
+"""`Family`: all samples of one name, with how they come about."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from kraftlog.types import Now
+
+    #: Pairs of name and value; none where a family has a single sample.
+    Labels = tuple[tuple[str, str], ...]
+    Samples = Iterable[tuple[Labels, float]]
+
+COUNTER, GAUGE, UNTYPED = "counter", "gauge", "untyped"
+
+
+class Family(Value):
+    """`measure(whom, now)` gives the samples as they are now; nobody keeps them."""
+
+    name: str
+    kind: str
+    what: str
+    measure: Callable[[Any, Now], Samples]
+
+
+def single(name: str, kind: str, what: str, value: Callable[[Any, Now], float]) -> Family:
+    """A family of one sample without labels."""
+    return Family(name, kind, what, lambda whom, now: [((), value(whom, now))])

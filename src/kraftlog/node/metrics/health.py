@@ -1,0 +1,85 @@
+"""Whether a node is ready to do what it is for, and if not, why."""
+
+from __future__ import annotations
+
+from kraftlog.node.metrics import broker_metrics
+from kraftlog.node.metrics.quorum_metrics import high_watermark
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.types import Now
+
+BROKER_STATES = {
+    broker_metrics.STARTING: "starting",
+    broker_metrics.RECOVERY: "fenced",
+    broker_metrics.RUNNING: "running",
+    broker_metrics.LEAVING: "leaving",
+}
+
+
+def why_not_ready(node: Node, now: Now) -> list[str]:
+    """Everything that stands in the way; nothing: it is ready.
+
+    A broker that is no controller serves its clients also while the quorum has no leader: were it
+    taken out of service then, an outage of the controllers would become one of the whole cluster.
+    """
+    reasons: list[str] = []
+    if node.active_controller is not None:
+        reasons += _ails_the_quorum(node, now)
+    if node.logs.is_offline:
+        reasons.append("the log directory has failed")
+    if node.broker_lifecycle is not None:
+        state = broker_metrics.broker_state(node)
+        if state != broker_metrics.RUNNING:
+            reasons.append(f"the broker is {BROKER_STATES[state]}")
+    return reasons
+
+
+def _ails_the_quorum(node: Node, now: Now) -> Iterator[str]:
+    core = node.quorum.core
+    log, role = core.log, core.role
+    if not role.hears_a_leader(core):
+        yield "the quorum has no leader that this node hears"
+    elif not log.high_watermark:
+        yield "nothing of the metadata log is known to be committed"
+    waits_ms = node.quorum.times.waiting_ms(now.monotonic_ms)
+    if waits_ms > core.config.fetch_timeout_ms:
+        yield (
+            f"the high watermark has stood at {log.high_watermark} for {waits_ms} ms, "
+            f"and the log ends at {log.end}"
+        )
+
+
+def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
+    """Everything one looks for first, in a form for JSON. `is_open`: the host lets clients in."""
+    core, times = node.quorum.core, node.quorum.times
+    reasons = why_not_ready(node, now)
+    if not reasons and not is_open:
+        reasons.append("clients are not let in yet")
+    result: dict[str, Any] = {
+        "ready": not reasons,
+        "reasons": reasons,
+        "node_id": node.config.node_id,
+        "roles": node.config.settings.process_roles,
+        "quorum": {
+            "state": core.role.name,
+            "leader_id": node.quorum.leader_id,
+            "epoch": core.election.epoch,
+            "high_watermark": high_watermark(core),
+            "log_end_offset": core.log.end,
+            "high_watermark_moved_ms_ago": (
+                None if times.moved_ms < 0 else now.monotonic_ms - times.moved_ms
+            ),
+            "uncommitted_for_ms": times.waiting_ms(now.monotonic_ms),
+        },
+    }
+    if node.broker_lifecycle is not None:
+        result["broker"] = {
+            "state": BROKER_STATES[broker_metrics.broker_state(node)],
+            "epoch": node.broker_lifecycle.epoch,
+        }
+    return result

@@ -1,0 +1,156 @@
+"""Metrics of the metadata quorum: Kafka's group raft-metrics (Q35)."""
+
+from __future__ import annotations
+
+from kraftlog.node.metrics.family import GAUGE, UNTYPED, Family, single
+from kraftlog.raft import quorum
+from kraftlog.raft.describe import describe
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.node.metrics.family import Samples
+    from kraftlog.node.node import Node
+    from kraftlog.node.quorum.quorum_latency import QuorumLatency, Window
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.types import Now
+
+PREFIX = "kafka_server_raftmetrics_"
+#: Of what Kafka does not tell.
+OWN = "kraftlog_quorum_"
+UNKNOWN = -1
+#: What Kafka calls a state, where its word is another.
+KAFKA_STATES = {quorum.VOTED: "unattached-voted"}
+
+
+def high_watermark(core: RaftCore) -> int:
+    """What this replica knows to be committed; -1 where it knows of nothing."""
+    return core.log.high_watermark or UNKNOWN
+
+
+def _state(node: Node, _: Now) -> Samples:
+    name = node.quorum.core.role.name
+    return [((("current_state", KAFKA_STATES.get(name, name)),), 1)]
+
+
+def _vote(node: Node, _: Now) -> float:
+    voted = node.quorum.core.election.voted
+    return UNKNOWN if voted is None else voted.id
+
+
+def _unknown_voters(node: Node, _: Now) -> float:
+    core = node.quorum.core
+    return sum(1 for v in core.log.voter_set.voters if v.key.id != core.me.id and not v.endpoints)
+
+
+def _observers(node: Node, now: Now) -> float:
+    """Those that fetch from this leader; NaN from anybody else, as only a leader knows."""
+    result = describe(node.quorum.core, now)
+    return float("nan") if result is None else len(result.observers)
+
+
+def _uncommitted_change(node: Node, _: Now) -> float:
+    log = node.quorum.core.log
+    return int(log.voters.latest_offset >= log.high_watermark)
+
+
+def _core(name: str, what: str, value: Callable[[RaftCore], float]) -> Family:
+    return single(PREFIX + name, GAUGE, what, lambda node, _: value(node.quorum.core))
+
+
+def _latency(
+    name: str, long: str, window: Callable[[QuorumLatency], Window], prefix: str = PREFIX
+) -> tuple[Family, ...]:
+    """Two families: the average and the most."""
+    return (
+        single(
+            f"{prefix}{name}_latency_avg",
+            GAUGE,
+            f"Milliseconds {long}, average over the last minute; NaN if none.",
+            lambda node, now: window(node.quorum.times).average(now.monotonic_ms),
+        ),
+        single(
+            f"{prefix}{name}_latency_max",
+            GAUGE,
+            f"Milliseconds {long}, maximum over the last minute; NaN if none.",
+            lambda node, now: window(node.quorum.times).most(now.monotonic_ms),
+        ),
+    )
+
+
+FAMILIES = (
+    Family(PREFIX + "current_state", UNTYPED, "1 for the current state of this replica.", _state),
+    single(
+        PREFIX + "current_leader",
+        GAUGE,
+        "Id of the quorum's leader; -1 if unknown.",
+        lambda node, _: node.quorum.leader_id,
+    ),
+    _core("current_epoch", "Current leader epoch of the quorum.", lambda core: core.election.epoch),
+    single(
+        PREFIX + "current_vote",
+        GAUGE,
+        "Id of the candidate voted for in this epoch; -1 if none.",
+        _vote,
+    ),
+    _core("high_watermark", "High watermark of the metadata log.", high_watermark),
+    _core("log_end_offset", "Log end offset of the metadata log.", lambda core: core.log.end),
+    _core(
+        "log_end_epoch",
+        "Leader epoch of the last record in the metadata log.",
+        lambda core: core.log.last_epoch,
+    ),
+    _core("number_of_voters", "Number of voters.", lambda core: len(core.log.voter_set.voters)),
+    single(
+        PREFIX + "number_of_observers",
+        GAUGE,
+        "Number of observers; NaN if this node is not the leader.",
+        _observers,
+    ),
+    single(
+        PREFIX + "uncommitted_voter_change",
+        GAUGE,
+        "1 while a voter change is uncommitted.",
+        _uncommitted_change,
+    ),
+    single(
+        PREFIX + "number_unknown_voter_connections",
+        GAUGE,
+        "Voters without a known address.",
+        _unknown_voters,
+    ),
+    *_latency("commit", "from a leader's append to its commit", lambda it: it.commits),
+    *_latency("election", "from becoming a candidate to a known leader", lambda it: it.elections),
+    *_latency(
+        "change",
+        "from a controller's decision until it was committed and applied",
+        lambda it: it.changes,
+        OWN,
+    ),
+    *_latency(
+        "flush",
+        "from an append to the metadata log until it was flushed",
+        lambda it: it.flushes,
+        OWN,
+    ),
+    *_latency("apply", "to apply committed records", lambda it: it.applying, OWN),
+    *_latency(
+        "commit_to_applied",
+        "from learning of a commit until it was applied",
+        lambda it: it.commits_to_applied,
+        OWN,
+    ),
+    single(
+        PREFIX + "append_records_rate",
+        GAUGE,
+        "Records per second appended as leader, over the last minute.",
+        lambda node, now: node.quorum.times.appended.per_second(now.monotonic_ms),
+    ),
+    single(
+        PREFIX + "fetch_records_rate",
+        GAUGE,
+        "Records per second fetched from the leader, over the last minute.",
+        lambda node, now: node.quorum.times.fetched.per_second(now.monotonic_ms),
+    ),
+)

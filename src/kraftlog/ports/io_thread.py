@@ -1,0 +1,20 @@
+"""`IOThread`: where a host runs calls that block."""
+
+from __future__ import annotations
+
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol
+
+    from kraftlog.types import Now
+
+    class IOThread(Protocol):
+        def submit(
+            self,
+            job: Callable[[], Any],
+            done: Callable[[Any, BaseException | None, Now], None],
+        ) -> None:
+            """Run `job` elsewhere, in order; later call `done(result, error, now)` here."""
+            ...

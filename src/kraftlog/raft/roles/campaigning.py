@@ -1,0 +1,38 @@
+"""Standing for election without asking first, because a leader that leaves has said so (Q17)."""
+
+from __future__ import annotations
+
+from kraftlog.raft import quorum
+from kraftlog.raft.messages import MAX_EPOCH, ElectionState, Stop
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.raft.core import RaftCore
+
+SUCCESSION = "succession"
+
+
+class Campaigning:
+    """For roles of voters that do not stand yet."""
+
+    __slots__ = ()
+
+    def on_succession(self, core: RaftCore, position: int) -> None:
+        if position == 0:
+            stand(core)
+            return
+        config = core.config
+        wait = min(config.retry_backoff_ms << min(position - 1, 16), config.retry_backoff_max_ms)
+        core.arm(SUCCESSION, wait // 2 + core.jitter(position, below=wait // 2 + 1))
+
+    def on_campaign_timer(self, core: RaftCore, name: str) -> None:
+        if name == SUCCESSION:
+            stand(core)
+
+
+def stand(core: RaftCore) -> None:
+    """Become a candidate: the next epoch, with a vote for itself (Q13)."""
+    if core.election.epoch == MAX_EPOCH:
+        core.effect(Stop(f"epoch {MAX_EPOCH} is the last there can be"))
+        return
+    core.become(quorum.CANDIDATE, ElectionState(core.election.epoch + 1, -1, core.me))

@@ -1,0 +1,83 @@
+"""Asking every other voter the same question and counting: for pre-votes and votes."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.raft.messages import Vote
+from kraftlog.raft.roles.role import Role
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+
+
+class VoterPoll(Role):
+    """`granted` and `refused` are ids of voters; a voter is in one of them for good."""
+
+    __slots__ = ("granted", "refused")
+    pre_vote = False
+
+    def __init__(self) -> None:
+        self.granted: tuple[int, ...] = ()
+        self.refused: tuple[int, ...] = ()
+
+    def key(self) -> tuple[Any, ...]:
+        return tuple(sorted(self.granted)), tuple(sorted(self.refused))
+
+    def won(self, core: RaftCore) -> None:
+        raise NotImplementedError  # each poll has its own prize
+
+    def lost(self, core: RaftCore) -> None:
+        raise NotImplementedError  # as above
+
+    def ask_all(self, core: RaftCore) -> None:
+        for peer in core.others:
+            self.ask(core, peer)
+
+    def ask(self, core: RaftCore, peer: int) -> None:
+        voter = core.log.voter_set.voter(peer)
+        if voter is None:
+            return
+        vote = Vote(
+            cluster_id=core.cluster_id,
+            receiver=voter.key,
+            epoch=core.election.epoch,
+            candidate=core.me,
+            last_epoch=core.log.last_epoch,
+            end_offset=core.log.end,
+            pre_vote=self.pre_vote,
+        )
+        core.send(peer, vote)
+
+    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
+        if not isinstance(asked, Vote):
+            return
+        # P4: a peer that does not know the question yet is asked again in the real election.
+        unaware = self.pre_vote and body.error == ErrorCode.UNSUPPORTED_VERSION
+        granted = body.granted and not body.error
+        self.count(core, peer, granted=granted or unaware)
+
+    def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
+        """Note one voter's word, the first it gives; only voters of our own log count."""
+        if peer in self.granted or peer in self.refused or peer not in core.log.voter_set.ids:
+            return
+        if granted:
+            self.granted = (*self.granted, peer)
+        else:
+            self.refused = (*self.refused, peer)
+        voters = core.log.voter_set
+        if len(self.granted) >= voters.majority:
+            self.won(core)
+        elif len(self.refused) > len(voters.voters) - voters.majority:
+            self.lost(core)
+
+    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+        core.arm(f"ask {peer}", core.backoff(core.peer(peer).failures))
+
+    def on_timer(self, core: RaftCore, name: str) -> None:
+        if name.startswith("ask "):
+            self.ask(core, int(name[4:]))
+        elif name == "election":
+            self.lost(core)

@@ -1,0 +1,69 @@
+"""`AppendConfig`: what a topic's settings ask of those who write to its partitions."""
+
+from __future__ import annotations
+
+from kraftlog.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kraftlog.records.validate import ProduceRules
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from kraftlog.config.topic import TopicConfig
+
+#: compression.type: batches stay as the producer has packed them.
+AS_PRODUCED = -1
+
+_CODECS = {
+    "producer": AS_PRODUCED,
+    "uncompressed": NONE,
+    "gzip": GZIP,
+    "snappy": SNAPPY,
+    "lz4": LZ4,
+    "zstd": ZSTD,
+}
+#: Kafka's default for compression.lz4.level; our own packing of lz4 without a level is as good.
+_LZ4_LEVEL = 9
+
+
+class AppendConfig(Value):
+    """One for all partitions of a topic; never changed but replaced."""
+
+    rules: ProduceRules
+    #: The same for requests that are older than zstd.
+    rules_before_zstd: ProduceRules
+    min_insync_replicas: int
+    codec: int = AS_PRODUCED
+    level: int | None = None
+
+    def must_repack(self, codec: int) -> bool:
+        return self.codec != AS_PRODUCED and self.codec != codec  # noqa: PLR1714 - asked of every batch
+
+
+def append_config_of(config: TopicConfig) -> AppendConfig:
+    rules = ProduceRules(
+        max_batch_size=config.max_message_bytes,
+        segment_size=config.segment_bytes,
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        has_log_append_time=config.message_timestamp_type == "LogAppendTime",
+        needs_keys=config.is_compacted,
+        opens_batches=config.batch_validation == "records",
+    )
+    return AppendConfig(
+        rules=rules,
+        rules_before_zstd=rules.replace(allows_zstd=False),
+        min_insync_replicas=config.min_insync_replicas,
+        codec=_CODECS[config.compression_type],
+        level=_level(config),
+    )
+
+
+def _level(config: TopicConfig) -> int | None:
+    kind = config.compression_type
+    if kind == "gzip":
+        return None if config.compression_gzip_level < 0 else config.compression_gzip_level
+    if kind == "lz4":
+        return None if config.compression_lz4_level == _LZ4_LEVEL else config.compression_lz4_level
+    return config.compression_zstd_level if kind == "zstd" else None
+
+
+DEFAULT_APPEND_CONFIG = AppendConfig(ProduceRules(), ProduceRules(allows_zstd=False), 1)

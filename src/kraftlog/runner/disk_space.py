@@ -1,0 +1,51 @@
+"""Whether the log directory has more room than its reserve: looked at again while it has not."""
+
+from __future__ import annotations
+
+from kraftlog.errors import StorageError
+from kraftlog.runner.log_lifecycle import FULL_FOR_MS
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.types import Now
+
+
+class DiskSpace:
+    """Reports to `log_line` when the room ends, and when there is some again."""
+
+    def __init__(self, directory: LogDirectory, log_line: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._log_line = log_line
+        self._was_short = False
+        #: When to look again, in monotonic milliseconds.
+        self.due_ms: int | None = None
+
+    def take(self, now: Now) -> None:
+        """At the end of a turn."""
+        if not self._directory.disk.is_short:
+            return
+        path = self._directory.path
+        if not self._was_short:
+            self._was_short = True
+            self._log_line(
+                f"{path}: the disk is full: what was kept in reserve is used for metadata, and no "
+                "topics are created and no records taken until there is room again"
+            )
+        elif self.due_ms is not None and now.monotonic_ms < self.due_ms:
+            return
+        elif self._directory.disk.failure is None and self._is_reserve_made():
+            self._log_line(f"{path}: there is room again")
+            self._was_short = False
+            self.due_ms = None
+            return
+        self.due_ms = now.monotonic_ms + FULL_FOR_MS
+
+    def _is_reserve_made(self) -> bool:
+        try:
+            return self._directory.make_reserve()
+        except StorageError as error:
+            self._log_line(str(error))
+            return False

@@ -1,0 +1,361 @@
+"""Looking after a log directory now and then: records that have had their time go, what is removed
+is unlinked, sealed segments are made durable, and the checkpoint files follow. What blocks is done
+in the lane. When it is time, the monotonic clock says; how old records are, the wall clock: one
+that jumps back lets them stay for longer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from kraftlog.effects import LogFailed, LogStartMoved, LogStartNotStored
+from kraftlog.errors import DiskFullError, StorageError
+from kraftlog.node.quorum.batches import METADATA_LOG
+from kraftlog.storage.checkpoints import LINES_IN_A_STEP
+from kraftlog.storage.directory import unlink_garbage
+from kraftlog.storage.producer_snapshots import encoding_entries
+from kraftlog.storage.reserve import is_full
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from typing import Any
+
+    from kraftlog.node.node import Node
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.io_thread import IOThread
+    from kraftlog.runner.flushes import Flushes
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
+    from kraftlog.storage.offset_checkpoints import CheckpointJob
+    from kraftlog.storage.producer_tracker import LateSnapshot
+    from kraftlog.types import LogName, Now
+
+    Starts = list[tuple[LogName, Log, int]]
+
+#: Kafka's log.flush.offset.checkpoint.interval.ms.
+INTERVAL_MS = 60_000
+#: In how many logs a turn looks for records that have had their time, and how many of those looks
+#: the removal of one segment is worth.
+LOOKED_AT_A_TURN = 50
+A_SEGMENT_COSTS = 5
+#: How many starts of logs are moved in a turn, as each may rename files and make one, and none
+#: after so long; and of how many the node is told.
+MOVED_A_TURN = 4
+MOVED_FOR_NS = 1_000_000
+REPORTED_A_TURN = 200
+#: How many steps of making the checkpoint files are for one turn.
+STEPS_A_TURN = 4
+#: How many files and folders the lane removes before it comes to what else there is for it.
+UNLINKED_AT_ONCE = 64
+
+
+class LogMaintenance:
+    """`due_ms` is when to look again, in monotonic milliseconds: first at once."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: LogDirectory,
+        io_thread: IOThread,
+        flushes: Flushes,
+        log_line: Callable[[str], None],
+        notify: Callable[[Any, Now], None],
+    ) -> None:
+        self._files = files
+        self._directory = directory
+        self._io_thread = io_thread
+        self._flushes = flushes
+        self._log_line = log_line
+        self._notify = notify
+        self._checkpoint_due_ms = 0
+        #: When to look for old records; None until the first turn says what time it is.
+        self._retention_due_ms: int | None = None
+        self._to_look_at: list[LogName] = []
+        self._is_writing = False
+        #: Files and folders that are to be removed, and whether some of them are being removed.
+        self._garbage: list[str] = []
+        self._is_unlinking = False
+        #: Logs whose start is to be stored as soon as may be: somebody waits for it.
+        self._moved: set[LogName] = set()
+        #: Starts that are to move: each may cost files of a log.
+        self._moves: deque[tuple[LogName, Log, int]] = deque()
+        #: What became of starts, for the node.
+        self._reports: deque[LogStartMoved | LogStartNotStored | LogFailed] = deque()
+        #: Snapshots of very many producers that are yet to be written, the first one in steps.
+        self._late: deque[tuple[LogName, Log, LateSnapshot]] = deque()
+        self._encoding: Generator[None, None, bytes] | None = None
+        #: The checkpoint files that are being made.
+        self._making: Generator[None, None, None] | None = None
+
+    @property
+    def due_ms(self) -> int:
+        if self._retention_due_ms is None:
+            return self._checkpoint_due_ms
+        return min(self._checkpoint_due_ms, self._retention_due_ms)
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return bool(self._to_look_at or self._moves or self._reports or self._making or self._late)
+
+    def write_snapshots(self, name: LogName, log: Log) -> None:
+        """A segment has ended: write in steps what was not written at once."""
+        for late in log.tracker.late:
+            if not late.is_queued:
+                late.is_queued = True
+                self._late.append((name, log, late))
+
+    def move_start(self, name: LogName, offset: int) -> None:
+        """Drop what is before an offset: LogStartMoved follows when that is durable, or word that
+        it can not be."""
+        log = self._directory.logs.get(name)
+        if log is not None:
+            self._moves.append((name, log, offset))
+
+    def take(self, node: Node, now: Now) -> bool:
+        """At the end of a turn: see to it if it is time; whether it was."""
+        if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
+            return False
+        self._go_on_moving(node, now)
+        if self._moved and not self._moves:  # one checkpoint is for all of them
+            self._store_starts(node, now)
+        if self._to_look_at or now.monotonic_ms >= self.due_ms:
+            self._take(node, now)
+        self._go_on_making()
+        self._go_on_reporting(now)
+        self._go_on_with_snapshots()
+        return True
+
+    def _take(self, node: Node, now: Now) -> None:
+        is_online = self._directory.disk.failure is None
+        if now.monotonic_ms >= self._checkpoint_due_ms:
+            self._checkpoint_due_ms = now.monotonic_ms + INTERVAL_MS
+            if is_online:
+                self._flush_sealed()
+                self._checkpoint(node)
+                self._unlink()
+        self._begin_retention(node, now)
+        if is_online:
+            self._go_on_with_retention(node, now)
+        else:
+            self._to_look_at.clear()  # there is nothing to go on with
+
+    # Records that have had their time ------------------------------------------------------------
+
+    def _begin_retention(self, node: Node, now: Now) -> None:
+        settings = node.config.settings
+        if self._retention_due_ms is None:
+            self._retention_due_ms = now.monotonic_ms + settings["log.initial.task.delay.ms"]
+        if now.monotonic_ms >= self._retention_due_ms:
+            interval_ms = settings.log_retention_check_interval_ms
+            self._retention_due_ms = now.monotonic_ms + interval_ms
+            self._to_look_at = [name for name in self._directory.logs if name != METADATA_LOG]
+
+    def _go_on_with_retention(self, node: Node, now: Now) -> None:
+        if not self._to_look_at:
+            return
+        remembered_ms = node.config_layers().value("producer.id.expiration.ms")
+        looks = LOOKED_AT_A_TURN
+        while looks > 0 and self._to_look_at:
+            name = self._to_look_at.pop()
+            looks -= 1
+            log = self._directory.logs.get(name)
+            partition = node.by_log.get(name)
+            if log is not None and partition is not None and partition.is_open:
+                log.tracker.replicated(partition.high_watermark)
+                log.tracker.expire(now.wall_ms, remembered_ms)
+                looks -= A_SEGMENT_COSTS * self._retain(name, log, partition.high_watermark, now)
+
+    def _retain(self, name: LogName, log: Log, limit: int, now: Now) -> int:
+        """How many segments went. A log that has more of them comes again."""
+        start, removed = log.start_offset, 0
+        at_most = max(LOOKED_AT_A_TURN // A_SEGMENT_COSTS, 1)
+        try:
+            removed = self._directory.reserve.use_for(
+                lambda: log.retention(now.wall_ms, limit, at_most)
+            )
+        except DiskFullError as error:
+            self._log_line(str(error))
+        except StorageError as error:
+            self._log_line(str(error))
+            self._notify(LogFailed(name, log.topic_id, str(error)), now)
+            return 0
+        if log.start_offset > start:
+            self._notify(LogStartMoved(name, log.topic_id, log.start_offset, is_stored=False), now)
+        if removed == at_most:
+            self._to_look_at.append(name)
+        return removed
+
+    # Starts that move ----------------------------------------------------------------------------
+
+    def _go_on_moving(self, node: Node, now: Now) -> None:
+        began_ns = node.config.stopwatch_ns()
+        for _ in range(min(MOVED_A_TURN, len(self._moves))):
+            if node.config.stopwatch_ns() - began_ns > MOVED_FOR_NS:
+                return
+            name, log, offset = self._moves.popleft()
+            if self._directory.logs.get(name) is not log:
+                continue  # deleted meanwhile; another log may have its name by now
+            try:
+                log.move_start(offset)
+            except DiskFullError as error:
+                self._log_line(str(error))  # what is not wanted lies about for longer
+            except StorageError as error:
+                self._log_line(str(error))
+                self._notify(LogFailed(name, log.topic_id, str(error)), now)
+                continue
+            self._moved.add(name)
+
+    def _go_on_reporting(self, now: Now) -> None:
+        for _ in range(min(REPORTED_A_TURN, len(self._reports))):
+            self._notify(self._reports.popleft(), now)
+
+    # Files ---------------------------------------------------------------------------------------
+
+    def _flush_sealed(self) -> None:
+        """A log's older segments become durable, so that a restart need not read them."""
+        for name, log in self._directory.logs.items():
+            if log.segments and log.recovery_point < log.segments[-1].base_offset:
+                self._flushes.ask(name, log.segments[-1].base_offset)
+
+    def _store_starts(self, node: Node, now: Now) -> None:
+        failure = self._directory.disk.failure
+        if failure is None:
+            self._checkpoint(node)
+        else:
+            self._not_stored(self._starts_to_store(), failure, now)
+
+    def _checkpoint(self, node: Node) -> None:
+        if not self._is_writing:
+            self._is_writing = True
+            self._making = self._make_checkpoint(node)
+
+    def _go_on_making(self) -> None:
+        for _ in range(STEPS_A_TURN if self._making is not None else 0):
+            assert self._making is not None, "there are more steps"
+            try:
+                next(self._making)
+            except StopIteration:
+                self._making = None
+                return
+
+    def _go_on_with_snapshots(self) -> None:
+        """Nothing depends on them but how much a recovery has to read."""
+        if not self._late:
+            return
+        name, log, late = self._late[0]
+        if self._directory.logs.get(name) is not log or late not in log.tracker.late:
+            self._late.popleft()
+            self._encoding = None
+            return
+        if self._encoding is None:
+            self._encoding = encoding_entries(late.entries)
+        try:
+            for _ in range(STEPS_A_TURN):
+                next(self._encoding)
+        except StopIteration as stop:
+            self._late.popleft()
+            self._encoding = None
+            self._write_snapshot(log, late, stop.value)
+
+    def _write_snapshot(self, log: Log, late: LateSnapshot, data: bytes) -> None:
+        try:
+            path = log.tracker.write_late(late, data)
+        except OSError as error:
+            failure = self._directory.disk.failed(f"{log.folder}: writing producers", error)
+            self._log_line(str(failure))
+        else:
+            log.is_new(path)
+
+    def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
+        starts = self._starts_to_store()
+        for number, (name, partition) in enumerate(list(node.by_log.items()), 1):
+            if partition.online and node.by_log.get(name) is partition:
+                self._directory.high_watermarks[name] = partition.high_watermark
+            if not number % LINES_IN_A_STEP:
+                yield
+        job = yield from self._directory.making_checkpoint_job()
+
+        def written(_: Any, error: BaseException | None, now: Now) -> None:
+            self._checkpointed(job, starts, error, now)
+
+        self._io_thread.submit(lambda: job.run(self._files), written)
+
+    def _starts_to_store(self) -> Starts:
+        moved, self._moved = self._moved, set()
+        logs = self._directory.logs
+        return [
+            (name, logs[name], logs[name].start_offset) for name in sorted(moved) if name in logs
+        ]
+
+    def _checkpointed(
+        self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
+    ) -> None:
+        if error is not None:
+            raise error  # a job keeps the disk's errors to itself: this one is a bug
+        try:
+            in_place = self._directory.checkpointed(job)
+        except StorageError as failure:
+            self._is_writing = False
+            if is_full(failure) and self._directory.reserve.spend():
+                self._moved.update([name for name, _, __ in starts])
+                return
+            self._log_line(str(failure))
+            self._not_stored(starts, failure, now)
+            return
+        if in_place:
+            folder = self._directory.path
+            self._io_thread.submit(
+                lambda: self._files.sync_directory(folder),
+                lambda _, error, now: self._checkpoints_synced(job, starts, error, now),
+            )
+        else:
+            self._is_writing = False
+            self._moved.update([name for name, _, __ in starts])
+
+    def _checkpoints_synced(
+        self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
+    ) -> None:
+        self._is_writing = False
+        if isinstance(error, OSError):
+            failure = self._directory.disk.failed(f"{self._directory.path}: syncing", error)
+            self._log_line(str(failure))
+            self._not_stored(starts, failure, now)
+            return
+        if error is not None:
+            raise error
+        self._directory.checkpoints_durable(job)
+        for name, log, start in starts:
+            if self._directory.logs.get(name) is log:  # and not another of that name
+                self._reports.append(LogStartMoved(name, log.topic_id, start, is_stored=True))
+        self._go_on_reporting(now)
+
+    def _not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
+        """Who waits hears of it now; on a full disk the next checkpoint tries it again anyway."""
+        for name, log, _ in starts:
+            if self._directory.logs.get(name) is not log:
+                continue
+            if isinstance(why, DiskFullError):
+                self._reports.append(LogStartNotStored(name, log.topic_id))
+            else:
+                self._reports.append(LogFailed(name, log.topic_id, str(why)))
+        self._go_on_reporting(now)
+
+    def _unlink(self) -> None:
+        """A piece at a time: flushes go through the same lane, and a stop waits for it."""
+        self._garbage += self._directory.take_garbage()
+        if self._garbage and not self._is_unlinking:
+            self._is_unlinking = True
+            piece = self._garbage[:UNLINKED_AT_ONCE]
+            del self._garbage[:UNLINKED_AT_ONCE]
+            self._io_thread.submit(lambda: unlink_garbage(self._files, piece), self._unlinked)
+
+    def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - lanes report alike
+        """What could not be removed is found again at the next start."""
+        self._is_unlinking = False
+        if isinstance(error, OSError):
+            self._log_line(f"removing deleted files: {error}")
+        elif error is not None:
+            raise error
+        self._unlink()

@@ -1,0 +1,356 @@
+"""The metadata log carried out: what a quorum wants written, read, flushed and asked.
+
+A disk that fails here ends the node: nobody could say what it has promised (see `Stop`).
+"""
+
+from __future__ import annotations
+
+from kraftlog import effects
+from kraftlog.errors import (
+    CorruptBatchError,
+    DiskFullError,
+    ErrorCode,
+    ProtocolError,
+    StorageError,
+)
+from kraftlog.node.config import RecoveredMetadata
+from kraftlog.node.quorum.batches import METADATA_LOG, records_in, unreplayable_snapshot
+from kraftlog.node.quorum.responses import response_to_wire
+from kraftlog.node.quorum.snapshots import check_snapshot
+from kraftlog.raft.messages import ElectionState
+from kraftlog.runner.recovered_log import METADATA, newest_snapshot, read_batches, recovered_log
+from kraftlog.storage import meta_properties, quorum_state, recovery
+from kraftlog.storage.batches import describe
+from kraftlog.storage.disk import read_whole
+from kraftlog.storage.format import BOOTSTRAP
+from kraftlog.storage.metadata_snapshots import MetadataSnapshots
+from kraftlog.storage.reserve import is_full
+from kraftlog.types import METADATA_TOPIC_ID
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.ports.files import Files
+    from kraftlog.ports.io_thread import IOThread
+    from kraftlog.ports.peers import Peers
+    from kraftlog.runner.flushes import Flushes
+    from kraftlog.storage.directory import LogDirectory
+    from kraftlog.storage.log import Log
+    from kraftlog.types import Now, OffsetAndEpoch
+    from kraftlog.wire.schema import Message
+
+
+#: Nothing is kept of what was read: a place in the log (offset, limit, bytes), and what is there.
+NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
+#: So large a segment ends with the next snapshot.
+SEGMENT_BYTES = 1 << 20
+#: What is read for one follower is kept for the others up to this size.
+KEPT_BYTES = 64 << 10
+
+
+class NodeStoppedError(StorageError):
+    """The node can't go on, and says why."""
+
+
+def open_quorum(
+    directory: LogDirectory, voters: VoterSet, log_line: Callable[[str], None]
+) -> RecoveredMetadata:
+    """Open the metadata log, making durable whatever is in it; `voters`: those of the settings."""
+    files, folder = directory.disk.files, directory.folder(METADATA_LOG)
+    if not files.exists(folder):
+        directory.reserve.use_for(
+            lambda: directory.create(METADATA_LOG, METADATA_TOPIC_ID, METADATA)
+        )
+    elif METADATA_LOG in directory.unopened:
+        log, report = directory.reserve.use_for(
+            lambda: recovery.run(directory.open_log(METADATA_LOG, METADATA))
+        )
+        if report.is_noteworthy:
+            log_line(report.line())
+    log = directory.logs[METADATA_LOG]
+    newest = newest_snapshot(log, log_line)
+    if newest is not None and _was_to_be_replaced(log, newest.end):
+        # It was fetched, and the log was not put aside for it before the end.
+        directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(newest.end.offset))
+    snapshot: tuple[Message, ...] = ()
+    if newest is not None:
+        try:
+            snapshot = tuple(records_in(newest.content))
+        except ProtocolError as error:
+            raise unreplayable_snapshot(newest.end, error) from error
+    directory.reserve.use_for(log.flush)
+    if newest is not None:
+        _begin_behind(newest.end, log, log_line)
+    stored = quorum_state.load(files, folder)
+    state = ElectionState()
+    if stored is not None:
+        state = ElectionState(stored.epoch, stored.leader_id, stored.voted)
+    seen = recovered_log(log, newest)
+    if voters.voters and seen.voter_set.voters and voters.ids != seen.voter_set.ids:
+        log_line(
+            f"controller.quorum.voters names {_listed(voters)}; "
+            f"by the metadata log {_listed(seen.voter_set)} vote"
+        )
+    if not seen.voters.base.voters:
+        seen.voters.base = voters
+    return RecoveredMetadata(
+        log=seen,
+        election=state,
+        snapshot=snapshot,
+        applied=newest.end.offset if newest is not None else log.start_offset,
+        bootstrap=_bootstrap(files, directory.path),
+    )
+
+
+def _listed(voters: VoterSet) -> str:
+    return ", ".join([str(voter_id) for voter_id in voters.ids])
+
+
+def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
+    """Whether the log does not reach a snapshot, or parts from what is in it."""
+    if log.start_offset >= snapshot.offset:
+        return False
+    if log.end_offset < snapshot.offset:
+        return True
+    return log.epochs.epoch_at(snapshot.offset - 1) != snapshot.epoch
+
+
+def _begin_behind(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
+    """The core of this life uses nothing from before it: what is kept longer would never go."""
+    files = log.disk.files
+    files.sync_directory(log.folder)  # its name may be newer than the last sync
+    try:
+        log.move_start(max(snapshot.offset, log.start_offset))
+    except DiskFullError as error:
+        log_line(str(error))  # what is not wanted lies about for longer
+        return
+    MetadataSnapshots(files, log.folder).remove_before(snapshot.offset)
+
+
+def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
+    """The records that formatting has left there."""
+    name = f"{path}/{BOOTSTRAP}"
+    return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
+
+
+class _SnapshotWrite(Value):
+    """A snapshot that is being made: what is left of it, where the next piece goes, and whether
+    one is on its way to the disk."""
+
+    id: OffsetAndEpoch
+    left: Iterator[bytes]
+    position: int = 0
+    is_writing: bool = False
+
+
+def _go_on_with(storing: _SnapshotWrite, _: Now) -> None:
+    storing.is_writing = False
+
+
+class QuorumIO:
+    """Carries out the effects of a `QuorumDriver`; reports go to `notify`."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: LogDirectory,
+        io_thread: IOThread,
+        flushes: Flushes,
+        peers: Peers,
+        log_line: Callable[[str], None],
+        notify: Callable[[Any, Now], None],
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self._files = files
+        self._segment_bytes = segment_bytes
+        self._log_line = log_line
+        self._directory = directory
+        self._folder = directory.folder(METADATA_LOG)
+        self._io_thread = io_thread
+        self._flushes = flushes
+        self._notify = notify
+        self._snapshots = MetadataSnapshots(files, self._folder)
+        #: What was read last, and from where: all followers ask for the same at about one time.
+        self._read = NOTHING_READ
+        self._storing: _SnapshotWrite | None = None
+        self.carry_out: dict[type, Callable[[Any, Now], None]] = {
+            effects.AppendBatch: self._append,
+            effects.TruncateLog: self._truncate,
+            effects.WriteElection: self._write_election,
+            effects.PersistClusterId: self._keep_cluster_id,
+            effects.SendRecords: self._answer_records,
+            effects.SendSnapshot: self._answer_snapshot,
+            effects.StoreSnapshot: self._store_snapshot,
+            effects.WriteSnapshotPart: self._write_part,
+            effects.InstallSnapshot: self._install,
+            effects.SendRequest: lambda effect, _: peers.ask(effect),
+            effects.UnreachablePeer: self._unreachable,
+            effects.Stop: self._stop,
+        }
+
+    @property
+    def _log(self) -> Log:
+        return self._directory.logs[METADATA_LOG]
+
+    # The log -------------------------------------------------------------------------------------
+
+    def _append(self, effect: effects.AppendBatch, now: Now) -> None:
+        buffers, log = [effect.data], self._log
+        batches = describe(buffers)
+        self._directory.reserve.use_for(lambda: log.append(buffers, batches, now.wall_ms))
+        if effect.flush:
+            self._flushes.ask(METADATA_LOG, self._log.end_offset)
+
+    def _truncate(self, effect: effects.TruncateLog, _: Now) -> None:
+        log = self._log
+        self._directory.reserve.use_for(lambda: log.truncate_to(effect.offset))
+        self._read = NOTHING_READ
+        self._flushes.ask(METADATA_LOG, self._log.end_offset)
+
+    def _write_election(self, effect: effects.WriteElection, _: Now) -> None:
+        stored = quorum_state.QuorumStateData(
+            effect.leader_id,
+            effect.epoch,
+            effect.voted,
+            version=quorum_state.DYNAMIC_VOTERS
+            if effect.kraft_version
+            else quorum_state.STATIC_VOTERS,
+            cluster_id=effect.cluster_id,
+            applied_offset=effect.applied_offset,
+            voter_ids=effect.voter_ids,
+        )
+
+        self._submit(
+            "writing the election state",
+            lambda: quorum_state.store(self._files, self._folder, stored),
+            lambda now: self._notify(effects.ElectionWritten(effect.version), now),
+        )
+
+    def _submit(self, what: str, job: Callable[[], Any], then: Callable[[Now], None]) -> None:
+        """Have it done in the lane: once more with the reserve, if there is no other room."""
+
+        def ended(_: Any, error: BaseException | None, now: Now) -> None:
+            if is_full(error) and self._directory.reserve.spend():
+                self._io_thread.submit(job, ended)
+            elif error is not None:
+                raise NodeStoppedError(f"{self._folder}: {what}: {error}")
+            else:
+                then(now)
+
+        self._io_thread.submit(job, ended)
+
+    def _keep_cluster_id(self, effect: effects.PersistClusterId, _: Now) -> None:
+        path = self._directory.path
+        self._submit(
+            "writing the cluster id",
+            lambda: meta_properties.keep_cluster_id(self._files, path, effect.cluster_id),
+            lambda _: None,
+        )
+
+    def _answer_records(self, effect: effects.SendRecords, _: Now) -> None:
+        answer = effect.answer
+        wanted = answer.offset, answer.limit, max(effect.max_bytes, 1)
+        place, data = self._read
+        if place != wanted:
+            data = read_batches(self._log, *wanted)
+            if len(data) <= KEPT_BYTES:
+                self._read = wanted, data
+        effect.slot.respond(response_to_wire(answer, data))
+
+    # Snapshots -----------------------------------------------------------------------------------
+
+    def _answer_snapshot(self, effect: effects.SendSnapshot, _: Now) -> None:
+        answer = effect.answer
+        try:
+            size, data = self._snapshots.piece(answer.id, answer.position, answer.max_bytes)
+        except FileNotFoundError:
+            answer.error = ErrorCode.SNAPSHOT_NOT_FOUND
+            size, data = 0, b""
+        if answer.position > size:
+            answer.error = ErrorCode.POSITION_OUT_OF_RANGE
+        answer.size = size
+        effect.slot.respond(response_to_wire(answer, data))
+
+    def _store_snapshot(self, effect: effects.StoreSnapshot, _: Now) -> None:
+        self._storing = _SnapshotWrite(effect.id, iter(effect.pieces))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the next turn goes on with something."""
+        return self._storing is not None and not self._storing.is_writing
+
+    def go_on(self) -> bool:
+        """One piece more of the snapshot that is being made, once the one before it is on the disk;
+        whether there was one.
+
+        They share a lane with the log: whoever waits for a change waits for a piece, not for all.
+        """
+        storing = self._storing
+        if storing is None or storing.is_writing:
+            return False
+        piece = next(storing.left, None)
+        if piece is None:
+            self._storing = None
+            self._submit(
+                "writing a snapshot",
+                lambda: self._snapshots.finish(storing.id),
+                lambda now: self._stored(storing, now),
+            )
+            return True
+        position, storing.position = storing.position, storing.position + len(piece)
+        storing.is_writing = True
+        self._submit(
+            "writing a snapshot",
+            lambda: self._snapshots.write_part(storing.id, position, piece, durably=True),
+            lambda now: _go_on_with(storing, now),
+        )
+        return True
+
+    def _stored(self, storing: _SnapshotWrite, now: Now) -> None:
+        """A segment ends where it is worth it: whole ones are removed as the log's start moves, and
+        after a crash one that is unfinished is read from its beginning."""
+        self._notify(effects.SnapshotStored(storing.id), now)
+        self.start_moved()
+        segments = self._log.segments
+        if segments and segments[-1].size >= self._segment_bytes:
+            self._directory.reserve.use_for(lambda: self._log.roll(now.wall_ms))
+
+    def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
+        """As a leader sends it; a full disk has room in reserve for it."""
+        self._directory.reserve.use_for(
+            lambda: self._snapshots.write_part(effect.id, effect.position, effect.data)
+        )
+
+    def _install(self, effect: effects.InstallSnapshot, now: Now) -> None:
+        data = self._snapshots.read_unfinished(effect.id)
+        try:
+            check_snapshot(data)
+        except CorruptBatchError as error:
+            self._log_line(
+                f"{self._snapshots.path(effect.id)}: the snapshot that was fetched from the leader "
+                f"is damaged, and is fetched again: {error}"
+            )
+            self._snapshots.discard(effect.id)
+            self._notify(effects.SnapshotDamaged(effect.id), now)
+            return
+        self._snapshots.finish(effect.id)  # never tried again: a sync that has failed loses data
+        log = self._log
+        self._directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(effect.id.offset))
+        self._read = NOTHING_READ
+        self.start_moved()
+        self._notify(effects.SnapshotLoaded(effect.id, data), now)
+
+    def start_moved(self) -> None:
+        """Who has nothing is given the snapshot that the log goes on behind; older ones go."""
+        self._snapshots.remove_before(self._log.start_offset)
+
+    # Peers ---------------------------------------------------------------------------------------
+
+    def _unreachable(self, effect: effects.UnreachablePeer, now: Now) -> None:
+        self._notify(effects.RequestFailed(effect.channel, effect.peer, effect.number), now)
+
+    def _stop(self, effect: effects.Stop, _: Now) -> None:
+        raise NodeStoppedError(effect.why)

@@ -1,0 +1,98 @@
+"""The metadata log as a core knows it, from what is on disk."""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptBatchError, CorruptLogError
+from kraftlog.logstate.voters import VoterHistory, VoterSet
+from kraftlog.node.quorum.batches import snapshot_voters, summaries
+from kraftlog.node.quorum.snapshots import check_snapshot
+from kraftlog.raft.log import RaftLog
+from kraftlog.storage.config import LogConfig
+from kraftlog.storage.metadata_snapshots import MetadataSnapshots
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.storage.log import Log
+
+#: The metadata log is bounded by snapshots, not by age or size.
+METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1, uses_reserve=True)
+#: How much is read in a step where all of a log, or much of it, is read.
+READ_BYTES = 1 << 20
+
+
+class StoredSnapshot(Value):
+    """A whole snapshot of the metadata, and up to where in the log it says everything."""
+
+    end: OffsetAndEpoch
+    content: bytes
+
+
+def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot | None:
+    """The newest whole snapshot beside a log; the log goes on where it ends, or earlier.
+
+    A damaged one is passed over and reported. Unfinished ones are removed.
+    """
+    snapshots = MetadataSnapshots(log.disk.files, log.folder)
+    snapshots.remove_unfinished()
+    found = None
+    for end in snapshots.newest_first():
+        content = snapshots.read(end)
+        try:
+            check_snapshot(content)
+        except CorruptBatchError as error:
+            log_line(f"{snapshots.path(end)} is damaged and not used: {error}")
+            continue
+        found = StoredSnapshot(end, content)
+        break
+    if log.start_offset > (0 if found is None else found.end.offset):
+        raise CorruptLogError(_missing(log))
+    return found
+
+
+def _missing(log: Log) -> str:
+    return (
+        f"{log.folder}: the log begins at offset {log.start_offset}, and no whole checkpoint here "
+        "holds what was before it. Without it the node would know none of the cluster's topics. "
+        "Restore the checkpoint from a copy. Or let the node fetch the metadata again: on a node "
+        f"that is only a broker, remove {log.folder}; on a controller, empty the directory, format "
+        "it, and replace the voter (kraftlog quorum remove-controller, add-controller). Where no "
+        "majority of the controllers is left: kraftlog quorum repair, on one whose checkpoint is "
+        "whole"
+    )
+
+
+def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:
+    """Whole batches from the one that holds `offset`; none where there are none."""
+    place = log.locate(offset, max_bytes, limit)
+    return b"" if place is None else log.read(place)
+
+
+def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int = 0) -> RaftLog:
+    """Its ends, epochs and voters; control records are read from behind the newest snapshot on."""
+    voters = VoterHistory(VoterSet())
+    offset = log.start_offset
+    if snapshot is not None:
+        voters.base = snapshot_voters(snapshot.content) or voters.base
+        offset = max(offset, snapshot.end.offset)
+    epochs = log.epochs.copy()
+    epochs.truncate_from_start(offset)
+    while data := read_batches(log, offset, log.end_offset):
+        read_to = offset
+        for batch in summaries(data):
+            offset = batch.last_offset + 1
+            if batch.voters is not None:
+                voters.append(batch.base_offset, batch.voters)
+        if offset == read_to:
+            raise CorruptLogError(f"{log.folder}: no sound batch at offset {offset}")
+    return RaftLog(
+        voters,
+        log.start_offset,
+        log.end_offset,
+        epochs,
+        min(high_watermark, log.end_offset),
+        # What formatting leaves is a snapshot of nothing.
+        snapshot.end if snapshot is not None and snapshot.end.offset > 0 else None,
+    )

@@ -1,0 +1,116 @@
+"""A lane: one thread for calls that block in the kernel (fdatasync, cold reads, unlink).
+
+Never for anything that computes: a busy thread beside the loop costs it five sixths of its
+throughput. What came of a job is delivered on the loop, woken through an eventfd.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import deque
+
+from kraftlog.server.operator_log import log_line
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable
+    from queue import SimpleQueue
+    from typing import Any
+
+    from kraftlog.types import Now
+
+    Done = Callable[[Any, BaseException | None, Now], None]
+    Job = tuple[Callable[[], Any], Done]
+
+
+class IOThread:
+    """Jobs run one after the other, in order; the thread starts with the first.
+
+    While the system has no room for a thread, jobs are done on the loop, which keeps everybody
+    waiting and loses nothing; or they fail, where they `may_fail`, as they would take too long.
+    """
+
+    def __init__(self, name: str, *, may_fail: bool = False) -> None:
+        self.name = name
+        self._may_fail = may_fail
+        self._logged_no_room = False
+        self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._jobs: SimpleQueue[Job | None] | None = None
+        self._done: deque[tuple[Done, Any, BaseException | None]] = deque()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        """Run `job` in the lane, then `done(result, error, now)` on the loop."""
+        if self._jobs is None and not self._start():
+            self._do_without(job, done)
+            return
+        assert self._jobs is not None
+        self._jobs.put((job, done))
+
+    def _start(self) -> bool:
+        """Whether there is a thread now."""
+        import threading
+        from queue import SimpleQueue
+
+        jobs: SimpleQueue[Job | None] = SimpleQueue()
+        thread = threading.Thread(target=self._work, args=(jobs,), name=self.name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            if not self._logged_no_room:
+                self._logged_no_room = True
+                log_line(f"the lane {self.name} has no thread: {error}")
+            return False
+        self._jobs, self._thread = jobs, thread
+        return True
+
+    def _work(self, jobs: SimpleQueue[Job | None]) -> None:
+        while (taken := jobs.get()) is not None:
+            self._do(*taken)
+
+    def _do(self, job: Callable[[], Any], done: Done) -> None:
+        result, failure = None, None
+        try:
+            result = job()
+        except BaseException as error:
+            failure = error
+        self._notify(done, result, failure)
+
+    def _do_without(self, job: Callable[[], Any], done: Done) -> None:
+        if self._may_fail:
+            self._notify(done, None, OSError(errno.EAGAIN, "no thread can be started for it"))
+        else:
+            self._do(job, done)
+
+    def _notify(self, done: Done, result: Any, failure: BaseException | None) -> None:
+        self._done.append((done, result, failure))
+        os.eventfd_write(self.ready_fd, 1)
+
+    def deliver(self, now: Now) -> None:
+        """On the loop: tell what has been done since."""
+        try:
+            os.eventfd_read(self.ready_fd)
+        except BlockingIOError:
+            return
+        while self._done:
+            done, result, failure = self._done.popleft()
+            done(result, failure, now)
+
+    def finish(self, now: Now) -> None:
+        """Wait for what was submitted so far, and tell what came of it."""
+        if self._thread is not None and self._jobs is not None:
+            self._jobs.put(None)
+            self._thread.join()
+            self._thread = self._jobs = None
+        ended, self._done = self._done, deque()  # what follows upon it is not among it
+        for done, result, failure in ended:
+            done(result, failure, now)
+
+    def close(self) -> None:
+        """Finish what was submitted, then end the thread."""
+        if self._thread is not None and self._jobs is not None:
+            self._jobs.put(None)
+            self._thread.join()
+        os.close(self.ready_fd)

@@ -1,0 +1,74 @@
+"""The rare situations: what many random runs must have seen, or they prove less than it seems."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.faults.fault_kinds import KINDS
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+#: What the mixture must have seen,
+OF_THE_MIXTURE = (
+    "answer garbled",
+    "a running process seemed gone",
+    "answer later than the request timeout",
+    "append of unknown outcome",
+    "change made: add_voter",
+    "change made: reassign",
+    "change made: remove_voter",
+    "change made: update_voter",
+    "cluster id learned",
+    "connection reset",
+    "crash between two actions",
+    "crash while installing a snapshot",
+    "damaged election state given up",
+    "damaged log given up",
+    "disk full",
+    "disk went back to an old copy",
+    "disk wiped",
+    "download abandoned",
+    "download resumed",
+    "leader change during a voter change",
+    "leader change",
+    "leader of another cluster refused",
+    "leader removed itself",
+    "leader resigned",
+    "log diverges",
+    "log replaced by its snapshot at a start",
+    "message duplicated",
+    "message lost",
+    "messages as bytes",
+    "observer promoted",
+    "pre-vote refused",
+    "read proved by a majority",
+    "read refused",
+    "snapshot installed",
+    "snapshot taken",
+    "stranger refused",
+    "sync failed",
+    "truncation",
+    "unfinished download removed",
+    "unsynced batches lost",
+    "vote of a non-voter judged",
+    "vote of a non-voter refused",
+    "vote refused",
+    "voter became an observer",
+    "voter change of unknown outcome",
+    "voter change rolled back by truncation",
+    "write failed",
+    "writes lost that were reported as done",
+    "zombie leader resigned",
+    *[f"fault: {kind}" for kind in KINDS],
+)
+#: and what all scenarios together must.
+OF_ALL = (
+    *OF_THE_MIXTURE,
+    "read at any replica",
+    "read given up",
+)
+
+
+def missing(seen: Collection[str], scenario: str = "any") -> list[str]:
+    wanted = {"any": OF_ALL, "mixture": OF_THE_MIXTURE}.get(scenario, ())
+    return [sight for sight in wanted if sight not in seen]

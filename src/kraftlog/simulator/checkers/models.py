@@ -1,0 +1,53 @@
+"""Sequential objects to hold histories against."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.checkers.linearizability import Model
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+    from typing import Any
+
+
+class Register(Model):
+    """One value: `("read",)` gives it, `("write", new)` None, `("cas", old, new)` whether it did.
+
+    A value never written is None.
+    """
+
+    def apply(self, state: Hashable, call: Any) -> tuple[Hashable, Hashable]:
+        match call:
+            case ("read",):
+                return state, state
+            case ("write", new):
+                return new, None
+            case ("cas", old, new):
+                return (new, True) if state == old else (state, False)
+        raise ValueError(f"a register knows read, write and cas, not {call!r}")
+
+    def leaves_alone(self, call: Any, result: Hashable) -> bool:
+        return call[0] == "read" or (call[0] == "cas" and result is False)
+
+
+class KeyValue(Model):
+    """Texts by key: `("get", key)`, `("put", key, text)`, `("append", key, text)`; "" at first."""
+
+    initial = ""
+
+    def key(self, call: Any) -> Hashable:
+        key: Hashable = call[1]
+        return key
+
+    def apply(self, state: str, call: Any) -> tuple[Hashable, Hashable]:
+        match call:
+            case ("get", _):
+                return state, state
+            case ("put", _, text):
+                return text, None
+            case ("append", _, text):
+                return state + text, None
+        raise ValueError(f"a key-value store knows get, put and append, not {call!r}")
+
+    def leaves_alone(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - a get never does
+        return bool(call[0] == "get")

@@ -1,0 +1,70 @@
+"""A way through the states as lines for people."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.explorer.bounds import NAMES, NODES
+from kraftlog.simulator.explorer.invariants import shown
+from kraftlog.simulator.explorer.quorum import HISTORY, TARGET
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kraftlog.simulator.explorer.node import Message, Node
+    from kraftlog.simulator.explorer.quorum import Move, Quorum, State
+
+
+def scenario(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
+    """The moves one after the other, each with what it made of the nodes that it changed."""
+    state = quorum.first
+    for number, move in enumerate(way, 1):
+        line = f"{number:3} {_move(quorum, state, move)}"
+        try:
+            following = quorum.after(state, move)
+        except Exception as error:
+            yield f"{line:58} {type(error).__name__}"
+            break
+        actor = TARGET.get(move[1], move[1])
+        changed = [i for i in range(NODES) if i == actor or following[i] != state[i]]
+        state = following
+        yield f"{line:58} {', '.join([_node(quorum.nodes[state[i]]) for i in changed])}"
+    yield f"    broken: {broken}"
+
+
+def _move(quorum: Quorum, state: State, move: Move) -> str:
+    what, where, about = move
+    if where > HISTORY:
+        message = quorum.messages[state[where]]
+        ends = f"{NAMES[message.source]} to {NAMES[message.target]}"
+        return f"{what}: {ends}: {_body(message)}"
+    rest = "" if about is None else f" {NAMES[about] if isinstance(about, int) else about}"
+    return f"{NAMES[where]}: {what}{rest}"
+
+
+def _body(message: Message) -> str:
+    body = message.body
+    name = type(body).__name__
+    said = [f"epoch {body.epoch}"]
+    if getattr(body, "pre_vote", message.is_pre_vote):
+        said.append("before the vote")
+    if hasattr(body, "granted"):
+        said.append("granted" if body.granted else "refused")
+    if getattr(body, "error", 0):
+        said.append(f"error {body.error}")
+    elif name == "Fetch":
+        said.append(f"from {body.offset}@{body.last_epoch}")
+    elif name == "FetchResult":
+        diverging = body.diverging
+        parts = f"diverging {diverging.offset}@{diverging.epoch}" if diverging is not None else ""
+        said.append(parts or f"{shown(body.batches)} committed {body.high_watermark}")
+    elif name == "Vote":
+        said.append(f"log {body.end_offset}@{body.last_epoch}")
+    return f"{name} {', '.join(said)}"
+
+
+def _node(node: Node) -> str:
+    core, log = node.core, node.core.log
+    return (
+        f"{NAMES[node.id]} {core.role.name} {core.election.epoch} {shown(node.batches)} "
+        f"durable {log.flushed} committed {log.high_watermark}"
+    )

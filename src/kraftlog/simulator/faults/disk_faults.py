@@ -1,0 +1,161 @@
+"""Disks that are slow, full, refuse, or lose what they have promised to keep.
+
+A disk that lost a promise comes back only when the quorum can bear it (`sound`): more than a
+minority of such disks is more than any protocol of this kind survives.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import ElectionState
+from kraftlog.simulator.faults.fault_targets import forget, some_replica
+from kraftlog.simulator.faults.survivable import may_forget
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.world import World
+
+    Kind = Callable[[World, Rng, int], None]
+
+
+class DiskLoss(Value):
+    """So many batches are left, and this election state; None: that of the batches."""
+
+    what: str
+    kept: int
+    election: Any = None
+
+
+# Disks that say so --------------------------------------------------------------------------------
+
+
+def slow_disk(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    world.slow_disks[victim.id] = rng.between(1, 300)
+    world.at(world.time + for_ms, forget, world.slow_disks, victim)
+
+
+def failing_disk(world: World, rng: Rng, for_ms: int) -> None:
+    """Syncs fail; a process whose sync failed ends, and starts on what was synced before."""
+    victim = some_replica(world, rng)
+    world.slow_disks[victim.id] = 2  # an error needs a moment in which it can happen
+    world.failing_disks[victim.id] = rng.between(10, 300)
+    world.at(world.time + for_ms, forget, world.failing_disks, victim)
+    world.at(world.time + for_ms, forget, world.slow_disks, victim)
+
+
+def full_disk(world: World, rng: Rng, for_ms: int) -> None:
+    """There is room for a few batches more. What a core has decided to append can't be taken back,
+    so the process ends; its peers see that at once, and elect another if it led."""
+    victim = some_replica(world, rng)
+    world.room[victim.id] = len(victim.disk.batches) + rng.below(20)
+    world.at(world.time + for_ms, forget, world.room, victim)
+
+
+def failing_writes(world: World, rng: Rng, for_ms: int) -> None:
+    """EIO: what a failed write left behind is unknown, so the process ends, and recovers."""
+    victim = some_replica(world, rng)
+    world.write_errors[victim.id] = rng.between(5, 200)
+    world.at(world.time + for_ms, forget, world.write_errors, victim)
+
+
+# Disks that forget --------------------------------------------------------------------------------
+
+
+def wipe_disk(world: World, rng: Rng, for_ms: int) -> None:
+    """A replica comes back with an empty disk, in a new directory."""
+    _loses(world, rng, for_ms, lambda _: DiskLoss("disk wiped", 0))
+
+
+def old_disk(world: World, rng: Rng, for_ms: int) -> None:
+    """A replica comes back with an old copy of its log and election state."""
+    _loses(
+        world,
+        rng,
+        for_ms,
+        lambda victim: DiskLoss(
+            "disk went back to an old copy", rng.below(len(victim.disk.batches) + 1)
+        ),
+    )
+
+
+def lost_writes(world: World, rng: Rng, for_ms: int) -> None:
+    """A stale sector: writes that were reported as done are not there after a loss of power."""
+
+    def loss(victim: Replica) -> DiskLoss:
+        disk = victim.disk
+        kept = max(disk.durable - 1 - rng.below(5), disk.dropped, 1)
+        return DiskLoss("writes lost that were reported as done", kept, disk.election)
+
+    _loses(world, rng, for_ms, loss)
+
+
+def flipped_bit(world: World, rng: Rng, for_ms: int) -> None:
+    """In a batch at rest, found at the next start. In the last one it looks like a torn tail and is
+    cut off; before that nothing can explain it, so the directory is given up."""
+
+    def loss(victim: Replica) -> DiskLoss:
+        disk = victim.disk
+        log_itself = len(disk.batches) - disk.dropped
+        last = log_itself > 0 and rng.below(2) == 0
+        if last and len(disk.batches) > 1:
+            return DiskLoss("damaged tail cut off", len(disk.batches) - 1, disk.election)
+        return DiskLoss("damaged log given up", 0)
+
+    _loses(world, rng, for_ms, loss)
+
+
+def damaged_election(world: World, rng: Rng, for_ms: int) -> None:
+    """The file of the election state can't be read: what was promised is unknown, so the replica
+    does not start with it; the directory is given up."""
+    _loses(world, rng, for_ms, lambda _: DiskLoss("damaged election state given up", 0))
+
+
+def old_election(world: World, rng: Rng, for_ms: int) -> None:
+    """The rename of the election state's file is lost: the one before is there again."""
+
+    def loss(victim: Replica) -> DiskLoss:
+        disk = victim.disk
+        before = ElectionState(max(disk.election.epoch - 1 - rng.below(2), 0))
+        return DiskLoss("election state went back", len(disk.batches), before)
+
+    _loses(world, rng, for_ms, loss)
+
+
+def _loses(world: World, rng: Rng, for_ms: int, loss: Callable[[Replica], DiskLoss]) -> None:
+    victim = some_replica(world, rng)
+    if victim.core is not None and victim.disk.batches:
+        world.lose_power(victim)
+        _come_back(world, victim, victim.incarnation, loss(victim), world.time + for_ms)
+
+
+def _come_back(world: World, victim: Replica, incarnation: int, loss: DiskLoss, when: int) -> None:
+    """As soon as the quorum can bear it."""
+    if victim.core is not None or victim.incarnation != incarnation:
+        return  # healed meanwhile
+    if world.time < when or not may_forget(world, victim, loss.kept):
+        world.at(world.time + 50, _come_back, world, victim, incarnation, loss, when)
+        return
+    world.saw(loss.what)
+    victim.lose_disk(loss.kept, loss.election)
+    world.start(victim)
+
+
+DISK_KINDS: dict[str, Kind] = {
+    "slow-disk": slow_disk,
+    "failing-disk": failing_disk,
+    "wiped-disk": wipe_disk,
+    "old-disk": old_disk,
+}
+DAMAGE_KINDS: dict[str, Kind] = {
+    "failing-writes": failing_writes,
+    "full-disk": full_disk,
+    "lost-writes": lost_writes,
+    "flipped-bit": flipped_bit,
+    "damaged-election": damaged_election,
+    "old-election": old_election,
+}

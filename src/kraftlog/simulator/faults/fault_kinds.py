@@ -1,0 +1,267 @@
+"""The kinds of faults. Each takes the world, its own chance, and how long it lasts."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.faults.disk_faults import DAMAGE_KINDS, DISK_KINDS
+from kraftlog.simulator.faults.fault_targets import forget, some_ids, some_replica
+from kraftlog.simulator.faults.foreign_requests import send_foreign_requests
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.world import World
+
+    Kind = Callable[[World, Rng, int], None]
+
+
+# The network -------------------------------------------------------------------------------------
+
+
+def lose_messages(world: World, rng: Rng, for_ms: int) -> None:
+    _set_rate(world, "loss", rng.between(5, 300), for_ms)
+
+
+def duplicate_messages(world: World, rng: Rng, for_ms: int) -> None:
+    _set_rate(world, "duplicates", rng.between(5, 500), for_ms)
+
+
+def delay_messages(world: World, rng: Rng, for_ms: int) -> None:
+    """Some messages by far, so that others overtake them."""
+    world.network.delay_ms = rng.between(5, 400)
+    _set_rate(world, "delayed", rng.between(20, 1000), for_ms)
+
+
+def garble_answers(world: World, rng: Rng, for_ms: int) -> None:
+    """Answers to fetches are cut off, flipped, or not what was asked for."""
+    _set_rate(world, "garbled", rng.between(20, 600), for_ms)
+
+
+def _set_rate(world: World, name: str, permille: int, for_ms: int) -> None:
+    network = world.network
+    network.calm = False
+    setattr(network, name, permille)
+    world.at(world.time + for_ms, setattr, network, name, 0)
+
+
+def cut_one_way(world: World, rng: Rng, for_ms: int) -> None:
+    _cut_for(world, [(a, b) for a in some_ids(world, rng) for b in some_ids(world, rng)], for_ms)
+
+
+def isolate_one(world: World, rng: Rng, for_ms: int) -> None:
+    alone = some_replica(world, rng).id
+    _cut_for(
+        world, _between([alone], [other for other in world.replicas if other != alone]), for_ms
+    )
+
+
+def split_in_two(world: World, rng: Rng, for_ms: int) -> None:
+    side = some_ids(world, rng)
+    _cut_for(
+        world, _between(side, [other for other in world.replicas if other not in side]), for_ms
+    )
+
+
+def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
+    """Two halves that do not hear each other, and one replica that hears both."""
+    bridge = some_replica(world, rng).id
+    side = [replica_id for replica_id in some_ids(world, rng) if replica_id != bridge]
+    others = [other for other in world.replicas if other not in side and other != bridge]
+    _cut_for(world, _between(side, others), for_ms)
+
+
+def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
+    """Everybody hears a majority, and no two the same one."""
+    ring = list(world.replicas)
+    reach = max(len(ring) // 4, 1)
+    far = [
+        (ring[a], ring[b])
+        for a in range(len(ring))
+        for b in range(len(ring))
+        if min((a - b) % len(ring), (b - a) % len(ring)) > reach
+    ]
+    _cut_for(world, far, for_ms)
+
+
+def flap(world: World, rng: Rng, for_ms: int) -> None:
+    """One replica is cut off and comes back, again and again."""
+    alone = some_replica(world, rng).id
+    cuts = _between([alone], [other for other in world.replicas if other != alone])
+    period = 20 + rng.below(400)
+    for start in range(0, for_ms, 2 * period):
+        world.at(world.time + start, _cut_for, world, cuts, period)
+
+
+def clog(world: World, rng: Rng, for_ms: int) -> None:
+    """Some directions hold everything back for a while, then let it go at once."""
+    world.network.calm = False
+    until = world.time + for_ms
+    for source in some_ids(world, rng):
+        for target in some_ids(world, rng):
+            world.network.clogged[source, target] = until
+
+
+def reset_connections(world: World, rng: Rng, for_ms: int) -> None:
+    for _ in range(1 + rng.below(10)):
+        pair = [some_replica(world, rng), some_replica(world, rng)]
+        world.at(world.time + rng.below(for_ms), world.network.reset, *pair)
+
+
+def answer_late(world: World, rng: Rng, for_ms: int) -> None:
+    """Answers arrive after their requests were given up, while newer ones are in flight."""
+    _set_rate(world, "late_answers", rng.between(50, 700), for_ms)
+
+
+def refuse_falsely(world: World, rng: Rng, for_ms: int) -> None:
+    """Processes that run seem gone: one to another, one to all others, or all to each other."""
+    everybody = list(world.replicas.values())
+    victim, how = some_replica(world, rng), rng.below(3)
+    for _ in range(1 + rng.below(4)):
+        when = world.time + rng.below(for_ms)
+        pairs = [(other, victim) for other in everybody]
+        if how == 0:
+            pairs = [rng.pick(pairs)]
+        elif how == 1:
+            pairs = [(one, other) for one in everybody for other in everybody]
+        for source, target in pairs:
+            world.at(when, _unless_healed, world, world.network.refuse_falsely, source, target)
+
+
+def _between(one: list[int], other: list[int]) -> list[tuple[int, int]]:
+    return [pair for a in one for b in other for pair in ((a, b), (b, a))]
+
+
+def _cut_for(world: World, cuts: list[tuple[int, int]], for_ms: int) -> None:
+    if not world.healed:
+        world.network.calm = False
+        world.network.cuts.update(cuts)
+        world.at(world.time + for_ms, world.network.cuts.difference_update, cuts)
+
+
+# Processes ---------------------------------------------------------------------------------------
+
+
+def kill(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    world.kill(victim)
+    world.at(world.time + for_ms, world.start, victim)
+
+
+def lose_power(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    world.lose_power(victim)
+    world.at(world.time + for_ms, world.start, victim)
+
+
+def lose_power_everywhere(world: World, rng: Rng, for_ms: int) -> None:
+    """All machines at once; they come back one by one."""
+    for victim in world.replicas.values():
+        world.lose_power(victim)
+        world.at(world.time + rng.below(for_ms), world.start, victim)
+
+
+def crash_loop(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    period = 10 + rng.below(500)
+    for start in range(0, for_ms, 2 * period):
+        world.at(world.time + start, _unless_healed, world, world.kill, victim)
+        world.at(world.time + start + period, world.start, victim)
+
+
+def crash_between_actions(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    world.crash_permille[victim.id] = rng.between(1, 30)
+    world.at(world.time + for_ms, forget, world.crash_permille, victim)
+
+
+def shut_down(world: World, rng: Rng, for_ms: int) -> None:
+    """In order: the replica says goodbye, and ends a while later."""
+    victim = some_replica(world, rng)
+    if victim.core is not None and not victim.paused:
+        victim.shut_down()
+        world.at(world.time + rng.below(500), _unless_healed, world, world.kill, victim)
+        world.at(world.time + 500 + for_ms, world.start, victim)
+
+
+def pause(world: World, rng: Rng, for_ms: int) -> None:
+    """Beyond every timeout, now and then; then all that came meanwhile is there at once."""
+    victim = some_replica(world, rng)
+    if victim.core is not None and not victim.paused:
+        victim.paused = True
+        long = for_ms if rng.below(2) else for_ms + 5000
+        world.at(world.time + long, _resume, victim, victim.incarnation)
+
+
+def _resume(victim: Replica, incarnation: int) -> None:
+    if victim.paused and victim.incarnation == incarnation:
+        victim.resume()
+
+
+def _unless_healed(world: World, act: Callable[..., None], *replicas: Replica) -> None:
+    if not world.healed:
+        act(*replicas)
+
+
+# Clocks and oddities ------------------------------------------------------------------------------
+
+
+def skew_clock(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    rate = rng.between(900, 1100) if rng.below(3) else rng.between(300, 3000)
+    victim.set_rate(rate)
+    world.at(world.time + for_ms, victim.set_rate, 1000)
+
+
+def jump_wall_clock(world: World, rng: Rng, for_ms: int) -> None:
+    victim = some_replica(world, rng)
+    victim.wall_offset_ms += (rng.below(2) * 2 - 1) * for_ms * 100
+
+
+def tiny_fetches(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
+    world.batches_per_fetch = 1
+    world.at(world.time + for_ms, _fetch_as_before, world)
+
+
+def _fetch_as_before(world: World) -> None:
+    if not world.healed:
+        world.batches_per_fetch = world.setting.batches_per_fetch
+
+
+def strangers(world: World, rng: Rng, for_ms: int) -> None:
+    """Somebody of another cluster, or with a wrong name, talks to replicas."""
+    for _ in range(1 + rng.below(20)):
+        world.at(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
+
+
+#: What goes wrong around sound bytes, and what becomes of bytes.
+USUAL: dict[str, Kind] = {
+    "loss": lose_messages,
+    "duplicates": duplicate_messages,
+    "delay": delay_messages,
+    "one-way": cut_one_way,
+    "isolate": isolate_one,
+    "split": split_in_two,
+    "bridge": split_with_bridge,
+    "ring": majority_ring,
+    "flap": flap,
+    "clog": clog,
+    "reset": reset_connections,
+    "kill": kill,
+    "power": lose_power,
+    "blackout": lose_power_everywhere,
+    "crash-loop": crash_loop,
+    "crash-point": crash_between_actions,
+    "shutdown": shut_down,
+    "pause": pause,
+    **DISK_KINDS,
+    "clock-rate": skew_clock,
+    "wall-clock": jump_wall_clock,
+    "tiny-fetches": tiny_fetches,
+    "strangers": strangers,
+}
+DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
+#: What peers seem to say, and do not.
+LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
+KINDS = {**USUAL, **DAMAGES, **LIES}

@@ -1,0 +1,97 @@
+"""What goes wrong in a run: a plan that is drawn from the seed before the run begins.
+
+Swarm testing: each seed draws a subset of the kinds and how often each of them strikes, so that
+rare combinations and quiet stretches both occur. An entry of a plan does not depend on the others;
+so a plan can be shrunk by leaving entries out.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.faults.fault_kinds import DAMAGES, KINDS, LIES, USUAL
+from kraftlog.simulator.rng import Rng
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from kraftlog.simulator.world import World
+
+MOST_OF_A_KIND = 4
+#: A fault lasts up to this long: beyond every timeout.
+LONGEST_MS = 6000
+
+
+class Fault(Value):
+    """`dice` decides whatever is left to decide when the fault strikes."""
+
+    number: int
+    kind: str
+    at_ms: int
+    for_ms: int
+    dice: int
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.kind} at {self.at_ms} for {self.for_ms} ms"
+
+
+def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
+    """The plan of a seed; `kinds` limits it to some kinds of faults. Half of the seeds have damage
+    as well, a third have lies; each is drawn by itself: the rest of the plan is the same without.
+    """
+    damage, lies = Rng(seed, "damage"), Rng(seed, "lies")
+    wants_damage = damage.below(2) == 1 or kinds is not None
+    wants_lies = lies.below(3) == 0 or kinds is not None
+    plan = [
+        *_drawn(Rng(seed, "faults"), USUAL, duration_ms, kinds),
+        *(_drawn(damage, DAMAGES, duration_ms, kinds) if wants_damage else ()),
+        *(_drawn(lies, LIES, duration_ms, kinds) if wants_lies else ()),
+    ]
+    plan.sort()
+    return tuple(
+        [Fault(i, kind, at_ms, for_ms, dice) for i, (at_ms, kind, for_ms, dice) in enumerate(plan)]
+    )
+
+
+def _drawn(
+    rng: Rng, among: Iterable[str], duration_ms: int, kinds: Collection[str] | None
+) -> Iterator[tuple[int, str, int, int]]:
+    names = list(among)
+    chosen = rng.some(names, 1 + rng.below(len(names) // 2))
+    if kinds is not None:
+        chosen = [name for name in names if name in kinds]
+    for kind in chosen:
+        for _ in range(1 + rng.below(MOST_OF_A_KIND)):
+            at_ms = rng.below(duration_ms)
+            for_ms = 20 + rng.long_tail(rng.below(2500))
+            yield at_ms, kind, min(for_ms, LONGEST_MS), rng.bits(32)
+
+
+def schedule(world: World, plan: Iterable[Fault]) -> None:
+    for fault in plan:
+        world.at(world.time + fault.at_ms, _strike, world, fault)
+
+
+def _strike(world: World, fault: Fault) -> None:
+    if world.healed:
+        return
+    world.note(None, "fault", fault)
+    world.saw(f"fault: {fault.kind}")
+    KINDS[fault.kind](world, Rng(fault.dice, fault.kind), fault.for_ms)
+
+
+def heal(world: World) -> None:
+    """Faults stop: everything runs, everybody hears everybody."""
+    world.healed = True
+    world.network.heal()
+    world.slow_disks.clear()
+    world.failing_disks.clear()
+    world.write_errors.clear()
+    world.room.clear()
+    world.crash_permille.clear()
+    world.batches_per_fetch = 1000
+    for replica in world.replicas.values():
+        if replica.clock_rate != 1000:
+            replica.set_rate(1000)
+        if replica.paused:
+            replica.resume()
+        world.start(replica)

@@ -1,0 +1,107 @@
+"""What may be asked for, or lost, without losing a majority of the voters for good.
+
+A voter is lost when its directory is: the same id with another disk is another replica. A quorum
+survives the loss of a minority; so neither chance nor the simulated administrator goes beyond that.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.logstate.voters import ReplicaKey, Voter, VoterSet
+    from kraftlog.simulator.administrator import VoterChange
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.world import World
+
+
+def lost_voters(world: World, voters: VoterSet, lost: ReplicaKey | None = None) -> list[Voter]:
+    """Those whose directory is gone; with `lost`, also if that one was."""
+    return [
+        voter
+        for voter in voters.voters
+        if not voters.holds(world.replicas[voter.key.id].key) or voter.key == lost
+    ]
+
+
+def has_majority(world: World, voters: VoterSet, lost: ReplicaKey | None = None) -> bool:
+    there = len(voters.voters) - len(lost_voters(world, voters, lost))
+    return there >= voters.majority
+
+
+def is_sound(world: World, voters: VoterSet, change: VoterChange) -> bool:
+    """Whether a sane administrator would ask for this change of these voters."""
+    what = change.what
+    if change.kind == "remove_voter":
+        return not voters.holds(what) or has_majority(world, voters.without(what.id))
+    if change.kind != "reassign":
+        return has_majority(world, voters.with_voter(what))
+    if what is None:
+        return True
+    lost = lost_voters(world, voters)
+    # A leader must have had the time to notice who is gone: it lets go of those first.
+    long_ago = world.time - 2 * world.setting.raft.fetch_timeout_ms
+    return not any(
+        voter.key.id in what or world.replicas[voter.key.id].wiped_at > long_ago for voter in lost
+    )
+
+
+def may_be_wiped(world: World, victim: Replica) -> bool:
+    """Whether all sets that may come into force keep a majority without this directory."""
+    if world.administrator.wants_to_move:
+        return False
+    return all(
+        voters.targets is None and has_majority(world, voters, victim.key)
+        for voters in _sets_that_may_rule(world)
+    )
+
+
+def _sets_that_may_rule(world: World) -> Iterator[VoterSet]:
+    """The newest that is committed, and all behind it, in any log."""
+    newest, committed = -1, world.voters
+    for batch in world.oracle.committed_batches:
+        if batch.voters is not None:
+            newest, committed = batch.base_offset, batch.voters
+    yield committed
+    for replica in world.replicas.values():
+        for batch in replica.disk.batches:
+            if batch.voters is not None and batch.base_offset > newest:
+                yield batch.voters
+
+
+def may_forget(world: World, victim: Replica, kept: int) -> bool:
+    """Whether a disk may come back with only so many batches, under the name that it has or, when
+    nothing is left, with another directory.
+
+    Who votes by a directory that is gone votes no more. Who still votes has forgotten what it had
+    promised, so the others must have agreed on a leader of a newer epoch that has committed, and
+    must all know the voters of today: until then a majority might rest on what is forgotten, and
+    no protocol of this kind survives that.
+    """
+    if kept == 0 and not may_be_wiped(world, victim):
+        return False
+    if kept == 0 and world.setting.dynamic:
+        return True
+    others = [replica.core for replica in world.replicas.values() if replica is not victim]
+    leader = world.agreed_leader()
+    if leader is None or leader.core is None or not isinstance(leader.core.role, Leader):
+        return False
+    log = leader.core.log
+    newest = log.voters.committed(log.high_watermark)
+    return (
+        leader.core.election.epoch > victim.disk.election.epoch
+        and log.high_watermark > leader.core.role.epoch_start
+        and all(core is not None and core.log.voter_set == newest for core in others)
+        and not _ruled_alone(world, victim, newest)
+    )
+
+
+def _ruled_alone(world: World, victim: Replica, newest: VoterSet) -> bool:
+    """Whether it was the only voter once, and in its old log would be so again."""
+    return newest.ids != (victim.id,) and any(
+        batch.voters is not None and batch.voters.ids == (victim.id,)
+        for batch in world.oracle.committed_batches
+    )

@@ -1,0 +1,57 @@
+"""I16, for changes of the voters: what an administrator is told is committed is in the log.
+
+Source: R2, Q25; Kafka's AddVoterHandler and RemoveVoterHandler, which answer once it is committed.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.simulator.administrator import VoterChange
+    from kraftlog.simulator.world import World
+
+
+class ChangesReported(Invariant):
+    name = "changes told"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        #: Not judged yet: whoever told it had not been looked at yet, either.
+        self.told: list[tuple[VoterChange, int]] = []
+
+    def on_change(self, change: VoterChange, end_offset: int) -> None:
+        self.told.append((change, end_offset))
+
+    def on_full_check(self) -> None:
+        """What is known to be committed by now; a process may crash before its commit is seen."""
+        end = self.oracle.committed_end
+        told = [entry for entry in self.told if entry[1] <= end]
+        self.told = [entry for entry in self.told if entry[1] > end]
+        for change, end_offset in told:
+            recorded = [
+                batch.voters
+                for batch in self.oracle.committed_batches
+                if batch.voters is not None and batch.base_offset < end_offset
+            ]
+            if not recorded or not names(recorded[-1], change):
+                newest = recorded[-1:]
+                self.fails(f"told that “{change}” is committed before {end_offset}: {newest}")
+
+    def on_end(self) -> None:
+        if self.told:
+            self.fails(f"told to be committed, and is not: {self.told}")
+
+
+def names(voters: VoterSet, change: VoterChange) -> bool:
+    """Whether this set is what a change leads to."""
+    what = change.what
+    if change.kind == "remove_voter":
+        return not voters.holds(what)
+    if change.kind != "reassign":
+        same: bool = voters.voter(what.key.id) == what
+        return same
+    reached = what is not None and voters.targets is None and set(voters.ids) == set(what)
+    return reached or voters.targets == (None if what is None else tuple(sorted(what)))

@@ -1,0 +1,40 @@
+"""I3: what a replica says rests on what its disk holds: its epoch, its vote, its leadership.
+
+Source: Q3, Q13; openraft's and others' double votes after a crash.
+"""
+
+from __future__ import annotations
+
+from kraftlog.raft.messages import VoteResult
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.replica import Replica
+
+
+class SentAfterDurable(Invariant):
+    name = "said after written"
+
+    def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
+        written = replica.disk.election
+        epoch = getattr(body, "epoch", -1)
+        if epoch > written.epoch:
+            self.fails(f"replica {replica.id} speaks of epoch {epoch}, the disk has {written}")
+        if type(body) is VoteResult and body.granted:
+            asker = to.core
+            if (
+                asker is not None
+                and asker.role.name == "candidate"
+                and asker.election.epoch == epoch == written.epoch
+            ) and not (written.voted is not None and written.voted.id == to.id):
+                self.fails(f"replica {replica.id} votes for {to.id}, the disk has {written}")
+
+    def on_role(self, replica: Replica, core: RaftCore) -> None:
+        if core.role.name == "leader":
+            written = replica.disk.election
+            if not (written.epoch == core.election.epoch and written.voted == core.me):
+                self.fails(f"replica {replica.id} leads by {core.election}, the disk has {written}")

@@ -1,0 +1,83 @@
+"""The I/O thread of a virtual process: one job after the other, each in the disk's own time."""
+
+from __future__ import annotations
+
+import errno
+from collections import deque
+
+from kraftlog.simulator.files import Fault, PowerLost
+from kraftlog.storage.cleaning import clean
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.types import Now
+
+    Done = Callable[[Any, BaseException | None, Now], None]
+
+
+class VirtualIOThread:
+    """Of one life of a process: with it ends what is under way, and what still waits."""
+
+    def __init__(self, replica: NodeReplica) -> None:
+        self._replica = replica
+        self._life = replica.incarnation
+        self._jobs: deque[tuple[Callable[[], Any], Done]] = deque()
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        self._jobs.append((job, done))
+        if len(self._jobs) == 1:
+            self._begin()
+
+    def _begin(self) -> None:
+        world = self._replica.world
+        world.at(world.time + world.disk_ms(self._replica), self._run)
+
+    def _run(self) -> None:
+        replica = self._replica
+        if replica.incarnation != self._life:
+            return
+        job, done = self._jobs[0]
+        result, failure = None, None
+        fault = None
+        replica.world.may_crash_no_more(replica)
+        if replica.world.sync_fails(replica):
+            fault = Fault("sync", errno.EIO)
+            replica.files.faults.append(fault)
+        try:
+            result = job()
+        except PowerLost:
+            replica.crash()
+            return
+        except Exception as error:  # what a thread hands to the loop
+            failure = error
+        if fault is not None:
+            replica.files.faults.remove(fault)
+        replica.disk.look_at_disk()
+        self._jobs.popleft()
+        if self._jobs:
+            self._begin()
+        self._deliver(done, result, failure)
+
+    def _deliver(self, done: Done, result: Any, failure: BaseException | None) -> None:
+        replica = self._replica
+        if replica.incarnation != self._life:
+            return
+        if replica.paused:
+            replica.waiting.append((self._deliver, (done, result, failure)))
+        else:
+            replica.turn("has written", done, result, failure)
+
+
+class VirtualWorkerProcess:
+    """Rewrites segments in the lane, on the same files."""
+
+    def __init__(self, replica: NodeReplica, io_thread: VirtualIOThread) -> None:
+        self._files = replica.files
+        self._io_thread = io_thread
+
+    def compact(self, task: dict[str, Any], done: Done) -> None:
+        self._io_thread.submit(lambda: clean(self._files, task), done)

@@ -1,0 +1,89 @@
+"""What is held against whole nodes besides the rules of the quorum: their bytes and their state."""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptBatchError
+from kraftlog.logstate.voters import VoterSet
+from kraftlog.metadata.image import Image
+from kraftlog.metadata.versions import record_version
+from kraftlog.node.quorum.batches import records_in, snapshot_voters
+from kraftlog.node.quorum.snapshots import check_snapshot
+from kraftlog.simulator.checkers.oracle import NO_CHAIN
+from kraftlog.simulator.invariants.invariant import Invariant
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.record_frames import encode_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.simulator.nodes.replica import NodeReplica
+    from kraftlog.simulator.snapshot import Snapshot
+    from kraftlog.simulator.world import World
+    from kraftlog.wire.schema import Message
+
+
+class FilesMatchModel(Invariant):
+    """The bytes in the files are those that were written, in their order (Q7, Q8)."""
+
+    name = "storage"
+
+    def on_full_check(self) -> None:
+        for replica in self.world.running:
+            replica.disk.check()  # type: ignore[attr-defined]  # it is the view of a whole node
+
+
+class StateMatchesLog(Invariant):
+    """A node's image, and every snapshot, is what the committed records before it make (Q38)."""
+
+    name = "true state"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        #: What the log that was looked at last makes, and what was made of it.
+        self._chain = NO_CHAIN
+        self._image, self._voters = Image(), VoterSet()
+        self._state: list[bytes] | None = None
+
+    def on_file(self, replica: NodeReplica, snapshot: Snapshot) -> None:
+        """A snapshot has got its name on a disk."""
+        state, voters = self._state_of(snapshot.state)
+        try:
+            check_snapshot(snapshot.data)
+        except CorruptBatchError as error:
+            self.fails(f"replica {replica.id}: {snapshot.id} is damaged: {error}")
+        if encoded(records_in(snapshot.data)) != state:
+            self.fails(f"replica {replica.id}: {snapshot.id} is not the state of its log")
+        held = snapshot_voters(snapshot.data)
+        if voters.voters and held != voters:
+            self.fails(f"replica {replica.id}: {snapshot.id} says {held}, the log {voters}")
+
+    def on_full_check(self) -> None:
+        nodes = [(replica, replica.node) for replica in self.world.running]  # type: ignore[attr-defined]  # they are whole nodes
+        nodes.sort(key=lambda it: it[1].quorum.applied)
+        for replica, node in nodes:
+            if node.quorum.is_applying:
+                continue  # it stands between two states
+            position = replica.disk.position_before(node.quorum.applied)
+            chain = replica.disk.chains[position] if position >= 0 else NO_CHAIN
+            if encoded(node.image.records()) != self._state_of(chain)[0]:
+                self.fails(f"replica {replica.id}: its image is not that of its log")
+
+    def _state_of(self, chain: int) -> tuple[list[bytes], VoterSet]:
+        """The records that an image makes of a log, sorted; and the voters at its end."""
+        if chain == self._chain and self._state is not None:
+            return self._state, self._voters
+        new = self.oracle.between(self._chain, chain)
+        if new is None:  # it does not go on where the one before ended
+            self._image, self._voters = Image(), VoterSet()
+            new = self.oracle.log_of(chain)[0]
+        for batch in new:
+            self._voters = batch.voters or self._voters
+            if isinstance(batch.payload, bytes):
+                for record in records_in(batch.payload):
+                    self._image.replay(record)
+        self._chain, self._state = chain, encoded(self._image.records())
+        return self._state, self._voters
+
+
+def encoded(records: Iterable[Message]) -> list[bytes]:
+    return sorted([encode_metadata(record, record_version(record)) for record in records])

@@ -1,0 +1,52 @@
+"""Chance for a simulated world: one seeded generator per concern, integers only.
+
+Concerns do not disturb each other: a fault that is taken out of a plan leaves the draws of the
+workload as they were.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class Rng:
+    """Everything is made of `getrandbits`, whose results do not depend on Python's version."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self, seed: int, concern: str) -> None:
+        self.bits = Random(f"{seed}/{concern}").getrandbits
+
+    def below(self, limit: int) -> int:
+        """0 to `limit` - 1."""
+        return self.bits(32) * limit >> 32
+
+    def between(self, low: int, high: int) -> int:
+        """Both ends included."""
+        return low + (self.bits(32) * (high - low + 1) >> 32)
+
+    def permille(self, probability: int) -> bool:
+        return probability > 0 and self.bits(32) * 1000 >> 32 < probability
+
+    def pick(self, choices: Sequence[T]) -> T:
+        return choices[self.below(len(choices))]
+
+    def long_tail(self, mean: int) -> int:
+        """Mostly about `mean`, now and then many times as much."""
+        length = self.below(mean + 1)
+        while self.bits(2) == 0 and length < mean << 6:
+            length = length * 2 + mean
+        return length
+
+    def some(self, choices: Sequence[T], count: int) -> list[T]:
+        """`count` different ones, in their order in `choices`."""
+        left = list(range(len(choices)))
+        chosen = [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
+        return [choices[index] for index in sorted(chosen)]

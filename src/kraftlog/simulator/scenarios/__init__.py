@@ -1,0 +1,1 @@
+"""Named scenarios, and what their scripts wait for."""

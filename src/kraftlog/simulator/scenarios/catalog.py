@@ -1,0 +1,244 @@
+"""Named scenarios: those of Kafka's own simulation, some of our own, and the random mixture.
+
+A scenario draws its setting from the seed; its script says what is done when, and what must come
+of it. `docs/simulator.md` says where each comes from.
+"""
+
+from __future__ import annotations
+
+from kraftlog.simulator import snapshot_host
+from kraftlog.simulator.faults import fault_plan
+from kraftlog.simulator.readers import Readers
+from kraftlog.simulator.scenarios.goals import (
+    HEALING_MS,
+    a_majority_goes_on,
+    all_reached,
+    any_reached,
+    begin,
+    converged,
+    expect_to_stay,
+    heal_and_serve,
+    highest_mark,
+    leader_agreed,
+    leader_of,
+    led_by_another,
+    log_end,
+)
+from kraftlog.simulator.scenarios.rare_scenarios import (
+    busy_setting,
+    impatient_setting,
+    late_answers,
+    late_copies,
+    late_farewell,
+    late_setting,
+    parted_logs,
+    seems_gone,
+)
+from kraftlog.simulator.scenarios.snapshot_scenarios import SNAPSHOT_SCENARIOS
+from kraftlog.simulator.scenarios.voter_scenarios import VOTER_SCENARIOS
+from kraftlog.simulator.setting import any_setting, kafka_setting, reading_setting
+from kraftlog.simulator.world import Goal, World, passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.scenarios.goals import Script
+    from kraftlog.simulator.setting import Setting
+
+# Kafka's scenarios --------------------------------------------------------------------------------
+
+
+def initial_leader(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield all_reached(world, 10)
+
+
+def leader_failure(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    if world.rng("script").below(2):
+        old.shut_down()
+        yield passing(10)
+    world.kill(old)
+    yield all_reached(world, 20)
+    target = highest_mark(world) + 10
+    world.start(old)
+    yield all_reached(world, target)
+
+
+def all_killed(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield any_reached(world, 10)
+    yield a_majority_goes_on(world)
+
+
+def leader_partitioned(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    world.network.isolate(old.id)
+    yield all_reached(world, 20, [who for who in world.replicas if who != old.id])
+
+
+def majority_reachable(world: World) -> Iterator[Goal]:
+    """Two of five voters are cut off from the other three; observers hear everybody."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    world.network.cut([0, 1], [2, 3, 4])
+    world.network.cut([2, 3, 4], [0, 1])
+    yield any_reached(world, 2 * log_end(world))
+    assert highest_mark(world, [2, 3, 4]) > highest_mark(world, [0, 1]), "the minority commits"
+    world.network.heal()
+    yield all_reached(world, 2 * log_end(world))
+
+
+def back_to_back(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    world.network.isolate(old.id)
+    yield led_by_another(world, old)
+    world.network.heal()
+    world.network.isolate(leader_of(world).id)
+    yield any_reached(world, highest_mark(world) + 10)
+
+
+def data_loss(world: World) -> Iterator[Goal]:
+    """A leader loses its disk, and comes back empty once another leads and commits."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    victim = leader_of(world)
+    world.lose_power(victim)
+    yield led_by_another(world, victim)
+    yield leader_agreed(world)
+    # The new leader's first own commit rests on nothing that the lost disk had promised.
+    yield any_reached(world, log_end(world) + 1)
+    target = highest_mark(world) + 10
+    victim.lose_disk(0)
+    world.start(victim)
+    yield all_reached(world, target)
+
+
+def ping_pong(world: World) -> Iterator[Goal]:
+    """KIP-996: without pre-votes the leadership would go back and forth between 2 and 3.
+
+    0 hears only 2, 1 hears only 3, and 2, 3, 4 hear each other.
+    """
+    for one, deaf in ((0, [1, 3, 4]), (1, [0, 2, 4]), (2, [1]), (3, [0]), (4, [0, 1])):
+        world.network.cut([one], deaf)
+    for replica in world.replicas.values():
+        world.start(replica)
+    world.workload.begin()
+    majority = {2: [0, 2, 3, 4], 3: [1, 2, 3, 4], 4: [2, 3, 4]}
+    yield any_reached(world, 10)
+    leader = leader_of(world)
+    yield all_reached(world, 20, majority[leader.id])
+    expect_to_stay(world, leader)
+    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+
+
+# Our own ------------------------------------------------------------------------------------------
+
+
+def cut_off_leader(world: World) -> Iterator[Goal]:
+    """Q11: a leader without a majority resigns in time, whether observers hear it or not."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    side = [old.id]
+    if world.rng("script").below(2):
+        side += [who for who in world.replicas if who >= world.setting.voters]
+    world.network.split(side)
+    limit = world.setting.raft.fetch_timeout_ms * 3 // 2 + 50
+    yield Goal("the leader resigns", lambda: old.id not in world.leaders, limit)
+    world.network.heal()
+    yield from heal_and_serve(world)
+
+
+def cut_off_follower(world: World) -> Iterator[Goal]:
+    """P2: a voter that hears all but the leader, and lacks nothing, deposes nobody."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    world.workload.stop()
+    yield Goal("all logs are the same", lambda: converged(world), 5000)
+    leader = leader_of(world)
+    deaf = world.rng("script").pick([i for i in range(world.setting.voters) if i != leader.id])
+    world.network.cut([leader.id], [deaf])
+    world.network.cut([deaf], [leader.id])
+    expect_to_stay(world, leader)
+    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+
+
+def quiet(world: World) -> Iterator[Goal]:
+    """I15: nothing goes wrong, for long, with and without anything to do."""
+    yield from begin(world)
+    yield passing(world.setting.request_timeout_ms)
+    expect_to_stay(world, leader_of(world))
+    yield passing(2000)
+    world.workload.stop()
+    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+
+
+def mixture(world: World) -> Iterator[Goal]:
+    """Faults of the seed's choice; then they stop, and everything must be well again."""
+    for replica in world.replicas.values():
+        world.start(replica)
+    world.workload.begin()
+    snapshot_host.take_now_and_then(world)
+    world.administrator.begin()
+    fault_plan.schedule(world, world.plan)
+    yield passing(MIXTURE_MS)
+    yield from heal_and_serve(world)
+
+
+def reads_anywhere(world: World) -> Iterator[Goal]:
+    """P6: the same with clients that read at every replica; in the end each of them answers."""
+    readers = Readers(world)
+    yield from mixture(world)
+    world.workload.stop()
+    yield passing(world.setting.raft.read_timeout_ms + world.setting.request_timeout_ms)
+    for beside in list(readers.beside.values()):
+        answered = world.workload.reads_answered
+        readers.read_at(beside)
+        yield Goal(
+            f"{beside.replica} answers a read",
+            lambda answered=answered: world.workload.reads_answered > answered,
+            HEALING_MS,
+        )
+
+
+MIXTURE_MS = 12_000
+
+
+SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
+    "initial-leader": (kafka_setting(1, 5, 5), initial_leader),
+    "leader-failure": (kafka_setting(3, 5, 5), leader_failure),
+    "all-killed": (kafka_setting(1, 5, 5), all_killed),
+    "leader-partitioned": (kafka_setting(3, 5, 5), leader_partitioned),
+    "majority-reachable": (kafka_setting(5, 5, 3), majority_reachable),
+    "back-to-back": (kafka_setting(3, 5, 5), back_to_back),
+    "data-loss": (kafka_setting(3, 5, 2), data_loss),
+    "ping-pong": (kafka_setting(5, 5, 0), ping_pong),
+    "cut-off-leader": (reading_setting, cut_off_leader),
+    "cut-off-follower": (kafka_setting(3, 5, 2), cut_off_follower),
+    "late-copies": (impatient_setting, late_copies),
+    "late-farewell": (busy_setting, late_farewell),
+    "parted-logs": (busy_setting, parted_logs),
+    "late-answers": (late_setting, late_answers),
+    "seems-gone": (kafka_setting(3, 5, 2), seems_gone),
+    "quiet": (any_setting, quiet),
+    **VOTER_SCENARIOS,
+    "mixture": (any_setting, mixture),
+    **SNAPSHOT_SCENARIOS,
+    "reads-anywhere": (any_setting, reads_anywhere),
+}
+#: Those with faults of the seed's choice.
+WITH_FAULTS = {"mixture", "reads-anywhere"}
+#: Those that need what no request of a client does yet: a reassignment of voters that is replaced
+#: and taken back (R2).
+CORE_ONLY = frozenset({"reassign-midway"})
+#: The seven that both simulators play, for comparing their speed.
+KAFKA_MIX = tuple(SCENARIOS)[:7]

@@ -1,0 +1,145 @@
+"""What scripts wait for, and the beginning and the end that many of them share."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.faults import fault_plan
+from kraftlog.simulator.invariants.stable_leader import StableLeader
+from kraftlog.simulator.world import Goal, World, passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kraftlog.simulator.replica import Replica
+
+    Script = Callable[[World], Iterator[Goal]]
+
+#: Kafka allows 500,000 events, about four minutes of its time.
+DEFAULT_TIMEOUT_MS = 60_000
+#: Faults have stopped: so soon everything must be well.
+HEALING_MS = 20_000
+
+
+def leader_agreed(world: World) -> Goal:
+    return Goal(
+        "all agree on a leader", lambda: world.agreed_leader() is not None, DEFAULT_TIMEOUT_MS
+    )
+
+
+def all_reached(world: World, offset: int, among: Iterable[int] | None = None) -> Goal:
+    """Every running replica (of some) knows that everything before the offset is committed."""
+    chosen = None if among is None else set(among)
+
+    def met() -> bool:
+        marks = world.high_watermarks()
+        return all(mark >= offset for who, mark in marks.items() if chosen is None or who in chosen)
+
+    return Goal(f"{sorted(chosen) if chosen else 'all'} commit {offset}", met, DEFAULT_TIMEOUT_MS)
+
+
+def any_reached(world: World, offset: int) -> Goal:
+    return Goal(
+        f"some replica commits {offset}",
+        lambda: max(world.high_watermarks().values(), default=0) >= offset,
+        DEFAULT_TIMEOUT_MS,
+    )
+
+
+def led_by_another(world: World, old: Replica) -> Goal:
+    def met() -> bool:
+        leader = world.leader()
+        return leader is not None and leader is not old
+
+    return Goal(f"another than {old.id} leads", met, DEFAULT_TIMEOUT_MS)
+
+
+def log_end(world: World) -> int:
+    return max(replica.disk.end for replica in world.replicas.values())
+
+
+def highest_mark(world: World, among: Iterable[int] | None = None) -> int:
+    marks = world.high_watermarks()
+    return max([marks.get(who, 0) for who in (among or marks)], default=0)
+
+
+def leader_of(world: World) -> Replica:
+    leader = world.leader()
+    assert leader is not None, "the goal before was a leader"
+    return leader
+
+
+def begin(world: World) -> Iterator[Goal]:
+    for replica in world.replicas.values():
+        world.start(replica)
+    world.workload.begin()
+    yield leader_agreed(world)
+
+
+def a_majority_goes_on(world: World) -> Goal:
+    """All lose power at once; no more voters than must start again, and commit what is new."""
+    target = highest_mark(world) + 10
+    for replica in world.replicas.values():
+        world.lose_power(replica)
+    for replica_id in range(world.voters.majority):
+        world.start(world.replicas[replica_id])
+    return all_reached(world, target)
+
+
+# The end of a run --------------------------------------------------------------------------------
+
+
+def heal_and_serve(world: World) -> Iterator[Goal]:
+    """Everything runs and is heard: the quorum commits, converges, answers, and is still."""
+    fault_plan.heal(world)
+    world.administrator.stop()
+    ends = log_end(world)
+    acknowledged = world.workload.acknowledged
+    yield leader_agreed(world).replace(within_ms=HEALING_MS)
+    yield all_reached(world, ends).replace(within_ms=HEALING_MS)
+    yield Goal(
+        "a client's append is committed",
+        lambda: world.workload.acknowledged > acknowledged,
+        HEALING_MS,
+    )
+    yield nothing_changes(world).replace(within_ms=HEALING_MS)
+    world.workload.slow_down()
+    # What was lost on the way is noticed within these times, and may still move somebody.
+    yield passing(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
+    yield leader_agreed(world).replace(within_ms=HEALING_MS)
+    expect_to_stay(world, leader_of(world))
+    reads = world.workload.reads_answered
+    world.workload.read_at(leader_of(world))
+    yield Goal("a read is answered", lambda: world.workload.reads_answered > reads, 2000)
+    yield passing(world.setting.raft.fetch_timeout_ms * 3 // 2 + 500)
+    world.workload.stop()
+    yield Goal("all logs are the same", lambda: converged(world), 5000)
+
+
+def nothing_changes(world: World) -> Goal:
+    """Every change of the voters was made or rolled back, and all know how it ended."""
+
+    def met() -> bool:
+        leader = world.agreed_leader()
+        if leader is None or not world.administrator.is_idle:
+            return False
+        assert leader.core is not None
+        log = leader.core.log
+        newest = log.voters.committed(log.high_watermark)
+        return newest.targets is None and all(
+            replica.core is not None and replica.core.log.voter_set == newest
+            for replica in world.brought_along
+        )
+
+    return Goal("no change of the voters is under way", met, DEFAULT_TIMEOUT_MS)
+
+
+def converged(world: World) -> bool:
+    ends = {(replica.disk.end, replica.disk.chains[-1]) for replica in world.brought_along}
+    return len(ends) == 1 and set(world.high_watermarks().values()) == {log_end(world)}
+
+
+def expect_to_stay(world: World, leader: Replica) -> None:
+    for invariant in world.invariants:
+        if isinstance(invariant, StableLeader):
+            assert leader.core is not None
+            invariant.must_stay = (leader.id, leader.core.election.epoch)

@@ -1,0 +1,149 @@
+"""Scripts for what random runs seldom bring about: logs that part more than once, late messages."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.scenarios.goals import (
+    all_reached,
+    any_reached,
+    begin,
+    converged,
+    expect_to_stay,
+    heal_and_serve,
+    leader_agreed,
+    leader_of,
+    led_by_another,
+)
+from kraftlog.simulator.setting import kafka_setting, reading_setting
+from kraftlog.simulator.world import Goal, passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.setting import Setting
+    from kraftlog.simulator.world import World
+
+#: Copies of messages come so late that a leader they speak to may be deposed by then.
+LATE_MS = 4000
+#: After a request was given up and, a backoff later, repeated: some of the next ones are under way.
+SOON_AFTER_RETRY_MS = (60, 125)
+
+
+def busy_setting(rng: Rng) -> Setting:
+    return kafka_setting(3, 5, 1)(rng).replace(append_gap_ms=(10, 60))
+
+
+def impatient_setting(rng: Rng) -> Setting:
+    """Some give up a request before they give up its leader, and repeat it."""
+    return reading_setting(rng).replace(request_timeout_ms=rng.pick([1000, 3000]))
+
+
+def parted_logs(world: World) -> Iterator[Goal]:
+    """Q19: leaders append what nobody else gets, each in its epoch, and come back one by one."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    rng = world.rng("script")
+    for _ in range(2 + rng.below(4)):
+        old = leader_of(world)
+        world.network.isolate(old.id)
+        # Before anybody could take over; or so that others have time to part from it, too.
+        yield passing(rng.below(2) * rng.below(2000))
+        yield led_by_another(world, old)
+        newer = leader_of(world)
+        world.network.heal()
+        if rng.below(3):
+            world.network.isolate(newer.id)  # not one of its records has left it
+            yield led_by_another(world, newer)
+            world.network.heal()
+        yield passing(rng.below(500))
+    yield from heal_and_serve(world)
+
+
+def late_copies(world: World) -> Iterator[Goal]:
+    """P5: a leader that is deposed and not told so hears old fetches; they prove nothing."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    network = world.network
+    network.calm = False
+    network.duplicates, network.delay_ms = 600, LATE_MS
+    yield passing(500)
+    network.delayed = 600
+    yield passing(world.rng("script").between(300, 1500))
+    network.duplicates = network.delayed = 0
+    old = leader_of(world)
+    network.cut([old.id], world.replicas)
+    for other in world.replicas:
+        network.clogged[other, old.id] = world.time + 2 * LATE_MS
+    yield passing(2 * LATE_MS)
+    yield from heal_and_serve(world)
+
+
+def late_farewell(world: World) -> Iterator[Goal]:
+    """Q17: a leader leaves in order; what it said then comes again when another leads."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old = leader_of(world)
+    world.network.calm = False
+    world.network.duplicates, world.network.delay_ms = 1000, LATE_MS
+    old.shut_down()
+    yield passing(20)
+    world.network.duplicates = 0
+    world.kill(old)
+    yield led_by_another(world, old)
+    world.start(old)
+    yield leader_agreed(world)
+    expect_to_stay(world, leader_of(world))
+    yield passing(2 * LATE_MS)
+
+
+def late_setting(rng: Rng) -> Setting:
+    return busy_setting(rng).replace(voters=3, observers=0, request_timeout_ms=1000)
+
+
+def late_answers(world: World) -> Iterator[Goal]:
+    """Q19: “your log diverges” comes once more, after the log was mended and acknowledged.
+
+    The old leader is all that the new one has for a majority, so that nothing is committed before
+    it has fetched; its first request was given up meanwhile, and newer ones are in flight.
+    """
+    yield from begin(world)
+    yield any_reached(world, 10)
+    old, network = leader_of(world), world.network
+    network.isolate(old.id)
+    yield led_by_another(world, old)
+    third = next(r for r in world.replicas.values() if r not in {old, leader_of(world)})
+    network.heal()
+    network.isolate(third.id)
+    network.late_answers, network.late_by_ms = 1000, SOON_AFTER_RETRY_MS
+    seen = world.coverage.get("log diverges", 0)
+    for _ in range(1000):
+        if world.coverage.get("log diverges", 0) > seen:
+            break
+        yield passing(5)
+    network.late_answers = 0
+    yield passing(2 * world.setting.request_timeout_ms)
+    yield from heal_and_serve(world)
+
+
+def seems_gone(world: World) -> Iterator[Goal]:
+    """One voter after the other finds the leader gone, though it runs: no one deposes it.
+
+    Its next answer shows that it is there. So who is cut off from it later is refused.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    world.workload.stop()
+    yield Goal("all logs are the same", lambda: converged(world), 5000)
+    leader, fetch_timeout_ms = leader_of(world), world.setting.raft.fetch_timeout_ms
+    others = [r for r in world.replicas.values() if r is not leader]
+    expect_to_stay(world, leader)
+    for other in others:
+        world.network.refuse_falsely(other, leader)
+        yield passing(fetch_timeout_ms)
+    yield leader_agreed(world)
+    voters = [r.id for r in others if r.id < world.setting.voters]
+    deaf = world.rng("script").pick(voters)
+    world.network.cut([leader.id], [deaf])
+    world.network.cut([deaf], [leader.id])
+    yield passing(3 * fetch_timeout_ms)

@@ -1,0 +1,154 @@
+"""Scenarios of snapshots: who fell far behind, who loses its leader while it downloads, who starts
+from a snapshot and what follows it."""
+
+from __future__ import annotations
+
+from kraftlog.simulator.scenarios.goals import (
+    a_majority_goes_on,
+    all_reached,
+    any_reached,
+    begin,
+    heal_and_serve,
+    highest_mark,
+    leader_of,
+    log_end,
+)
+from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.world import Goal, passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.scenarios.goals import Script
+    from kraftlog.simulator.world import World
+
+#: Fetching a snapshot takes so many answers and more.
+SMALL_CHUNK = 20
+#: Long enough for another leader to be elected, and to be followed.
+SLOW_INSTALL_MS = 1000
+
+
+def in_small_chunks(fewest_voters: int) -> Callable[[Rng], Setting]:
+    def draw(rng: Rng) -> Setting:
+        return Setting(
+            voters=rng.between(fewest_voters, 5),
+            observers=rng.below(3),
+            raft=KAFKA_TIMES,
+            append_gap_ms=(5, 20),
+            disk_ms=rng.pick([(0, 0), (1, 10)]),
+            chunk_bytes=rng.pick([SMALL_CHUNK, 2 * SMALL_CHUNK, 1000]),
+        )
+
+    return draw
+
+
+def in_chunks_of_few_bytes(rng: Rng) -> Setting:
+    return in_small_chunks(3)(rng).replace(chunk_bytes=SMALL_CHUNK)
+
+
+def take_everywhere(world: World, but: Replica | None = None) -> Goal:
+    """All that run take a snapshot of what they have applied; until their logs start there."""
+    takers = [replica for replica in world.running if replica is not but]
+    wanted = {replica.id: replica.applied for replica in takers}
+    for replica in takers:
+        replica.take_snapshot()
+
+    def met() -> bool:
+        return all(
+            r.core is not None and (r.core.log.start > 0 or not wanted[r.id]) for r in takers
+        )
+
+    return Goal("all have taken a snapshot", met, 5000)
+
+
+def fall_behind(world: World) -> Iterator[Goal]:
+    """One replica is cut off while the others commit, and then forget how they came there."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    victim = some_follower(world)
+    world.network.isolate(victim.id)
+    others = [who for who in world.replicas if who != victim.id]
+    yield all_reached(world, log_end(world) + 20, others)
+    yield take_everywhere(world, victim)
+
+
+def some_follower(world: World) -> Replica:
+    leader = leader_of(world)
+    return world.rng("script").pick([r for r in world.replicas.values() if r is not leader])
+
+
+def who_is_behind(world: World) -> Replica:
+    (victim,) = [
+        replica for replica in world.running if replica.core and not replica.core.log.start
+    ]
+    return victim
+
+
+def expect_coverage(world: World, what: str) -> None:
+    assert what in world.coverage, f"never seen: {what}"
+
+
+def snapshot_install(world: World) -> Iterator[Goal]:
+    """Q38: whoever lacks what the logs of the others no longer hold gets a snapshot."""
+    yield from fall_behind(world)
+    world.network.heal()
+    yield all_reached(world, log_end(world))
+    expect_coverage(world, "snapshot installed")
+    yield from heal_and_serve(world)
+
+
+def snapshot_race(world: World) -> Iterator[Goal]:
+    """Q38: the leader changes while a follower downloads; another's pieces do not mix with it."""
+    yield from fall_behind(world)
+    victim = who_is_behind(world)
+    world.network.heal()
+    yield Goal("a download has begun", lambda: victim.disk.download is not None, 60_000)
+    rng, leader = world.rng("script"), leader_of(world)
+    what = rng.below(6)
+    if what >= 4 and world.installs_slowly:
+        world.slow_disks[victim.id] = SLOW_INSTALL_MS
+        yield Goal("it is whole", lambda: victim.snapshots.installing is not None, 60_000)
+        leader.shut_down()
+    elif what == 0:
+        world.network.isolate(leader.id)
+    elif what == 1:
+        world.kill(leader)
+    elif what in {2, 4, 5}:
+        leader.shut_down()
+    else:
+        world.network.reset(victim, leader)
+    yield passing(rng.below(200))
+    yield all_reached(world, highest_mark(world) + 10, [victim.id])
+    expect_coverage(world, "snapshot installed")
+    yield from heal_and_serve(world)
+
+
+def crash_while_installing(world: World) -> Iterator[Goal]:
+    """Q38, Q8: the process ends between any two steps of putting a snapshot in place."""
+    yield from fall_behind(world)
+    victim = who_is_behind(world)
+    world.crash_permille[victim.id] = 10
+    world.network.heal()
+    yield all_reached(world, log_end(world), [victim.id])
+    yield from heal_and_serve(world)
+
+
+def all_killed_with_snapshots(world: World) -> Iterator[Goal]:
+    """Q8, Q38: from snapshots and what follows them, a majority goes on where all stopped."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    yield take_everywhere(world)
+    yield any_reached(world, highest_mark(world) + world.rng("script").below(20))
+    yield a_majority_goes_on(world)
+    yield from heal_and_serve(world)
+
+
+SNAPSHOT_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
+    "snapshot-install": (in_small_chunks(3), snapshot_install),
+    "snapshot-race": (in_chunks_of_few_bytes, snapshot_race),
+    "snapshot-crash": (in_small_chunks(3), crash_while_installing),
+    "all-killed-with-snapshots": (in_small_chunks(1), all_killed_with_snapshots),
+}

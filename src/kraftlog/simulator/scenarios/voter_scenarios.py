@@ -1,0 +1,481 @@
+"""Scenarios in which voters come and go: Kafka's own, those of the specification, and old bugs."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.administrator import (
+    Administrator,
+    ChangeAttempt,
+    ChangeRequest,
+    VoterChange,
+)
+from kraftlog.simulator.scenarios.goals import (
+    DEFAULT_TIMEOUT_MS,
+    all_reached,
+    any_reached,
+    begin,
+    expect_to_stay,
+    heal_and_serve,
+    highest_mark,
+    leader_agreed,
+    leader_of,
+    led_by_another,
+    nothing_changes,
+)
+from kraftlog.simulator.setting import kafka_setting, some_voters
+from kraftlog.simulator.world import Goal, World, passing
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.logstate.voters import VoterSet
+    from kraftlog.simulator.replica import Replica
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.scenarios.goals import Script
+    from kraftlog.simulator.setting import Setting
+
+
+# Goals -------------------------------------------------------------------------------------------
+
+
+def over(request: ChangeRequest) -> Goal:
+    """The administrator has been told; that it gave up is a failure too."""
+    return Goal(f"“{request.change}” is committed", lambda: was_made(request), DEFAULT_TIMEOUT_MS)
+
+
+def was_made(request: ChangeRequest) -> bool:
+    """It asks again and again, so it may hear that what it asks for is so already."""
+    done = {"add_voter": ErrorCode.DUPLICATE_VOTER, "remove_voter": ErrorCode.VOTER_NOT_FOUND}
+    return request.is_made or request.error == done.get(request.change.kind, ErrorCode.NONE)
+
+
+def voters_are(world: World, *ids: int) -> Goal:
+    """The newest leader's log names these, committed, and no target."""
+
+    def met() -> bool:
+        voters = settled_voters(world)
+        return voters is not None and voters.ids == tuple(sorted(ids))
+
+    return Goal(f"the voters are {sorted(ids)}", met, DEFAULT_TIMEOUT_MS)
+
+
+def settled_voters(world: World) -> VoterSet | None:
+    """What the newest leader's log names, if it is committed and no target is left."""
+    leader = world.leader()
+    if leader is None or leader.core is None:
+        return None
+    log = leader.core.log
+    settled = log.voters.latest_offset < log.high_watermark and log.voter_set.targets is None
+    return log.voter_set if settled else None
+
+
+def voters_of(replica: Replica) -> VoterSet:
+    assert replica.core is not None
+    return replica.core.log.voter_set
+
+
+def voter_of(world: World, replica_id: int) -> VoterChange:
+    """Its removal, by the key that the leader's log names it with."""
+    voter = voters_of(leader_of(world)).voter(replica_id)
+    assert voter is not None, "only a voter is removed"
+    return Administrator.removing(voter.key)
+
+
+def observers(world: World) -> list[Replica]:
+    return [world.replicas[i] for i in world.replicas if i >= world.setting.voters]
+
+
+def add(world: World, replica: Replica) -> Iterator[Goal]:
+    yield over(world.administrator.ask(Administrator.adding(replica)))
+
+
+def remove(world: World, replica_id: int) -> Iterator[Goal]:
+    yield over(world.administrator.ask(voter_of(world, replica_id)))
+
+
+def move(world: World, *ids: int) -> Iterator[Goal]:
+    """By reassignment; the answer comes when the target is named, not when it is reached. Where no
+    request does that, one by one."""
+    if world.reassigns:
+        yield over(world.administrator.ask(VoterChange("reassign", ids)))
+        yield voters_are(world, *ids)
+        return
+    before = voters_of(leader_of(world)).ids
+    for newcomer in [i for i in ids if i not in before]:
+        yield from add(world, world.replicas[newcomer])
+    for leaver in [i for i in before if i not in ids]:
+        yield leader_agreed(world)
+        yield from remove(world, leaver)
+    yield voters_are(world, *ids)
+
+
+def more_is_committed(world: World) -> Goal:
+    return any_reached(world, highest_mark(world) + 10)
+
+
+def all_go_on(world: World) -> Iterator[Goal]:
+    """Everybody that runs gets what is new, voter or not."""
+    yield leader_agreed(world)
+    yield all_reached(world, highest_mark(world) + 10)
+    yield nothing_changes(world)
+
+
+# Kafka's -----------------------------------------------------------------------------------------
+
+
+def add_voter(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield all_reached(world, 10)
+    yield from add(world, world.rng("script").pick(observers(world)))
+    yield from all_go_on(world)
+
+
+def add_all_remove_all_but_one(world: World) -> Iterator[Goal]:
+    yield from begin(world)
+    yield all_reached(world, 10)
+    for replica in observers(world):
+        yield from add(world, replica)
+    left = world.rng("script").pick(list(world.replicas))
+    for replica_id in world.replicas:
+        if replica_id != left:
+            yield leader_agreed(world)
+            yield from remove(world, replica_id)
+    yield voters_are(world, left)
+    yield from all_go_on(world)
+
+
+def remove_voter(world: World) -> Iterator[Goal]:
+    """Any, and the leader as often as all the others together."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    rng, leader = world.rng("script"), leader_of(world)
+    gone = leader.id if rng.below(2) else rng.pick(voters_of(leader).ids)
+    yield from remove(world, gone)
+    yield voters_are(world, *[i for i in range(world.setting.voters) if i != gone])
+    yield from all_go_on(world)
+
+
+def add_while_split(world: World) -> Iterator[Goal]:
+    """Two of five voters hear nobody while another is added."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    leader = leader_of(world)
+    others = [i for i in range(world.setting.voters) if i != leader.id]
+    world.network.split(world.rng("script").some(others, 2))
+    newcomer = world.rng("script").pick(observers(world))
+    yield from add(world, newcomer)
+    yield more_is_committed(world)
+    world.network.heal()
+    yield from all_go_on(world)
+
+
+def swap_cut_off_voter(world: World) -> Iterator[Goal]:
+    """An observer takes the place of a voter that nobody hears."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    gone = world.rng("script").pick(list(range(world.setting.voters)))
+    world.network.isolate(gone)
+    if leader_of(world).id == gone:
+        yield led_by_another(world, world.replicas[gone])
+        yield more_is_committed(world)
+    yield from add(world, observers(world)[0])
+    yield from remove(world, gone)
+    yield more_is_committed(world)
+    world.network.heal()
+    yield from all_go_on(world)
+    core = world.replicas[gone].core
+    assert core is not None
+    assert core.role.name == "observer", "it was removed while it was away"
+
+
+# R12 and its neighbours --------------------------------------------------------------------------
+
+
+def grow(world: World) -> Iterator[Goal]:
+    """R12: one voter becomes three, and then five."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    yield from move(world, 0, 1, 2)
+    yield from move(world, 0, 1, 2, 3, 4)
+    yield from all_go_on(world)
+
+
+def shrink(world: World) -> Iterator[Goal]:
+    """R5: five voters become three, and one, whoever leads."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    rng = world.rng("script")
+    three = rng.some(list(range(5)), 3)
+    yield from move(world, *three)
+    yield from move(world, rng.pick(three))
+    yield from all_go_on(world)
+
+
+def move_to_new_nodes(world: World) -> Iterator[Goal]:
+    """R12: (0, 1, 2) to (3, 4, 5) under load; then the old ones are switched off."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    yield from move(world, 3, 4, 5)
+    yield leader_agreed(world)
+    for replica_id in (0, 1, 2):
+        world.lose_power(world.replicas[replica_id])
+    yield more_is_committed(world)
+    yield from all_go_on(world)
+
+
+def reassign_midway(world: World) -> Iterator[Goal]:
+    """R2, R3, R6: a target is replaced, its leader fails, and another is taken back."""
+    yield from begin(world)
+    yield any_reached(world, 10)
+    rng, administrator = world.rng("script"), world.administrator
+    yield over(administrator.ask(VoterChange("reassign", (3, 4, 5))))
+    yield passing(rng.below(60))
+    yield over(administrator.ask(VoterChange("reassign", (0, 4, 5))))
+    yield passing(rng.below(60))
+    yield leader_agreed(world)
+    leader = leader_of(world)
+    world.lose_power(leader)
+    yield led_by_another(world, leader)
+    world.start(leader)
+    yield voters_are(world, 0, 4, 5)
+    world.workload.slow_down()
+    absent = world.replicas[1]
+    world.kill(absent)
+    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    yield over(administrator.ask(VoterChange("reassign", (0, 1, 4, 5))))
+    yield passing(1000)
+    yield over(administrator.ask(VoterChange("reassign", None)))
+    assert settled_voters(world) is not None, "null leaves the voters as they are then"
+    world.start(absent)
+    yield from all_go_on(world)
+
+
+def replace_dead(world: World) -> Iterator[Goal]:
+    """R12: a voter's disk is lost; it comes back in a new directory, as a new voter."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    dead = world.rng("script").pick([world.replicas[i] for i in range(world.setting.voters)])
+    removal = voter_of(world, dead.id)
+    world.lose_power(dead)
+    yield led_by_another(world, dead)
+    yield more_is_committed(world)
+    dead.lose_disk(0)
+    world.start(dead)
+    yield leader_agreed(world)
+    yield over(world.administrator.ask(removal))
+    yield from add(world, dead)
+    yield voters_are(world, *range(world.setting.voters))
+    assert voters_of(leader_of(world)).holds(dead.key), "in its new directory"
+    yield from all_go_on(world)
+
+
+# The specification's and others' -----------------------------------------------------------------
+
+
+def unseen_growth(world: World) -> Iterator[Goal]:
+    """R8: 0, 1, 2 grow to include 3 and 4; 2 has seen neither change; 0 and 1 die.
+
+    3 and 4 need the vote of 2, who does not know that they are voters.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    world.network.isolate(2)
+    if leader_of(world).id == 2:
+        yield led_by_another(world, world.replicas[2])
+    yield from move(world, 0, 1, 2, 3, 4)
+    assert voters_of(world.replicas[2]).ids == (0, 1, 2), "it has seen neither change"
+    for dead in (0, 1):
+        world.lose_power(world.replicas[dead])
+    world.network.heal()
+    target = highest_mark(world) + 10
+    yield Goal(
+        "3 or 4 is elected", lambda: not {3, 4}.isdisjoint(world.leaders), DEFAULT_TIMEOUT_MS
+    )
+    yield all_reached(world, target, [2, 3, 4])
+
+
+def early_changes(world: World) -> Iterator[Goal]:
+    """Ongaro, 2015: two leaders in turn change different members, neither is committed.
+
+    The second must commit a record of its own epoch first, or two majorities could be disjoint.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    rng = world.rng("script")
+    first = leader_of(world)
+    two = [replica for replica in world.replicas.values() if replica.id >= 4]
+    kinds = rng.pick(["add add", "add remove", "remove add", "remove remove"]).split()
+    helper = two[0].id
+    world.network.split([first.id, helper])
+    try_at(world, first, some_change(world, first, kinds[0], two[0]))
+    yield led_by_another(world, first)
+    second = leader_of(world)
+    friends = [i for i in range(4) if i not in {first.id, second.id}]
+    follower, bystander = friends if rng.below(2) else friends[::-1]
+    # At once, before anything of its epoch is committed; and only one hears of it.
+    try_at(world, second, some_change(world, second, kinds[1], two[1], gone=first.id))
+    world.network.heal()
+    world.network.split([second.id, follower, two[1].id])
+    assert bystander not in {first.id, second.id}
+    yield passing(3 * world.setting.raft.fetch_timeout_ms)
+    yield from heal_and_serve(world)
+
+
+def try_at(world: World, replica: Replica, change: VoterChange) -> None:
+    """Once, whatever the answer is."""
+    request = ChangeRequest(world.administrator, change)
+    request.gave_up = True
+    world.administrator.put(replica, ChangeAttempt(request, 1))
+
+
+def some_change(
+    world: World, leader: Replica, kind: str, newcomer: Replica, gone: int = -1
+) -> VoterChange:
+    if kind == "add":
+        return Administrator.adding(newcomer)
+    voters = voters_of(leader)
+    others = [i for i in voters.ids if i != leader.id]
+    chosen = voters.voter(gone if gone in others else world.rng("script").pick(others))
+    assert chosen is not None
+    return Administrator.removing(chosen.key)
+
+
+def returned_empty(world: World) -> Iterator[Goal]:
+    """A voter comes back with an empty disk, and only one that lacks what was committed hears it.
+
+    By its id it would vote for that one: another directory is another replica, that has no vote.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    leader = leader_of(world)
+    behind, wiped = [r for r in world.replicas.values() if r is not leader]
+    world.network.isolate(behind.id)
+    yield all_reached(world, highest_mark(world) + 10, [leader.id, wiped.id])
+    world.lose_power(wiped)
+    wiped.lose_disk(0)
+    world.start(wiped)
+    world.network.heal()
+    world.network.split([behind.id, wiped.id])
+    yield passing(4 * world.setting.raft.fetch_timeout_ms)
+    assert not {behind.id, wiped.id} & set(world.leaders), "one voter of three elects nobody"
+    world.network.heal()
+    yield from all_go_on(world)
+    assert wiped.core is not None
+    assert wiped.core.role.name == "observer"
+
+
+def removed_voter(world: World) -> Iterator[Goal]:
+    """R7, P3, KAFKA-19850: who was removed disturbs nobody, and does not come back by itself."""
+    yield from begin(world)
+    yield all_reached(world, 10)
+    rng = world.rng("script")
+    leader = leader_of(world)
+    gone = rng.pick([i for i in range(world.setting.voters) if i != leader.id])
+    unaware = rng.below(2) == 1
+    if unaware:
+        world.network.isolate(gone)
+    yield from remove(world, gone)
+    expect_to_stay(world, leader)
+    world.workload.slow_down()
+    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    world.network.heal()
+    yield all_reached(world, highest_mark(world) + 10)
+    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    core = world.replicas[gone].core
+    assert core is not None
+    assert core.role.name == "observer"
+    assert gone not in voters_of(leader_of(world)).ids
+
+
+def leader_removes_itself(world: World) -> Iterator[Goal]:
+    """KAFKA-16530, KAFKA-17608: the leader commits its own removal, which it does not count for.
+
+    What is committed never shrinks, and its state machine goes on as an observer's.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    old = leader_of(world)
+    others = [i for i in range(world.setting.voters) if i != old.id]
+    slow = world.rng("script").some(others, len(others) // 2)
+    for who in slow:
+        world.network.cut([who], world.replicas)
+    yield passing(200)
+    request = world.administrator.ask(voter_of(world, old.id))
+    yield passing(200)
+    world.network.heal()
+    yield over(request)
+    yield led_by_another(world, old)
+    yield from all_go_on(world)
+    assert old.core is not None
+    assert old.core.role.name == "observer"
+
+
+def removed_leader_reads(world: World) -> Iterator[Goal]:
+    """P5: a leader that removed itself is no proof of a read; one other voter is no majority.
+
+    Two voters have the record of its removal, elect one of them and commit, while it still leads
+    for the third.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    old = leader_of(world)
+    others = [i for i in range(world.setting.voters) if i != old.id]
+    friend = world.rng("script").pick(others)
+    far = [i for i in others if i != friend]
+    yield passing(world.rng("script").below(100))
+    try_at(world, old, voter_of(world, old.id))
+    world.network.cut(far, [old.id, friend])  # they get the record, and can't acknowledge it
+    yield passing(15)
+    world.network.split(far)
+    yield passing(2 * world.setting.raft.fetch_timeout_ms)
+    yield from heal_and_serve(world)
+
+
+def only_the_removed_knows(world: World) -> Iterator[Goal]:
+    """A leader of two removes itself and restarts before the other hears of it: the other needs
+    its vote, and its log is longer. So it stands although its own log names it no voter.
+
+    Ongaro's thesis, section 4.2.2.
+    """
+    yield from begin(world)
+    yield all_reached(world, 10)
+    old = leader_of(world)
+    other = world.replicas[1 - old.id]
+    world.network.cut([old.id], [other.id])
+    world.administrator.ask(voter_of(world, old.id))
+    yield passing(50)
+    assert voters_of(old).ids == (other.id,), "it has removed itself"
+    assert voters_of(other).ids == (0, 1), "and nobody knows"
+    world.kill(old)
+    world.start(old)
+    world.network.heal()
+    yield voters_are(world, other.id)
+    yield from all_go_on(world)
+
+
+VOTER_SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
+    "add-voter": (kafka_setting(1, 5, 5, fewest_observers=1), add_voter),
+    "add-all-remove-all-but-one": (kafka_setting(1, 3, 3), add_all_remove_all_but_one),
+    "remove-voter": (kafka_setting(2, 5, 3), remove_voter),
+    "add-voter-to-a-majority": (
+        kafka_setting(5, 5, 3, fewest_observers=1),
+        add_while_split,
+    ),
+    "swap-cut-off-voter": (kafka_setting(3, 5, 3, fewest_observers=1), swap_cut_off_voter),
+    "grow": (some_voters(1, 4), grow),
+    "shrink": (some_voters(5, 0), shrink),
+    "move": (some_voters(3, 3, read_gap_ms=(5, 30)), move_to_new_nodes),
+    "reassign-midway": (some_voters(3, 3), reassign_midway),
+    "replace-dead": (some_voters(3, 1, dynamic=True), replace_dead),
+    "unseen-growth": (some_voters(3, 2), unseen_growth),
+    "early-changes": (some_voters(4, 2, append_gap_ms=(20, 100)), early_changes),
+    "returned-empty": (some_voters(3, 0, dynamic=True), returned_empty),
+    "removed-voter": (kafka_setting(3, 5, 2), removed_voter),
+    "leader-removes-itself": (kafka_setting(3, 5, 1), leader_removes_itself),
+    "removed-leader-reads": (
+        some_voters(4, 0, append_gap_ms=(20, 60), read_gap_ms=(5, 30)),
+        removed_leader_reads,
+    ),
+    "only-the-removed-knows": (some_voters(2, 0), only_the_removed_knows),
+}

@@ -1,0 +1,33 @@
+"""Errors of the operating system, with what a log was doing when they came."""
+
+from __future__ import annotations
+
+from kraftlog.errors import StorageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kraftlog.storage.log import Log
+
+
+class IOContext:
+    """Turns an operating system's error into a StorageError that says what was being done.
+
+    What can't be read is no reason to stop writing: elsewhere in the directory all may be well.
+    """
+
+    __slots__ = ("_log", "_only_reads", "_what")
+
+    def __init__(self, log: Log, what: str, *, only_reads: bool = False) -> None:
+        self._log = log
+        self._what = what
+        self._only_reads = only_reads
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            where = f"{error.filename or self._log.folder}: {self._what}"
+            if self._only_reads:
+                raise StorageError(f"{where}: {error.strerror or error}") from error
+            raise self._log.disk.failed(where, error) from error

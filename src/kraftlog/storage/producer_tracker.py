@@ -1,0 +1,176 @@
+"""The producer state that belongs to what is written, and its snapshot files.
+
+The partition's core checks and keeps the live state; this is the log's own copy, which is never
+ahead of the file. Taking note of a batch is one list append: the work is done in one go when
+somebody asks for the state.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.logstate.producers import NO_OFFSET, ProducerState
+from kraftlog.storage.disk import read_whole, unlink_if_there, write_whole
+from kraftlog.storage.producer_snapshots import decode_snapshot, encode_entries, encode_snapshot
+from kraftlog.storage.segment import SNAPSHOT, file_name
+from kraftlog.storage.transactions import AbortedTransaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.logstate.producers import ProducerEntry
+    from kraftlog.storage.batches import ProducerBatch
+    from kraftlog.storage.disk import Disk
+
+_FOLD_AT = 512
+#: A snapshot of more producers is not written in the turn in which a segment ends.
+FEW_PRODUCERS = 2_000
+
+
+class LateSnapshot:
+    """The producers as of an offset, to be written; `is_queued`: somebody sees to it."""
+
+    __slots__ = ("entries", "is_queued", "offset")
+
+    def __init__(self, offset: int, entries: list[ProducerEntry]) -> None:
+        self.offset = offset
+        self.entries = entries
+        self.is_queued = False
+
+
+class ProducerTracker:
+    """Producer state up to the end of the log; `snapshots` are the offsets of the files, sorted."""
+
+    __slots__ = ("_disk", "_folder", "_pending", "_state", "late", "snapshots")
+
+    def __init__(self, disk: Disk, folder: str, snapshots: list[int] | None = None) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._pending: list[ProducerBatch] = []
+        self._state: ProducerState | None = None
+        self.snapshots: list[int] = snapshots if snapshots is not None else []
+        #: Large ones that are yet to be written; without them recovery reads more of the log.
+        self.late: list[LateSnapshot] = []
+
+    @property
+    def state(self) -> ProducerState:
+        if self._state is None:
+            self._state = ProducerState()
+        if self._pending:
+            self._fold()
+        return self._state
+
+    @state.setter
+    def state(self, state: ProducerState) -> None:
+        self._pending.clear()
+        self._state = state
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._pending and (self._state is None or not self._state.entries)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forget producers that have been silent for long."""
+        if not self.is_empty:
+            self.state.expire(now_ms, expiration_ms)
+
+    def replicated(self, high_watermark: int) -> None:
+        """Nobody asks any more about transactions whose markers lie before it."""
+        if not self.is_empty:
+            self.state.high_watermark_moved(high_watermark)
+
+    def note(self, producers: Sequence[ProducerBatch]) -> list[AbortedTransaction]:
+        """These batches were appended; the transactions that they have aborted."""
+        self._pending += producers
+        if len(self._pending) > _FOLD_AT or any(b.marker for b in producers):
+            return self._fold()
+        return []
+
+    def _fold(self) -> list[AbortedTransaction]:
+        state = self._state = self._state if self._state is not None else ProducerState()
+        aborted = []
+        for batch in self._pending:
+            completed = state.apply(batch.header, batch.marker)
+            if completed is not None and completed.aborted:
+                aborted.append(
+                    AbortedTransaction(
+                        completed.producer_id,
+                        completed.first_offset,
+                        completed.last_offset,
+                        state.stable_after(completed),
+                    )
+                )
+        self._pending.clear()
+        return aborted
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def path(self, offset: int) -> str:
+        return f"{self._folder}/{file_name(offset, SNAPSHOT)}"
+
+    def roll(self, offset: int) -> list[str]:
+        """A segment ends at `offset`: the paths of what is written. A large state is `late`."""
+        if len(self.state.entries) <= FEW_PRODUCERS:
+            return [self.write_snapshot(offset)]
+        self.late.append(LateSnapshot(offset, list(self.state.entries.values())))
+        return []
+
+    def write_snapshot(self, offset: int) -> str:
+        """Write the state, which is that at `offset`; the file's path."""
+        return self.write_encoded(offset, encode_snapshot(self.state))
+
+    def write_late(self, late: LateSnapshot, data: bytes) -> str:
+        """Write one that was left for later, once it is encoded; the file's path."""
+        self.late.remove(late)
+        return self.write_encoded(late.offset, data)
+
+    def write_encoded(self, offset: int, data: bytes) -> str:
+        """Write a snapshot that is encoded already; the file's path."""
+        path = self.path(offset)
+        write_whole(self._disk.files, path, data, sync=False)
+        if offset not in self.snapshots:
+            self.snapshots.append(offset)
+            self.snapshots.sort()
+        return path
+
+    def load(self, upto: int) -> int:
+        """Start from the newest good snapshot at or below an offset; where replay must go on.
+
+        A snapshot that can't be read is removed. Without any, everything has to be replayed.
+        """
+        for offset in reversed([offset for offset in self.snapshots if offset <= upto]):
+            path = self.path(offset)
+            try:
+                self.state = decode_snapshot(read_whole(self._disk.files, path), path)
+                return offset
+            except (CorruptLogError, FileNotFoundError):
+                self._remove(offset)
+        self.state = ProducerState()
+        return NO_OFFSET
+
+    def remove_above(self, offset: int) -> None:
+        self.late = [late for late in self.late if late.offset <= offset]
+        for snapshot in [snapshot for snapshot in self.snapshots if snapshot > offset]:
+            self._remove(snapshot)
+
+    def remove_below(self, offset: int) -> list[str]:
+        """Remove snapshots of what is no longer in the log, but never the newest; the paths of late
+        ones that are written, as what led to them is gone."""
+        late = [late for late in self.late if late.offset <= offset]
+        written = [self.write_late(it, encode_entries(it.entries)) for it in late]
+        for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
+            self._remove(snapshot)
+        return written
+
+    def remove(self, offset: int) -> None:
+        """The snapshot of a segment that is no more; the newest of all always stays."""
+        if offset in self.snapshots[:-1]:
+            self._remove(offset)
+
+    def clear(self) -> None:
+        self.state = ProducerState()
+        self.remove_above(NO_OFFSET)
+
+    def _remove(self, offset: int) -> None:
+        self.snapshots.remove(offset)
+        unlink_if_there(self._disk.files, self.path(offset))

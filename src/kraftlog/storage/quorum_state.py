@@ -1,0 +1,110 @@
+"""`quorum-state`: what a replica of the quorum must not forget (Q4). Kafka's JSON.
+
+Version 0 is written while kraft.version is 0, version 1 from then on. What version 1 has no place
+for (cluster id, applied offset, committed voters) goes under a key of our own, which Kafka's reader
+passes over. These tell what was known when the election state last changed: the log decides, they
+serve people and `kraftlog quorum repair`. The directory of the vote is written in both versions, as
+Kafka reads it in both.
+"""
+
+from __future__ import annotations
+
+from kraftlog.errors import CorruptLogError
+from kraftlog.logstate.voters import ReplicaKey
+from kraftlog.storage.disk import read_whole, write_atomically
+from kraftlog.types import NULL_UUID, uuid_from_text, uuid_text
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from kraftlog.ports.files import Files
+
+NAME = "quorum-state"
+NOBODY = -1
+#: The key under which version 1 keeps what Kafka gives no place there.
+OURS = "kraftlog"
+STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
+
+
+class QuorumStateData(Value):
+    """The file's content. From `version` on nothing of it is a promise."""
+
+    leader_id: int = NOBODY
+    epoch: int = 0
+    voted: ReplicaKey | None = None
+    version: int = DYNAMIC_VOTERS
+    cluster_id: str | None = None
+    applied_offset: int = 0
+    voter_ids: tuple[int, ...] = ()
+
+
+def store(files: Files, directory: str, election: QuorumStateData) -> None:
+    """Write the file durably: a crash at any instant leaves the old or the new one, whole."""
+    write_atomically(files, f"{directory}/{NAME}", encode(election))
+
+
+def load(files: Files, directory: str) -> QuorumStateData | None:
+    """What was stored last; None if nothing ever was."""
+    path = f"{directory}/{NAME}"
+    return decode(read_whole(files, path), path) if files.exists(path) else None
+
+
+def encode(election: QuorumStateData) -> bytes:
+    import json
+
+    voted = election.voted
+    content: dict[str, Any] = {
+        "leaderId": election.leader_id,
+        "leaderEpoch": election.epoch,
+        "votedId": NOBODY if voted is None else voted.id,
+        "data_version": election.version,
+    }
+    more = {
+        "clusterId": election.cluster_id or "",
+        "appliedOffset": election.applied_offset,
+        "currentVoters": [{"voterId": voter_id} for voter_id in election.voter_ids],
+    }
+    directory = voted.directory_id if voted else NULL_UUID
+    if election.version == DYNAMIC_VOTERS or directory != NULL_UUID:
+        content["votedDirectoryId"] = uuid_text(directory)
+    content |= more if election.version == STATIC_VOTERS else {OURS: more}
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def decode(raw: bytes, path: str) -> QuorumStateData:
+    """Read the file, or say what is wrong with it; whoever can't read it must not go on."""
+    import json
+
+    try:
+        content = json.loads(raw)
+        version = _number(content, "data_version", 0, DYNAMIC_VOTERS)
+        voted = None
+        voted_id = _number(content, "votedId", NOBODY)
+        if voted_id != NOBODY:
+            directory = content.get("votedDirectoryId")
+            voted = ReplicaKey(voted_id, uuid_from_text(directory) if directory else NULL_UUID)
+        more = content if version == STATIC_VOTERS else content.get(OURS) or {}
+        voters = more.get("currentVoters") or ()
+        return QuorumStateData(
+            leader_id=_number(content, "leaderId", NOBODY),
+            epoch=_number(content, "leaderEpoch", NOBODY),
+            voted=voted,
+            version=version,
+            cluster_id=more.get("clusterId") or None,
+            applied_offset=_number({"appliedOffset": 0, **more}, "appliedOffset", 0),
+            voter_ids=tuple([_number(voter, "voterId", 0) for voter in voters]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptLogError(
+            f"{path} can't be read ({error}). It holds votes that were given: a node that forgets "
+            "them could vote twice. Restore it, or remove the whole directory and let the node "
+            "join as a new one"
+        ) from error
+
+
+def _number(content: dict[str, Any], name: str, lowest: int, highest: int = 2**63 - 1) -> int:
+    value = content[name]
+    if not isinstance(value, int) or not lowest <= value <= highest:
+        raise ValueError(f"{name} is {value!r}")
+    return value

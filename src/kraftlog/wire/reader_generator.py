@@ -1,0 +1,267 @@
+"""Writes the text of readers; see `compiler`."""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire import primitives
+from kraftlog.wire.primitives import FIXED, NUMBERS
+from kraftlog.wire.source import Source, begin_steps, count_item
+from kraftlog.wire.versioned_schema import item_of
+
+if TYPE_CHECKING:
+    from kraftlog.wire.schema import Field, Message
+    from kraftlog.wire.versioned_schema import VersionedSchema
+
+#: To copy an array of more items takes long. (Shorter ones are tuples, as others are.)
+GIANT_ARRAY = 1_000
+
+
+class ReaderGenerator:
+    """Writes the text of a reader, or of a generator that reads the same step by step."""
+
+    def __init__(self, form: VersionedSchema, *, stepwise: bool = False) -> None:
+        self.form = form
+        self.stepwise = stepwise
+        self.source = Source("def read(buf, pos, end):")
+        self.source.scope |= {
+            "Malformed": primitives.Malformed,
+            "long": primitives.rest_of_length,
+            "long_text": primitives.rest_of_text_length,
+            "java_text": primitives.text_as_java,
+            "skip_tags": primitives.skip_tags,
+            "each_tag": primitives.each_tag,
+            "new": object.__new__,
+            "view": memoryview,  # batches are slices of it
+        }
+        # Fixed-width reads that wait to be merged into one: (struct code, target).
+        self.waiting: list[tuple[str, str]] = []
+
+    def write(self) -> Source:
+        out = self.source
+        if self.form.zero_copy:
+            out.line("whole = view(buf)")
+        if self.stepwise:
+            begin_steps(out)
+        self.struct(self.form.cls, "m")
+        self.flush()
+        if self.stepwise:
+            out.line("yield work")
+        out.line("return m, pos")
+        return out
+
+    def flush(self) -> None:
+        """One `unpack_from` for the fixed-width fields gathered so far."""
+        if not self.waiting:
+            return
+        out = self.source
+        codes = [code for code, _ in self.waiting]
+        targets = [target for _, target in self.waiting]
+        self.waiting = []
+        if codes == ["B"]:
+            out.line(f"{targets[0]} = buf[pos]")
+            out.line("pos += 1")
+            return
+        packed = struct.Struct(">" + "".join(codes))
+        out.line(f"{', '.join(targets)}, = {_unpacker(out, packed)}(buf, pos)")
+        out.line(f"pos += {packed.size}")
+
+    def struct(self, cls: type[Message], name: str) -> None:
+        out = self.source
+        out.line(f"{name} = new({out.refer('C', cls)})")
+        for field in self.form.absent(cls):
+            self.default(field, f"{name}.{field.name}")
+        for field in self.form.plain(cls):
+            self.field(field, f"{name}.{field.name}")
+        if self.form.flexible:
+            self.tags(cls, name)
+
+    def default(self, field: Field, target: str) -> None:
+        value = field.default
+        shown = repr(value)
+        if not isinstance(value, (int, str, bytes, float, type(None))) and value != ():
+            shown = self.source.refer("D", value)
+        self.source.line(f"{target} = {shown}")
+
+    def field(self, field: Field, target: str) -> None:
+        if field.is_array:
+            self.array(field, target)
+        elif field.kind in FIXED:
+            self.waiting.append((FIXED[field.kind][0], target))
+        elif field.struct is not None:
+            self.nested(field, target)
+        else:
+            self.sized(field, target)
+
+    def length(self, field: Field, wide: str) -> tuple[str, int]:
+        """Read a length: its name, and what it is for nothing (a compact one counts from 1)."""
+        out = self.source
+        count = out.fresh("n")
+        compact = self.form.compact(field)
+        self.waiting.append(("B" if compact else wide, count))
+        self.flush()
+        if compact:
+            rest = "long_text" if wide == "h" else "long"
+            out.line(f"if {count} > 127: {count}, pos = {rest}(buf, pos, {count})")
+        return count, int(compact)
+
+    def null(self, field: Field, target: str) -> None:
+        """The branch for a negative length: null, whichever it is."""
+        out = self.source
+        with out.block("else:"):
+            if field.nullable_in(self.form.version):
+                out.line(f"{target} = None")
+            else:
+                out.line("raise Malformed('null where none may be')")
+
+    def sized(self, field: Field, target: str) -> None:
+        """A string, bytes or batches."""
+        out = self.source
+        count, zero = self.length(field, "h" if field.kind == "string" else "i")
+        stop = out.fresh("e")
+        with out.block(f"if {count} > {zero}:"):
+            out.line(f"{stop} = pos + {less(count, zero)}")
+            out.line(f"if {stop} > end: raise Malformed('longer than the message')")
+            out.line(f"{target} = {self.content(field.kind, stop)}")
+            out.line(f"pos = {stop}")
+        with out.block(f"elif {count} == {zero}:"):
+            out.line(f"{target} = {self.empty(field)}")
+        self.null(field, target)
+
+    @staticmethod
+    def empty(field: Field) -> str:
+        return {"string": "''", "bytes": "b''", "batches": "whole[:0]"}[field.kind]
+
+    def content(self, kind: str, stop: str) -> str:
+        if kind == "batches":
+            return f"whole[pos:{stop}]"
+        piece = f"buf[pos:{stop}]"
+        if kind == "string":
+            if self.form.lenient:
+                return f"java_text({piece})"
+            return f"str({piece}, 'utf-8')" if self.form.zero_copy else f"{piece}.decode()"
+        return f"bytes({piece})" if self.form.zero_copy else piece
+
+    def nested(self, field: Field, target: str) -> None:
+        out = self.source
+        assert field.struct is not None
+        name = out.fresh("s")
+        if not field.nullable_in(self.form.version):
+            self.struct(field.struct, name)
+            out.line(f"{target} = {name}")
+            return
+        self.waiting.append(("b", name))
+        self.flush()
+        with out.block(f"if {name} < {int(field.tag >= 0)}:"):
+            out.line(f"{target} = None")
+        with out.block("else:"):
+            self.struct(field.struct, name)
+            self.flush()
+            out.line(f"{target} = {name}")
+
+    def array(self, field: Field, target: str) -> None:
+        out = self.source
+        count, zero = self.length(field, "i")
+        with out.block(f"if {count} > {zero}:"):
+            if field.struct is None and field.kind in FIXED:
+                self.numbers(field, less(count, zero), target)
+            else:
+                self.items(field, count, zero, target)
+        with out.block(f"elif {count} == {zero}:"):
+            out.line(f"{target} = ()")
+        self.null(field, target)
+
+    def numbers(self, field: Field, count: str, target: str) -> None:
+        out = self.source
+        kind = NUMBERS[field.kind]
+        stop = out.fresh("e")
+        out.line(f"{stop} = pos + ({count}) * {kind.size}")
+        out.line(f"if {stop} > end: raise Malformed('array longer than the message')")
+        read = out.refer("read", kind.read)
+        if self.form.zero_copy:  # slices of such a buffer may not be hashable
+            out.line(f"{target} = {read}(buf, pos, {count})")
+        else:
+            known, raw = out.refer("known", kind.read_known), out.fresh("r")
+            out.line(f"{raw} = {known}.get(buf[pos:{stop}])")
+            with out.block(f"if {raw} is None:"):
+                out.line(f"{raw} = {read}(buf, pos, {count})")
+                limit = kind.LONGEST_REMEMBERED
+                out.line(f"if {count} <= {limit}: {known}.keep(buf[pos:{stop}], {raw})")
+            out.line(f"{target} = {raw}")
+        out.line(f"pos = {stop}")
+
+    def items(self, field: Field, count: str, zero: int, target: str) -> None:
+        """Item after item; most arrays hold one or two, so no `range` is made to count them."""
+        out = self.source
+        items, item = out.fresh("a"), out.fresh("i")
+        smallest = self.form.smallest_item(field)
+        bound = f"({less(count, zero)}) * {smallest}" if smallest > 1 else less(count, zero)
+        out.line(f"if {bound} > end - pos: raise Malformed('array longer than the message')")
+        out.line(f"{items} = []")
+        with out.block(f"while {count} > {zero}:"):
+            out.line(f"{count} -= 1")
+            if self.stepwise:
+                count_item(out)
+            if field.struct is not None:
+                self.struct(field.struct, item)
+            else:
+                self.sized(item_of(field), item)
+            self.flush()
+            out.line(f"{items}.append({item})")
+        if self.stepwise:
+            out.line(f"{target} = {items} if len({items}) > {GIANT_ARRAY} else tuple({items})")
+        else:
+            out.line(f"{target} = tuple({items})")
+
+    def tags(self, cls: type[Message], name: str) -> None:
+        """The tagged section: known fields are read where they stand, others stepped over."""
+        out = self.source
+        known = self.form.tagged(cls)
+        count = out.fresh("g")
+        self.waiting.append(("B", count))
+        self.flush()
+        for field in known:
+            self.default(field, f"{name}.{field.name}")
+        if not known and not self.form.keep_tags:
+            out.line(f"if {count}: pos = skip_tags(buf, pos, end, {count})")
+            return
+        with out.block(f"if {count}:"):
+            found, tag, stop = out.fresh("f"), out.fresh("t"), out.fresh("e")
+            if self.form.keep_tags:
+                out.line(f"{name}.unknown_tags = ()")
+            out.line(f"{found} = []")
+            after = out.fresh("p")
+            out.line(f"{after} = each_tag(buf, pos, end, {count}, {found})")
+            with out.block(f"for {tag}, pos, {stop} in {found}:"):
+                self.known_tags(known, name, tag, stop)
+            out.line(f"pos = {after}")
+
+    def known_tags(self, known: list[Field], name: str, tag: str, stop: str) -> None:
+        out = self.source
+        word = "if"
+        for field in known:
+            with out.block(f"{word} {tag} == {field.tag}:"):
+                self.field(field, f"{name}.{field.name}")
+                self.flush()
+                out.line(f"if pos != {stop}: raise Malformed('tagged field of another size')")
+            word = "elif"
+        if self.form.keep_tags:
+            kept = f"{name}.unknown_tags += (({tag}, bytes(buf[pos:{stop}])),)"
+            if word == "if":
+                out.line(kept)
+            else:
+                with out.block("else:"):
+                    out.line(kept)
+
+
+def less(count: str, zero: int) -> str:
+    """How many, by a length that says `zero` of nothing."""
+    return f"{count} - {zero}" if zero else count
+
+
+def _unpacker(out: Source, packed: struct.Struct) -> str:
+    """Name a precompiled struct by its format, so that equal ones share a name."""
+    name = "U_" + packed.format[1:].replace("?", "x")
+    out.scope[name] = packed.unpack_from
+    return name

@@ -1,0 +1,83 @@
+"""What a schema comes down to in one version: which fields, in which form, of which least size."""
+
+from __future__ import annotations
+
+from kraftlog.errors import UnsupportedVersionError
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.primitives import FIXED
+from kraftlog.wire.schema import Field
+
+if TYPE_CHECKING:
+    from kraftlog.wire.schema import Message
+
+
+class VersionedSchema:
+    """What version and flexibility make of a message: which fields, in which form."""
+
+    def __init__(
+        self, cls: type[Message], version: int, keep_tags: bool = False, lenient: bool = False
+    ) -> None:
+        """`lenient`: strings that are not UTF-8 are read as Java reads them."""
+        first, last = cls._versions
+        if not first <= version <= last:
+            raise UnsupportedVersionError(
+                f"{cls.__name__} has versions {first} to {last}, not {version}"
+            )
+        self.cls = cls
+        self.version = version
+        self.flexible = version >= cls._flexible
+        self.keep_tags = keep_tags
+        self.lenient = lenient
+        self.zero_copy = has_batches(cls)
+
+    def plain(self, cls: type[Message]) -> list[Field]:
+        """The fields written one behind the other."""
+        return [f for f in cls._schema if f.in_version(self.version) and f.tag < 0]
+
+    def tagged(self, cls: type[Message]) -> list[Field]:
+        """The fields of the tagged section; a writer puts them in the order of their tags."""
+        return [f for f in cls._schema if f.in_version(self.version) and f.tag >= 0]
+
+    def absent(self, cls: type[Message]) -> list[Field]:
+        return [f for f in cls._schema if not f.in_version(self.version)]
+
+    def compact(self, field: Field) -> bool:
+        return self.flexible and field.flexible
+
+    def smallest(self, field: Field) -> int:
+        """The fewest bytes that the field can take: what bounds the length of an array."""
+        if field.is_array:
+            return 1 if self.compact(field) else 4
+        return self.smallest_item(field)
+
+    def smallest_item(self, field: Field) -> int:
+        if field.struct is not None:
+            if not field.is_array and field.nullable_in(self.version):
+                return 1
+            inner = sum([self.smallest(f) for f in self.plain(field.struct)])
+            return max(inner + self.flexible, 1)
+        if field.kind in FIXED:
+            return FIXED[field.kind][1]
+        if self.compact(field):
+            return 1
+        return 2 if field.kind == "string" else 4
+
+
+_with_batches: dict[type[Message], bool] = {}
+
+
+def has_batches(cls: type[Message]) -> bool:
+    """Whether record batches travel in the message, which are read as views."""
+    known = _with_batches.get(cls)
+    if known is None:
+        known = any(
+            f.kind == "batches" or (f.struct is not None and has_batches(f.struct))
+            for f in cls._schema
+        )
+        _with_batches[cls] = known
+    return known
+
+
+def item_of(field: Field) -> Field:
+    """The field that one element of an array of primitives would be: never null."""
+    return Field(field.kind, None, flexible=field.flexible)

@@ -1,0 +1,256 @@
+"""Writes the text of writers; see `compiler`."""
+
+from __future__ import annotations
+
+import struct
+
+from kraftlog.errors import UnsupportedVersionError, in_short
+from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire import primitives
+from kraftlog.wire.primitives import FIXED, NUMBERS
+from kraftlog.wire.source import Source, begin_steps, count_item
+from kraftlog.wire.versioned_schema import item_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from kraftlog.wire.schema import Field, Message
+    from kraftlog.wire.versioned_schema import VersionedSchema
+
+
+#: What is said to people may quote names and values of any length, so it is cut.
+MESSAGES = frozenset(("error_message", "batch_index_error_message"))
+
+
+class WriterGenerator:
+    """Writes the text of a writer, or of a generator that writes the same step by step."""
+
+    def __init__(self, form: VersionedSchema, *, stepwise: bool = False) -> None:
+        self.form = form
+        self.stepwise = stepwise
+        self.source = Source("def write(m, put):")
+        self.source.scope |= {
+            "uvarint": primitives.uvarint,
+            "put_string": primitives.put_string,
+            "put_compact_string": primitives.put_compact_string,
+            "in_short": in_short,
+            "uvarints": primitives.UVARINT,
+            "no_place": _no_place,
+            "bad_null": _bad_null,
+            "put_tags": _put_tags,
+        }
+        # Fixed-width writes that wait to be merged into one: (struct code, expression).
+        self.waiting: list[tuple[str, str]] = []
+
+    def write(self, part: type[Message] | None = None) -> Source:
+        """A writer of the message, or of a struct as it stands in the message."""
+        cls = part or self.form.cls
+        if self.stepwise:
+            begin_steps(self.source)
+        self.struct(cls, "m", cls.__name__)
+        self.flush()
+        if self.stepwise:
+            self.source.line("yield work")
+        if len(self.source.lines) == 1:
+            self.source.line("pass")
+        return self.source
+
+    def flush(self) -> None:
+        if not self.waiting:
+            return
+        out = self.source
+        codes = "".join([code for code, _ in self.waiting])
+        values = [value for _, value in self.waiting]
+        self.waiting = []
+        if all(value.lstrip("-").isdigit() for value in values):
+            out.line(f"put({struct.pack('>' + codes, *map(int, values))!r})")
+            return
+        name = "P_" + codes.replace("?", "x")
+        out.scope[name] = struct.Struct(">" + codes).pack
+        out.line(f"put({name}({', '.join(values)}))")
+
+    def struct(self, cls: type[Message], name: str, path: str) -> None:
+        out = self.source
+        for field in self.form.absent(cls):
+            if not field.ignorable:
+                default = self.constant(field.default)
+                where = f"{path}.{field.name}"
+                value = f"{name}.{field.name}"
+                out.line(
+                    f"if {self.differs(field, value, default)}: "
+                    f"no_place({where!r}, {self.form.version}, {value})"
+                )
+        for field in self.form.plain(cls):
+            self.field(field, f"{name}.{field.name}", f"{path}.{field.name}")
+        if self.form.flexible:
+            self.tags(cls, name, path)
+
+    @staticmethod
+    def differs(field: Field, value: str, default: str) -> str:
+        """Whether a value is not the default; a struct is mostly the very default, so ask that."""
+        is_struct = field.struct is not None and not field.is_array
+        return (
+            f"{value} is not {default} and {value} != {default}"
+            if is_struct
+            else (f"{value} != {default}")
+        )
+
+    def constant(self, value: Any) -> str:
+        if isinstance(value, (int, str, bytes, float, type(None))) or value == ():
+            return repr(value)
+        return self.source.refer("D", value)
+
+    def field(self, field: Field, value: str, path: str) -> None:
+        if field.is_array:
+            self.array(field, value, path)
+        elif field.kind in FIXED:
+            self.waiting.append((FIXED[field.kind][0], value))
+        elif field.struct is not None:
+            self.nested(field, value, path)
+        else:
+            self.sized(field, value, path)
+
+    def null(self, field: Field, value: str, path: str, null: bytes) -> None:
+        """The branch for None, up to the head of the other one."""
+        out = self.source
+        with out.block(f"if {value} is None:"):
+            if field.nullable_in(self.form.version):
+                out.line(f"put({null!r})")
+            else:
+                out.line(f"bad_null({path!r}, {self.form.version})")
+        out.line("else:")
+
+    def held(self, value: str) -> str:
+        """A local name for an attribute that is used more than once."""
+        if value.isidentifier():
+            return value
+        name = self.source.fresh("v")
+        self.source.line(f"{name} = {value}")
+        return name
+
+    def sized(self, field: Field, value: str, path: str) -> None:
+        """A string, bytes or batches."""
+        self.flush()
+        out = self.source
+        value = self.held(value)
+        compact = self.form.compact(field)
+        if field.kind == "string":
+            self.null(field, value, path, b"\0" if compact else b"\xff\xff")
+            put = "put_compact_string" if compact else "put_string"
+            if field.name in MESSAGES:
+                value = f"in_short({value})"
+            out.lines[-1] += f" put({put}({value}))"
+            return
+        self.null(field, value, path, b"\0" if compact else b"\xff\xff\xff\xff")
+        out.depth += 1
+        size = out.fresh("n")
+        out.line(f"{size} = len({value})")
+        self.size(size, compact)
+        out.line(f"put({value})")
+        out.depth -= 1
+
+    def size(self, count: str, compact: bool) -> None:
+        out = self.source
+        if compact:
+            table = len(primitives.UVARINT) - 1
+            out.line(f"put(uvarints[{count} + 1] if {count} < {table} else uvarint({count} + 1))")
+        else:
+            self.waiting.append(("i", count))
+            self.flush()
+
+    def nested(self, field: Field, value: str, path: str) -> None:
+        out = self.source
+        assert field.struct is not None
+        if not field.nullable_in(self.form.version):
+            name = out.fresh("s")
+            out.line(f"{name} = {value}")
+            out.line(f"if {name} is None: bad_null({path!r}, {self.form.version})")
+            self.struct(field.struct, name, path)
+            return
+        self.flush()
+        name = self.held(value)
+        # In a tag Kafka marks null by 0, elsewhere by -1.
+        self.null(field, name, path, b"\xff" if field.tag < 0 else b"\0")
+        out.depth += 1
+        self.waiting.append(("b", "1"))
+        self.struct(field.struct, name, path)
+        self.flush()
+        out.depth -= 1
+
+    def array(self, field: Field, value: str, path: str) -> None:
+        self.flush()
+        out = self.source
+        value = self.held(value)
+        compact = self.form.compact(field)
+        self.null(field, value, path, b"\0" if compact else b"\xff\xff\xff\xff")
+        out.depth += 1
+        if field.struct is None and field.kind in FIXED:
+            kind = NUMBERS[field.kind]
+            known = kind.known_compact if compact else kind.known
+            make = kind.put_compact if compact else kind.put
+            out.line(
+                f"put(type({value}) is tuple and {out.refer('known', known)}.get({value})"
+                f" or {out.refer('make', make)}({value}))"
+            )
+        else:
+            count, item = out.fresh("n"), out.fresh("i")
+            out.line(f"{count} = len({value})")
+            self.size(count, compact)
+            with out.block(f"for {item} in {value}:"):
+                if self.stepwise:
+                    count_item(out)
+                if field.pieces:
+                    with out.block(f"if type({item}) is bytes:"):
+                        out.line(f"put({item})")
+                        out.line("continue")
+                if field.struct is not None:
+                    self.struct(field.struct, item, f"{path}[]")
+                else:
+                    self.sized(item_of(field), item, f"{path}[]")
+                self.flush()
+        out.depth -= 1
+
+    def tags(self, cls: type[Message], name: str, path: str) -> None:
+        """The tagged section holds what differs from its default; mostly that is nothing."""
+        out = self.source
+        known = self.form.tagged(cls)
+        if not known and not self.form.keep_tags:
+            self.waiting.append(("B", "0"))
+            return
+        self.flush()
+        found = out.fresh("f")
+        out.line(f"{found} = None")
+        for field in known:
+            value, pieces = out.fresh("v"), out.fresh("t")
+            default = self.constant(field.default)
+            out.line(f"{value} = {name}.{field.name}")
+            with out.block(f"if {self.differs(field, value, default)}:"):
+                out.line(f"{pieces} = []; outer{found} = put; put = {pieces}.append")
+                self.field(field, value, f"{path}.{field.name}")
+                self.flush()
+                out.line(f"put = outer{found}")
+                out.line(f"if {found} is None: {found} = []")
+                out.line(f"{found}.append(({field.tag}, {pieces}))")
+        if self.form.keep_tags:
+            with out.block(f"for {found}t, {found}b in getattr({name}, 'unknown_tags', ()):"):
+                out.line(f"if {found} is None: {found} = []")
+                out.line(f"{found}.append(({found}t, [{found}b]))")
+        out.line(f"put(b'\\0') if {found} is None else put_tags({found}, put)")
+
+
+def _put_tags(found: list[tuple[int, list[bytes]]], put: Callable[[Any], None]) -> None:
+    put(primitives.uvarint(len(found)))
+    for tag, pieces in sorted(found, key=lambda f: f[0]):
+        put(primitives.uvarint(tag))
+        put(primitives.uvarint(sum(map(len, pieces))))
+        for piece in pieces:
+            put(piece)
+
+
+def _no_place(path: str, version: int, value: Any) -> None:
+    raise UnsupportedVersionError(f"{path} = {value!r} can't be said in version {version}")
+
+
+def _bad_null(path: str, version: int) -> None:
+    raise UnsupportedVersionError(f"{path} may not be null in version {version}")

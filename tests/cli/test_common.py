@@ -1,0 +1,376 @@
+"""Commands against a node of ours and against Kafka: what they print, exactly."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.cli.consume import NOTHING
+from kraftlog.cli.delete_records import _FORM
+from tests.client.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cli.shell import Shell
+
+    Named = Callable[[str], str]
+
+
+def test_a_topic_from_its_making_to_its_end(shell: Shell, named: Named) -> None:
+    topic = named("t")
+    create = f"topics --create --topic {topic} --partitions=2 --config cleanup.policy=compact"
+    assert shell.run(create) == f"created {topic}\n"
+    assert "TOPIC_ALREADY_EXISTS" in shell.fails(create)
+    assert shell.run(create, "--if-not-exists") == ""
+    assert topic in shell.run("topics --list").split()
+    assert shell.json(f"topics --list --topic {topic}") == [topic]
+    shown = shell.run(f"topics --describe --topic {topic}")
+    shown = re.sub(r"id \S{22}  ", "id …  ", shown).replace(", min.insync.replicas=1", "")
+    assert shown == (
+        f"{topic}  id …  2 partitions  replication 1\n"
+        "  cleanup.policy=compact\n"
+        "  PARTITION  LEADER  REPLICAS  ISR  ELR  LAST KNOWN ELR\n"
+        "  0               1  1         1\n"
+        "  1               1  1         1\n"
+    )
+    (outcome,) = shell.json(f"topics --describe --topic {topic}")
+    assert [p["isr"] for p in outcome["partitions"]] == [[1], [1]]
+    for flag in ("under-replicated", "unavailable", "under-min-isr"):
+        assert shell.run(f"topics --describe --topic {topic} --{flag}-partitions") == ""
+    assert "1  1" in shell.run(f"topics --describe --topic {topic} --at-min-isr-partitions")
+    assert "PARTITION" not in shell.run(
+        f"topics --describe --topic {topic} --topics-with-overrides"
+    )
+    assert shell.run(f"topics --alter --topic {topic} --partitions 3") == f"altered {topic}\n"
+    assert len(shell.json(f"topics --describe --topic-id {outcome['id']}")[0]["partitions"]) == 3
+    assert shell.json(f"topics --delete --topic {topic}") == {"deleted": [topic]}
+    assert shell.fails(f"topics --describe --topic {topic}") == (
+        f"kraftlog topics: there is no topic {topic}\n"
+    )
+    assert shell.run(f"topics --delete --topic {topic} --if-exists") == ""
+    assigned = f"topics --create --topic {topic} --replica-assignment 1,1"
+    shell.run(assigned)
+    assert "leave --partitions" in shell.fails(f"{assigned} --partitions 2", code=2)
+    shell.run(f"topics --alter --topic {topic} --partitions 3 --replica-assignment 1,1,1")
+    assert "numbers as in" in shell.fails(
+        f"topics --create --topic {topic} --replica-assignment a", code=2
+    )
+    assert "--topic is missing" in shell.fails("topics --create", code=2)
+    assert "kraftlog configs" in shell.fails(
+        f"topics --alter --topic {topic} --partitions 9 --config a=b", code=2
+    )
+    shell.run(f"topics --create --topic {named('a_b.c')}")
+    assert "no room for both . and _" in shell.said
+
+
+def test_records_in_and_out(shell: Shell, named: Named, tmp_path: Path) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 1")
+    lines = b"h1:v1,h2:v2;k1=one\r\nh3:;k2=NULL\n;k3=three"
+    config = tmp_path / "reader.properties"
+    config.write_text("parse.headers=true\nheaders.delimiter=;\nnull.marker=NULL\n")
+    shell.feed(
+        lines,
+        f"produce --topic {topic} --compression-codec --reader-config {config} --sync",
+        *("--property", "parse.key=true", "--reader-property=key.separator=="),
+    )
+    everything = [
+        word
+        for part in ("key", "headers", "partition", "offset", "epoch")
+        for word in ("--formatter-property", f"print.{part}=true")
+    ]
+    read = f"consume --topic {topic} --from-beginning --max-messages 3"
+    assert shell.run(read, *everything) == (
+        "Partition:0\tOffset:0\tEpoch:0\th1:v1,h2:v2\tk1\tone\n"
+        "Partition:0\tOffset:1\tEpoch:0\th3:\tk2\tnull\n"
+        "Partition:0\tOffset:2\tEpoch:0\tNO_HEADERS\tk3\tthree\n"
+    )
+    assert shell.said == "3 records read\n"
+    assert shell.run(f"{read} --formatter {NOTHING}") == ""
+    assert shell.said == "3 records read\n"
+    outcome = [json.loads(line) for line in shell.run(read, "--json").splitlines()]
+    assert outcome[1]["key"] == "k2"
+    assert outcome[1]["value"] is None
+    assert outcome[0]["headers"] == [{"name": "h1", "value": "v1"}, {"name": "h2", "value": "v2"}]
+    last = f"consume --topic {topic} --partition 0 --max-messages 1 --offset"
+    assert shell.run(f"{last} 2") == "three\n"
+    assert shell.run(f"{last} 3 --timeout-ms 300") == ""
+    end = "--formatter-property line.separator=\\n--\\n"
+    assert shell.run(f"{read} --include x", code=2) == ""
+    assert shell.run(
+        f"consume --include {topic[:-2]}.* --from-beginning --max-messages 1 {end}"
+    ) == ("one\n--\n")
+    said = shell.feed(b"a\nb:c\n", f"produce --topic {topic} --property parse.key=true", code=1)
+    assert said == ""
+    assert shell.said == "kraftlog produce: line 1 has no key: there is no b'\\t' in it\n"
+    assert shell.feed(b"", f"produce --topic {topic} --json") == '{\n  "records": 0\n}\n'
+    shell.feed(b"", f"produce --topic {topic} --command-property acks=1 --producer-property x=1")
+    assert "x is not known here" in shell.said
+
+
+def test_numbers_are_shown_by_their_deserializers(shell: Shell, named: Named) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 1")
+    shell.feed(b"\0\0\1\1\n\xff\xfe\n", f"produce --topic {topic}")
+    read = f"consume --topic {topic} --from-beginning --max-messages 2"
+    integer = "org.apache.kafka.common.serialization.IntegerDeserializer"
+    assert (
+        "can't be shown"
+        in shell.fails(f"{read} --value-deserializer {integer}").splitlines()[-1:][0]
+    )
+    shown = shell.run(f"{read} --value-deserializer {integer} --skip-message-on-error")
+    assert shown == "257\n"
+    assert '"value_base64": "//4="' in shell.run(read, "--json")
+    assert "expected String" in shell.fails(f"{read} --value-deserializer Avro", code=2)
+
+
+def test_a_group_from_its_first_offset_to_its_end(
+    shell: Shell, named: Named, tmp_path: Path
+) -> None:
+    topic, group = named("t"), named("g")
+    shell.run(f"topics --create --topic {topic} --partitions 2")
+    lines = b"".join([b"%d\t%d\n" % (n, n) for n in range(9)])
+    shell.feed(lines, f"produce --topic {topic} --reader-property parse.key=true")
+    shell.run(f"consume --topic {topic} --group {group} --from-beginning --max-messages 9")
+    ends = {
+        row["partition"]: row["end"] for row in shell.json(f"groups --describe --group {group}")
+    }
+    assert sum(ends.values()) == 9
+    assert 0 < ends[1] < 9
+    assert group in shell.run("groups --list").split()
+    assert re.search(rf"{group} +classic +Empty\n", shell.run("groups --list --type --state empty"))
+    state = shell.json(f"groups --describe --group {group} --state")
+    assert state == [
+        {
+            "group": group,
+            "coordinator": f"{shell.address} (1)",
+            "assignor": None,
+            "type": "classic",
+            "state": "Empty",
+            "members": 0,
+        }
+    ]
+    assert shell.run(f"groups --describe --group {group} --members --verbose") == (
+        "GROUP  MEMBER  HOST  CLIENT  PARTITIONS  EPOCH  ASSIGNMENT\n"
+    )
+    reset = f"groups --reset-offsets --group {group} --topic {topic}:1"
+    csv = tmp_path / "offsets.csv"
+    csv.write_text(shell.run(f"{reset} --to-earliest --export"))
+    assert csv.read_text() == f"{topic},1,0\n"
+    assert "nothing was changed" in shell.said
+    assert shell.run(f"groups --reset-offsets --group {group} --from-file {csv} --execute") == (
+        f"GROUP{' ' * (len(group) - 3)}TOPIC{' ' * (len(topic) - 3)}PARTITION  NEW OFFSET\n"
+        f"{group}  {topic}          1           0\n"
+    )
+    plans = [
+        ("--to-latest", ends[1]),
+        ("--to-current", 0),
+        ("--to-offset 99", ends[1]),
+        ("--shift-by -7", 0),
+        ("--by-duration P1D", 0),
+        ("--to-datetime 2020-01-01T00:00:00.000", 0),
+        ("--to-datetime 2999-01-01T00:00:00+01:00", ends[1]),
+    ]
+    for flag, expected in plans:
+        (row,) = shell.json(f"{reset} {flag} --dry-run")
+        assert (row["partition"], row["offset"]) == (1, expected), flag
+    everywhere = shell.json(f"groups --reset-offsets --group {group} --all-topics --to-latest")
+    assert [row["offset"] for row in everywhere] == [ends[0], ends[1]]
+    assert "no duration" in shell.fails(f"{reset} --by-duration 5", code=2)
+    assert "no time like" in shell.fails(f"{reset} --to-datetime now", code=2)
+    assert "where to" in shell.fails(reset, code=2)
+    assert "one of --topic" in shell.fails(f"groups --reset-offsets --group {group}", code=2)
+    assert "no partition 7" in shell.fails(
+        f"groups --reset-offsets --group {group} --topic {topic}:7 --to-latest"
+    )
+    assert "no offset in" in shell.fails(
+        f"groups --reset-offsets --group {named('new')} --topic {topic} --shift-by 1"
+    )
+    assert shell.run(f"groups --delete-offsets --group {group} --topic {topic}:1").endswith(
+        "1  deleted\n"
+    )
+    shell.run(f"groups --delete --group {group} --group {named('none')}", code=1)
+    assert "GROUP_ID_NOT_FOUND" in shell.said
+    assert "GROUP_ID_NOT_FOUND" in shell.fails(f"groups --describe --group {group}")
+    assert "--group is missing" in shell.fails("groups --describe", code=2)
+    shell.run(f"groups --reset-offsets --group {group} --topic {topic} --to-earliest --execute")
+    assert shell.json(f"groups --delete --group {group}") == {"deleted": [group]}
+
+
+def test_settings(shell: Shell, named: Named, tmp_path: Path) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic}")
+    file = tmp_path / "more.properties"
+    file.write_text("retention.ms=5\n")
+    add = "--add-config cleanup.policy=[compact,delete],retention.bytes=7"
+    assert shell.run(f"configs --alter --topic {topic} {add} --add-config-file {file}") == (
+        f"altered topic {topic}\n"
+    )
+    shell.run(
+        f"configs --alter --entity-type topics --entity-name {topic} --delete-config retention.ms"
+    )
+    width = len(f"topic {topic}")
+    expected = (
+        f"{'ENTITY':<{width}}  KEY              VALUE           SOURCE\n"
+        f"topic {topic}  cleanup.policy   compact,delete  DYNAMIC_TOPIC_CONFIG\n"
+        f"topic {topic}  retention.bytes  7               DYNAMIC_TOPIC_CONFIG\n"
+    )
+    until(lambda: shell.run(f"configs --describe --topic {topic}"), expected)
+    assert len(shell.json(f"configs --describe --topic {topic} --all")[topic]) > 20
+    assert topic in shell.json("configs --describe --entity-type topics")
+    assert "1" in shell.json("configs --describe --entity-type brokers")
+    assert shell.json("configs --describe --entity-type client-metrics") == {}
+    assert "INVALID_CONFIG" in shell.fails(f"configs --alter --topic {topic} --add-config a.b=c")
+    assert "name one entity" in shell.fails("configs --describe", code=2)
+    shell.run("configs --describe --broker-defaults")
+    assert "defaults of brokers" in shell.fails(
+        "configs --describe --entity-type topics --entity-default", code=2
+    )
+    assert shell.json(f"configs --alter --topic {topic} --delete-config retention.bytes") == {
+        "entity_type": "topics",
+        "entity_name": topic,
+        "changed": {"retention.bytes": None},
+    }
+    assert "needs --entity-name" in shell.fails(
+        "configs --alter --entity-type topics --add-config a=b", code=2
+    )
+    assert "quotas" in shell.fails("configs --describe --entity-type users", code=2)
+    assert "KEY=VALUE" in shell.fails(f"configs --alter --topic {topic} --add-config x", code=2)
+    assert "needs --add-config" in shell.fails(f"configs --alter --topic {topic}", code=2)
+
+
+def test_offsets(shell: Shell, named: Named) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 3")
+    shell.feed(b"1\n2\n", f"produce --topic {topic}")
+    latest = shell.json(f"offsets --topic {topic}")
+    assert sum(row["offset"] for row in latest) == 2
+    assert shell.run(f"offsets --topic {topic} --time earliest --partitions 0,2") == (
+        f"{topic}:0:0\n{topic}:2:0\n"
+    )
+    assert shell.run(f"offsets --topic-partitions {topic}:1-,{topic}:-1 --time -2") == (
+        f"{topic}:0:0\n{topic}:1:0\n{topic}:2:0\n"
+    )
+    assert shell.run(f"offsets --topic {topic} --time 99999999999999") == ""
+    assert "expected a timestamp" in shell.fails(f"offsets --topic {topic} --time now", code=2)
+    assert "no partition is named so" in shell.fails("offsets --topic nothing-like-it")
+
+
+def test_directories_and_deleted_records(shell: Shell, named: Named, tmp_path: Path) -> None:
+    topic = named("t")
+    shell.run(f"topics --create --topic {topic} --partitions 1")
+    shell.feed(b"1\n2\n3\n", f"produce --topic {topic}")
+    assert re.search(
+        rf"\n +1  /\S+  {topic} +0  \d+ B +0  current\n"
+        r"broker 1: /\S+: [\d.]+ \wiB of [\d.]+ \wiB free\n",
+        shell.run(f"log-dirs --topic-list {topic}"),
+    )
+    file = tmp_path / "offsets.json"
+    file.write_text(f'{{"partitions": [{{"topic": "{topic}", "partition": 0, "offset": 2}}]}}')
+    assert shell.run(f"delete-records --offset-json-file {file}") == (
+        f"TOPIC{' ' * (len(topic) - 3)}PARTITION  FIRST OFFSET\n{topic}          0             2\n"
+    )
+    assert shell.run(f"offsets --topic {topic} --time -2") == f"{topic}:0:2\n"
+
+
+def test_the_cluster(shell: Shell) -> None:
+    assert len(shell.run("cluster cluster-id").strip()) == 22
+    host, _, port = shell.address.partition(":")
+    assert shell.run("cluster list-endpoints --include-fenced-brokers") == (
+        f"ID  HOST       {'PORT':>{len(port)}}  RACK  STATE     TYPE\n"
+        f" 1  {host}  {port}  -     unfenced  broker\n"
+    )
+    assert "BROKER_ID_NOT_REGISTERED" in shell.fails("cluster unregister --id 9")
+    features = shell.json("features describe")["features"]
+    assert {"metadata.version", "kraft.version"} <= {each["feature"] for each in features}
+    assert shell.run("features upgrade --feature eligible.leader.replicas.version=1 --dry-run") == (
+        "eligible.leader.replicas.version would go to 1\n"
+    )
+    level = shell.json("features describe --node-id 1")["features"]
+    assert [each["level"] for each in level if each["feature"] == "kraft.version"] in ([0], [1])
+    assert "metadata.version" in shell.run("features upgrade --metadata 4.3 --dry-run")
+    assert shell.json(
+        "features downgrade --feature eligible.leader.replicas.version=1 --dry-run"
+    ) == {
+        "levels": {"eligible.leader.replicas.version": 1},
+        "dry_run": True,
+    }
+    assert len(shell.json("cluster cluster-id")["cluster_id"]) == 22
+    assert shell.json("cluster list-endpoints")[0]["type"] == "broker"
+    assert "Produce" in shell.run("api-versions")
+    assert "give --feature" in shell.fails("features upgrade", code=2)
+    apis = {row["api"]: row for row in shell.json("api-versions --broker 1")}
+    assert (apis["Fetch"]["to"], apis["Fetch"]["used"]) == (18, 12)
+
+
+def test_the_quorum(shell: Shell) -> None:
+    status = shell.run("quorum describe --status")
+    assert re.search(r"^LeaderId: +1\n", status, re.MULTILINE)
+    assert shell.json("quorum describe --status")["CurrentVoters"][0]["id"] == 1
+    (leader,) = shell.json("quorum describe --replication")
+    assert (leader["node"], leader["lag"], leader["status"]) == (1, 0, "Leader")
+    assert "ms ago" in shell.run("quorum describe --replication --human-readable")
+    directory = "A" * 21 + "g"
+    remove = f"quorum remove-controller --controller-id 9 --controller-directory-id {directory}"
+    assert "would be removed" in shell.run(f"{remove} --dry-run")
+    assert "needs --command-config" in shell.fails("quorum add-controller", code=2)
+
+
+def test_what_cannot_be_done_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def said(*words: str) -> str:
+        assert main(words) == 1
+        return capsys.readouterr().err
+
+    assert said("topics", "--list", "-b", "127.0.0.1:1") == (
+        "kraftlog topics: no broker answers: 127.0.0.1:1: Connection refused\n"
+    )
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_SSL\n")
+    assert "security.protocol=SASL_SSL" in said("topics", "--list", "-c", str(file))
+    assert "No such file" in said("topics", "--list", "-c", str(tmp_path / "none"))
+    file.write_text("default.api.timeout.ms=soon\n")
+    assert said("topics", "--list", "-c", str(file)) == (
+        "kraftlog topics: default.api.timeout.ms=soon: expected a whole number of at least 0\n"
+    )
+    file.write_bytes(b"\xff\xfe")
+    assert f"{file} is no text in UTF-8" in said("topics", "--list", "-c", str(file))
+    assert main(["cluster", "cluster-id", "-b", "a:1", "-C", "b:1"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("no JSON", "expected JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("{}", f"expected {_FORM}; 'partitions' is missing"),
+        (
+            '{"partitions": [{"topic": "t", "partition": 0}]}',
+            f"expected {_FORM}; 'offset' is missing",
+        ),
+        ("[]", f"expected {_FORM}: list indices must be integers or slices, not str"),
+    ],
+)
+def test_a_file_of_offsets_that_is_none_is_named_with_what_is_wrong(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, why: str
+) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_text(text)
+    words = ["delete-records", "-b", "127.0.0.1:1", "--offset-json-file", str(file)]
+    assert main(words) == 1
+    assert capsys.readouterr().err == f"kraftlog delete-records: {file}: {why}\n"
+
+
+def test_a_number_of_partitions_that_can_not_be_is_not_taken_for_none(
+    capsys: pytest.CaptureFixture[str], our_node: str
+) -> None:
+    """0 is not the number that the cluster would choose."""
+    words = ["topics", "-b", our_node, "--create", "--topic", "of-none", "--partitions", "0"]
+    assert main(words) == 1
+    assert "INVALID_PARTITIONS" in capsys.readouterr().err

@@ -1,0 +1,177 @@
+"""`server.properties` becomes a configuration, or a sentence that says why not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kraftlog.config.broker import BrokerConfig
+from kraftlog.config.effective import EFFECTIVE
+from kraftlog.config.endpoints import Listener, Voter
+from kraftlog.config.keys import BROKER_KEYS, TABLES, find_broker_key
+from kraftlog.config.properties import parse, parse_overrides
+from kraftlog.config.read_config import REMOVED, read_config
+from kraftlog.config.setting import Setting
+from kraftlog.errors import ConfigError
+from tests.config.starts import ACCEPTED, PLAIN, REFUSED, started_with
+
+
+def refusal(text: str, **overrides: str) -> str:
+    with pytest.raises(ConfigError) as refused:
+        read_config(text, overrides)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_accepted(case: str) -> None:
+    config, _ = read_config(started_with(case), {})
+    assert config.node_id in {1, 2}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused(case: str) -> None:
+    """In one line that names a key."""
+    said = refusal(started_with(case))
+    assert "\n" not in said
+    assert any(name in said for name in BROKER_KEYS.names())
+
+
+def test_several_directories_are_refused_plainly() -> None:
+    assert refusal(started_with("log.dirs=/a,/b")) == (
+        "log.dirs=/a,/b: expected one directory; a node here keeps its logs in one"
+    )
+
+
+def test_a_port_beyond_all_ports_is_refused_before_listening() -> None:
+    said = refusal(started_with("listeners=PLAINTEXT://:99999,CONTROLLER://:9093"))
+    assert (
+        said
+        == "listeners: PLAINTEXT://:99999 is not of the form NAME://host:port, port up to 65535"
+    )
+
+
+def test_what_it_comes_to() -> None:
+    config, warnings = read_config(started_with(
+        "listeners=PLAINTEXT://127.0.0.1:9092,CONTROLLER://[::1]:9093 ; log.dirs=/a ; "
+        "metadata.log.dir=/b ; log.retention.minutes=5 ; log.retention.hours=1 ; "
+        "log.roll.hours=2 ; log.roll.jitter.ms=3 ; log.flush.scheduler.interval.ms=4 ; "
+        "broker.rack=r"
+    ), {"num.partitions": "3"})  # fmt: skip
+    assert config.is_broker
+    assert config.is_controller
+    assert config.num_partitions == 3
+    assert config.voters == [Voter(1, "localhost", 9093)]
+    assert config.bootstrap_servers == [("localhost", 9093)]
+    plain = Listener("PLAINTEXT", "127.0.0.1", 9092)
+    assert config.broker_listeners == config.advertised_listeners == [plain]
+    [controller] = config.controller_listeners
+    assert str(controller) == "CONTROLLER://[::1]:9093"
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+    assert config.metadata_directory == "/b"
+    assert config.directories == ["/a", "/b"]
+    assert config.log_retention_ms == 300_000
+    assert config.log_roll_ms == 7_200_000
+    assert config.log_roll_jitter_ms == 3
+    idle = "log.flush.scheduler.interval.ms, log.roll.jitter.ms"
+    assert warnings == [f"accepted, no effect: {idle}"]
+
+
+def test_the_smallest_unit_counts() -> None:
+    def retention(**given: str) -> int:
+        return BrokerConfig({k.replace("_", "."): v for k, v in given.items()}).log_retention_ms
+
+    assert retention() == 7 * 24 * 3_600_000
+    assert retention(log_retention_hours="2") == 7_200_000
+    assert retention(log_retention_hours="2", log_retention_minutes="1") == 60_000
+    assert retention(log_retention_hours="2", log_retention_ms="5") == 5
+    assert retention(log_retention_minutes="-5") == -1
+
+
+def test_keys_that_nobody_knows() -> None:
+    text = started_with(
+        "num.partition=3 ; zookeeper.connect=a ; log.message.format.version=1 ; qwertz=1 ; "
+        "config.providers.file.class=x ; listener.name.plaintext.max.connections=5 ; "
+        "super.users=User:a ; kraftlog.http.prot=1"
+    )
+    assert read_config(text, {})[1] == [
+        "num.partition: no such key; did you mean num.partitions?",
+        "zookeeper.connect: Kafka 4 has no ZooKeeper and dropped this key",
+        "log.message.format.version: Kafka 4 dropped this key",
+        "qwertz: no such key",
+        "kraftlog.http.prot: no such key; did you mean kraftlog.http.port?",
+        "accepted, no effect: listener.name.plaintext.max.connections, super.users",
+    ]
+
+
+def test_tables_of_names_hold_what_they_say() -> None:
+    assert all(TABLES[kind].find(name) for kind, names in EFFECTIVE.items() for name in names)
+    known = BROKER_KEYS.names()
+    assert not [n for n in REMOVED if n in known or any(k.startswith(n) for k in known)]
+
+
+def test_every_attribute_is_a_key() -> None:
+    settings = [it.key for it in vars(BrokerConfig).values() if isinstance(it, Setting)]
+    assert len(settings) > 30
+    assert [key for key in settings if key not in BROKER_KEYS.names()] == []
+    config = BrokerConfig(PLAIN)
+    assert all(config[key] is not None for key in settings if key != "broker.rack")
+    with pytest.raises(KeyError):
+        config["no.such.key"]
+
+
+def test_a_value_is_checked_wherever_its_key_comes_from() -> None:
+    assert refusal(started_with("log.dirs=/a"), **{"num.io.threads": "0"}) == (
+        "num.io.threads=0: expected a whole number from 1 to 2147483647"
+    )
+    override = {"listener.name.a.max.connections": "x"}
+    assert refusal(started_with("log.dirs=/a"), **override).startswith(
+        "listener.name.a.max.connections=x: expected a whole number"
+    )
+    assert find_broker_key("listener.name.a.max.connections") is not None
+
+
+def test_overrides() -> None:
+    assert parse_overrides(["a=b", " c = d=e ", "f="]) == {"a": "b", "c": "d=e", "f": ""}
+    for word in ("a", "=b"):
+        with pytest.raises(ConfigError, match="expected key=value"):
+            parse_overrides([word])
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("a=1\nb = 2\nc:3\nd 4\n", {"a": "1", "b": "2", "c": "3", "d": "4"}),
+        ("# no\n! no\n\n  a=b c \n", {"a": "b c "}),
+        ("a=1\\\n  2\\\n\\\n3", {"a": "123"}),
+        ("a=1\\", {"a": "1"}),
+        ("a\\ b\\=c=d\\:e\nk\\u0041=\\t\\q", {"a b=c": "d:e", "kA": "\tq"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("", {}),
+    ],
+)
+def test_the_format(text: str, pairs: dict[str, str]) -> None:
+    assert parse(text) == pairs
+
+
+def test_a_broken_escape() -> None:
+    with pytest.raises(ConfigError, match="expected four hexadecimal digits"):
+        parse("a=\\u12")
+
+
+def test_reading_a_file_imports_little() -> None:
+    """What a start pays for: the tables, and nothing slow of Python's own."""
+    text = started_with("log.dirs=/a")
+    reading = f"from kraftlog.config.read_config import read_config; read_config({text!r}, {{}})"
+    imported = modules_after(reading) - modules_after("pass")
+    assert "kraftlog.config.broker_keys" in imported
+    slow = {"re", "difflib", "typing", "dataclasses", "enum", "logging", "json"}
+    assert not imported & {*slow, "kraftlog.config.resource_keys"}
+
+
+def modules_after(program: str) -> set[str]:
+    command = [sys.executable, "-c", f"{program}\nimport sys; print(*sys.modules)"]
+    shown = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+    return set(shown.split())

@@ -1,0 +1,322 @@
+"""JoinGroup and rebalances: who is let in, when a generation is complete, who leads."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.messages import GroupResponse, RequestContext, WriteRecords
+from kraftlog.groups.states import MAY_FOLLOW, GroupState
+from kraftlog.wire.messages.join_group import JoinGroupResponse
+from kraftlog.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from tests.groups.shard_harness import (
+    OK,
+    RANGE,
+    REBALANCE_MS,
+    SESSION_MS,
+    ShardHarness,
+    subscription,
+)
+
+ROUND_ROBIN = ("roundrobin", subscription("t"))
+
+
+def test_a_new_member_is_given_an_id_and_the_new_group_is_written() -> None:
+    harness = ShardHarness(prompt=False)
+    slot = harness.join(client="me")
+    assert harness.outcome(slot) == JoinGroupResponse(
+        error_code=ErrorCode.MEMBER_ID_REQUIRED,
+        protocol_name=None,
+        leader="",
+        member_id="me-1",
+        members=(),
+    )
+    [write] = harness.under_way
+    assert write.records[0][0] == b"\x00\x02\x00\x01g"
+    assert harness.state() == GroupState.EMPTY
+
+
+def test_before_version_4_a_new_member_joins_at_once() -> None:
+    harness = ShardHarness()
+    slot = harness.join(version=3)
+    assert slot not in harness.answers
+    harness.poll()
+    outcome = harness.outcome(slot)
+    assert (outcome.error_code, outcome.generation_id, outcome.leader) == (OK, 1, "c-1")
+    assert [(each.member_id, each.metadata) for each in outcome.members] == [("c-1", RANGE[0][1])]
+
+
+def test_version_0_has_no_rebalance_timeout_and_takes_that_of_the_session() -> None:
+    harness = ShardHarness()
+    harness.join(version=0)
+    assert harness.shard.groups["g"].rebalance_timeout_ms == SESSION_MS
+
+
+def test_who_starts_together_is_in_one_generation_and_the_first_leads() -> None:
+    harness = ShardHarness()
+    leader = harness.generation(harness.enter(3))
+    assert leader.leader == "c-1"
+    assert [each.member_id for each in leader.members] == ["c-1", "c-2", "c-3"]
+    assert (leader.protocol_type, leader.protocol_name) == ("consumer", "range")
+    assert harness.state() == GroupState.COMPLETING
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ({"group": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"session_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"session_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"protocol_type": ""}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"protocols": ()}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ],
+)
+def test_what_is_refused_leaves_no_group(words: dict[str, object], code: int) -> None:
+    harness = ShardHarness()
+    outcome = harness.outcome(harness.join(**words))  # type: ignore[arg-type]  # each has the type it needs
+    assert outcome.error_code == code
+    assert outcome.member_id == words.get("member_id", "")
+    assert harness.shard.groups == {}
+    assert harness.log == []
+
+
+def test_others_must_fit_to_those_who_are_there() -> None:
+    harness = ShardHarness()
+    harness.stable(2)
+    for words in ({"protocol_type": "connect"}, {"protocols": (ROUND_ROBIN,)}):
+        outcome = harness.outcome(harness.join(**words))
+        assert outcome.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert harness.state() == GroupState.STABLE
+
+
+def test_a_protocol_is_chosen_that_all_support_and_most_like_best() -> None:
+    harness = ShardHarness()
+    both = (ROUND_ROBIN, *RANGE)
+    slots = [harness.join(version=3, protocols=p) for p in ((*RANGE, ROUND_ROBIN), both, both)]
+    harness.poll()
+    assert {harness.outcome(slot).protocol_name for slot in slots} == {"roundrobin"}
+    slots = [
+        harness.join("c-1"),
+        harness.join("c-2", protocols=both),
+        harness.join("c-3", protocols=both),
+    ]
+    assert {harness.outcome(slot).protocol_name for slot in slots} == {"range"}
+
+
+def test_of_a_protocol_named_twice_the_first_counts() -> None:
+    harness = ShardHarness()
+    slot = harness.join(version=3, protocols=(*RANGE, ("range", b"again")))
+    harness.poll()
+    assert harness.outcome(slot).members[0].metadata == RANGE[0][1]
+    assert harness.leave("c-1").members[0].error_code == OK
+    assert harness.shard.groups["g"].support == {}
+
+
+# The initial delay ---------------------------------------------------------------------------
+
+
+def test_the_first_members_are_waited_for() -> None:
+    harness = ShardHarness(initial_rebalance_delay_ms=3000)
+    first = harness.join(version=3)
+    harness.advance(2999)
+    assert first not in harness.answers
+    harness.advance(1)
+    assert harness.outcome(first).error_code == OK
+
+
+def test_each_that_comes_extends_the_delay_up_to_the_rebalance_timeout() -> None:
+    harness = ShardHarness(initial_rebalance_delay_ms=3000)
+    first = harness.join(version=3, rebalance_ms=7000)
+    harness.advance(2000)
+    harness.join(version=3, rebalance_ms=7000)
+    harness.advance(3999)
+    assert first not in harness.answers
+    harness.join(version=3, rebalance_ms=7000)
+    harness.advance(1000)
+    assert first not in harness.answers
+    harness.advance(1)
+    assert len(harness.outcome(first).members) == 3
+    assert harness.ms == 7000
+
+
+# Rebalances ----------------------------------------------------------------------------------
+
+
+def test_another_member_makes_all_join_again() -> None:
+    harness = ShardHarness()
+    [old] = harness.stable(1)
+    [new] = harness.enter(1)
+    late = harness.join(new)
+    assert harness.state() == GroupState.PREPARING
+    assert late not in harness.answers
+    assert harness.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    again = harness.join(old)
+    assert harness.outcome(again).generation_id == harness.outcome(late).generation_id == 2
+    assert [each.member_id for each in harness.outcome(again).members] == [old, new]
+    assert harness.outcome(late).members == ()
+
+
+def test_who_does_not_join_again_in_time_is_out() -> None:
+    harness = ShardHarness()
+    old, other = harness.stable(2)
+    [new] = harness.enter(1)
+    slots = [harness.join(new), harness.join(other)]
+    for _ in range(REBALANCE_MS // 5000 - 1):
+        harness.advance(5000)
+        assert harness.heartbeat(old, 1) == ErrorCode.REBALANCE_IN_PROGRESS
+    harness.advance(5000)
+    assert {harness.outcome(slot).leader for slot in slots} == {other}
+    assert harness.heartbeat(old, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_was_given_an_id_is_waited_for_until_its_session_is_over() -> None:
+    harness = ShardHarness()
+    [old] = harness.stable(1)
+    harness.enter(1)
+    again = harness.join(old)  # the leader asks for a rebalance
+    assert again not in harness.answers
+    harness.advance(SESSION_MS)
+    assert harness.outcome(again).generation_id == 2
+
+
+def test_a_follower_that_has_not_changed_is_told_the_generation_there_is() -> None:
+    harness = ShardHarness()
+    _, follower = harness.stable(2)
+    outcome = harness.outcome(harness.join(follower))
+    assert (outcome.generation_id, outcome.members, outcome.leader) == (1, (), "c-1")
+    assert harness.state() == GroupState.STABLE
+
+
+def test_changed_followers_and_leaders_cause_a_rebalance() -> None:
+    for at, protocols in ((1, (("range", subscription("u")),)), (0, RANGE)):
+        harness = ShardHarness()
+        ids = harness.stable(2)
+        harness.join(ids[at], protocols=protocols)
+        assert harness.state() == GroupState.PREPARING
+
+
+def test_the_leader_is_told_what_members_say_now() -> None:
+    harness = ShardHarness()
+    leader, follower = harness.stable(2)
+    changed = (("range", subscription("u")),)
+    harness.join(follower, protocols=changed)
+    outcome = harness.outcome(harness.join(leader))
+    assert {each.member_id: each.metadata for each in outcome.members} == {
+        leader: RANGE[0][1],
+        follower: changed[0][1],
+    }
+
+
+def test_while_assignments_are_made_who_asks_again_is_told_again() -> None:
+    harness = ShardHarness()
+    ids = harness.enter(2)
+    leader = harness.generation(ids)
+    assert harness.outcome(harness.join(ids[0])) == leader
+    assert harness.outcome(harness.join(ids[1])).members == ()
+    harness.join(ids[1], protocols=(("range", subscription("u")),))
+    assert harness.state() == GroupState.PREPARING
+
+
+def test_a_later_request_of_a_member_takes_the_place_of_the_one_that_waits() -> None:
+    harness = ShardHarness()
+    old, _ = harness.stable(2)
+    first = harness.join(old)
+    second = harness.join(old)
+    assert harness.outcome(first).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert second not in harness.answers
+
+
+def test_a_member_that_is_told_to_be_static_can_not_have_been_given_an_id() -> None:
+    harness = ShardHarness()
+    [member_id] = harness.enter(1)
+    outcome = harness.outcome(harness.join(member_id, instance="i"))
+    assert outcome.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def test_who_joined_and_went_away_is_found_out_at_last() -> None:
+    harness = ShardHarness(new_member_join_timeout_ms=15_000)
+    [old] = harness.stable(1)
+    gone = harness.join(version=3)  # waits for the old one, which does not come
+    for _ in range(2):
+        harness.advance(7_000)
+        harness.heartbeat(old, 1)
+    harness.advance(1_000)
+    assert harness.outcome(gone).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.outcome(harness.join(old)).generation_id == 2
+
+
+def test_a_group_left_before_its_first_generation_is_empty() -> None:
+    harness = ShardHarness(initial_rebalance_delay_ms=3000)
+    ids = harness.enter(1)
+    slot = harness.join(ids[0])
+    assert harness.leave(ids[0]).members[0].error_code == OK
+    assert harness.outcome(slot).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.state() == GroupState.PREPARING
+    harness.advance(3000)
+    assert harness.state() == GroupState.EMPTY
+    assert harness.shard.groups["g"].generation == 1
+
+
+def test_the_answer_comes_before_what_is_written_for_it() -> None:
+    harness = ShardHarness()
+    [member_id] = harness.enter(1)
+    leader = harness.generation([member_id])
+    harness.prompt = False
+    harness.sync(member_id, leader.generation_id, {member_id: b"all"})
+    assert [type(each) for each in harness.under_way] == [WriteRecords]
+    request = LeaveGroupRequest(group_id="g", members=[MemberIdentity(member_id=member_id)])
+    harness.shard.leave_group("left", RequestContext(5), request, harness.now)
+    effects = harness.shard.take_effects()
+    assert [type(each) for each in effects] == [GroupResponse, GroupResponse, WriteRecords]
+
+
+# How many ------------------------------------------------------------------------------------
+
+
+def test_a_full_group_takes_nobody_else_but_its_members() -> None:
+    harness = ShardHarness(max_size=2)
+    old, _ = harness.stable(2)
+    outcome = harness.outcome(harness.join())
+    assert (outcome.error_code, outcome.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
+    assert harness.outcome(harness.join("c-2")).error_code == OK
+    harness.join(old)
+    assert harness.state() == GroupState.PREPARING
+
+
+def test_the_last_to_join_finds_no_room() -> None:
+    harness = ShardHarness(max_size=2)
+    ids = harness.enter(3)
+    slots = [harness.join(each) for each in ids]
+    assert harness.outcome(slots[2]).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    harness.poll()
+    assert {harness.outcome(slot).error_code for slot in slots[:2]} == {OK}
+
+
+def test_a_limit_that_has_become_smaller_is_kept_by_a_rebalance() -> None:
+    harness = ShardHarness()
+    ids = harness.stable(3)
+    harness.config = harness.config.replace(max_size=2)
+    harness.move()
+    assert harness.state() == GroupState.PREPARING
+    slots = [harness.join(each) for each in ids]
+    assert [harness.outcome(slot).error_code for slot in slots] == [
+        OK,
+        OK,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+    ]
+
+
+def test_every_step_not_in_the_table_is_refused() -> None:
+    harness = ShardHarness()
+    harness.enter(1)
+    group = harness.shard.groups["g"]
+    for state in MAY_FOLLOW:
+        for target, sources in MAY_FOLLOW.items():
+            group.state = state
+            if state in sources:
+                group.enter(target, harness.now)
+                assert (group.previous_state, group.state) == (state, target)
+            else:
+                with pytest.raises(AssertionError, match=f"{state} -> {target}"):
+                    group.enter(target, harness.now)

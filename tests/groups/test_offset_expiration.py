@@ -1,0 +1,168 @@
+"""Offsets that nobody needs go after their time, and with the last one the empty group."""
+
+from __future__ import annotations
+
+from kraftlog.groups.states import GroupState
+from tests.groups.shard_harness import SESSION_MS, WALL_MS, ShardHarness
+
+T0, U0 = ("t", 0), ("u", 0)
+DAY_MS = 24 * 60 * 60_000
+HOUR_MS = 60 * 60_000
+
+
+def a_day() -> ShardHarness:
+    """A desk that keeps offsets for a day and looks every hour."""
+    return ShardHarness(offsets_retention_ms=DAY_MS, offsets_retention_check_interval_ms=HOUR_MS)
+
+
+def stay(harness: ShardHarness, member_id: str, ms: int) -> None:
+    """Time goes by, and a member gives signs of life."""
+    end = harness.ms + ms
+    while harness.ms < end:
+        harness.heartbeat(member_id, harness.shard.groups["g"].generation)
+        harness.advance(min(1_000_000, end - harness.ms))
+
+
+def test_of_who_uses_us_for_offsets_only_each_counts_from_its_commit() -> None:
+    harness = a_day()
+    harness.commit_offsets({T0: 1})
+    harness.advance(2 * HOUR_MS)
+    harness.commit_offsets({U0: 1})
+    harness.advance(DAY_MS - 2 * HOUR_MS - 1)
+    assert harness.offsets() == {T0: 1, U0: 1}
+    harness.advance(1)
+    assert harness.offsets() == {U0: 1}
+    assert harness.state() == GroupState.EMPTY
+    harness.advance(2 * HOUR_MS)
+    assert (harness.offsets(), harness.state()) == ({}, "none")
+    assert harness.reloaded().groups == {}
+
+
+def test_of_an_empty_group_all_count_from_when_it_became_empty() -> None:
+    harness = a_day()
+    [member_id] = harness.stable(1, session_ms=1_800_000)
+    harness.commit_offsets({T0: 1}, member_id, 1)
+    stay(harness, member_id, 5 * HOUR_MS)
+    harness.leave(member_id)
+    harness.advance(DAY_MS - 1)
+    assert harness.offsets() == {T0: 1}
+    harness.advance(1)
+    assert (harness.offsets(), harness.state()) == ({}, "none")
+
+
+def test_after_a_restart_it_is_still_empty_since_then() -> None:
+    harness = a_day()
+    harness.stable(1)
+    harness.commit_offsets({T0: 1}, "c-1", 1)
+    harness.leave("c-1")
+    harness.advance(5 * HOUR_MS)
+    harness.move()
+    harness.advance(DAY_MS - 5 * HOUR_MS)
+    assert harness.state() == "none"
+
+
+def test_of_consumers_at_work_only_what_they_no_longer_read_goes() -> None:
+    harness = a_day()
+    [member_id] = harness.stable(1, session_ms=1_800_000)
+    harness.commit_offsets({T0: 1, U0: 1}, member_id, 1)
+    stay(harness, member_id, DAY_MS)
+    assert harness.offsets() == {T0: 1}
+    assert harness.state() == GroupState.STABLE
+
+
+def test_of_others_at_work_and_in_a_rebalance_nothing_goes() -> None:
+    harness = a_day()
+    [member_id] = harness.stable(1, session_ms=1_800_000, protocol_type="connect")
+    harness.commit_offsets({U0: 1}, member_id, 1)
+    stay(harness, member_id, DAY_MS)
+    assert harness.offsets() == {U0: 1}
+
+    harness = a_day()
+    ids = harness.stable(2, session_ms=1_800_000, rebalance_ms=2**31 - 1)
+    harness.commit_offsets({U0: 1}, ids[0], 1)
+    harness.join(ids[0], rebalance_ms=2**31 - 1)
+    stay(harness, ids[1], DAY_MS)
+    assert (harness.offsets(), harness.state()) == ({U0: 1}, GroupState.PREPARING)
+
+
+def test_a_commit_with_a_time_to_live_has_its_own() -> None:
+    harness = a_day()
+    harness.commit_offsets({T0: 1}, version=4, retention_ms=HOUR_MS)
+    harness.advance(HOUR_MS)
+    assert (harness.offsets(), harness.state()) == ({}, "none")
+
+
+def test_what_is_committed_meanwhile_stays() -> None:
+    harness = a_day()
+    harness.commit_offsets({T0: 1, U0: 1})
+    harness.advance(DAY_MS - 1)
+    harness.prompt = False
+    harness.commit_offsets({T0: 2})
+    harness.advance(1)
+    harness.commit()
+    assert harness.offsets() == {T0: 2}
+
+
+def test_an_empty_group_without_offsets_goes_at_the_next_check() -> None:
+    harness = a_day()
+    harness.enter(1)
+    harness.advance(SESSION_MS)
+    assert harness.state() == GroupState.EMPTY
+    harness.advance(HOUR_MS)
+    assert harness.state() == "none"
+
+
+def test_what_can_not_be_written_is_tried_again() -> None:
+    harness = a_day()
+    harness.commit_offsets({T0: 1})
+    harness.prompt = False
+    harness.advance(DAY_MS)
+    assert harness.state() == GroupState.DEAD
+    harness.advance(HOUR_MS)  # a check that meets the group while its end is under way
+    assert len(harness.under_way) == 1
+    harness.fail()
+    assert (harness.state(), harness.offsets()) == (GroupState.EMPTY, {T0: 1})
+    harness.prompt = True
+    harness.advance(HOUR_MS)
+    assert harness.state() == "none"
+
+
+def test_many_are_looked_at_in_several_goes() -> None:
+    harness = a_day()
+    for number in range(3):
+        for start in range(0, 2000, 500):
+            offsets = {("t", index): 1 for index in range(start, start + 500)}
+            harness.commit_offsets(offsets, group=f"g{number}")
+    harness.ms = DAY_MS
+    harness.prompt = False
+    sizes = []
+    for _ in range(4):
+        harness.poll()
+        sizes.append([len(write.records) for write in harness.under_way])
+        harness.commit()
+        harness.ms += 1
+    assert sizes == [[1000, 1000, 1]] * 3 + [[]]
+    assert harness.shard.groups == {}
+
+
+def test_an_old_record_does_not_say_since_when_a_group_is_empty() -> None:
+    from kraftlog.groups.records import GroupRecord
+    from kraftlog.groups.stored_state import StoredGroups
+    from kraftlog.wire.messages.group_records import GroupMetadataKey, GroupMetadataValue
+
+    harness = a_day()
+    harness.commit_offsets({T0: 1})
+    harness.advance(3 * HOUR_MS)
+    value = GroupMetadataValue(
+        protocol_type="consumer", generation=3, protocol=None, leader=None, members=()
+    )
+    key, old = GroupRecord(GroupMetadataKey(group="g"), value, 1).encoded()
+    harness.log.append((len(harness.log), key, old))
+    harness.move()
+    assert isinstance(harness.shard.durable, StoredGroups)
+    assert harness.shard.groups["g"].state_since == -1
+    harness.advance(DAY_MS - 3 * HOUR_MS - 1)
+    assert harness.offsets() == {T0: 1}
+    harness.advance(1)
+    assert harness.state() == "none"
+    assert harness.now.wall_ms == WALL_MS + DAY_MS

@@ -1,0 +1,157 @@
+"""Batches under way: time limits, failures that rest on each other, the partition's loss."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.messages import RequestContext, WriteFailed, Written
+from kraftlog.groups.states import GroupState
+from tests.groups.shard_harness import OK, ShardHarness, codes
+
+T0 = ("t", 0)
+AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
+NOT_OURS = ErrorCode.NOT_COORDINATOR
+
+
+def test_a_timed_out_write_is_reported_and_its_batch_still_counts() -> None:
+    harness = ShardHarness(prompt=False)
+    slow = harness.commit_offsets({T0: 1})
+    harness.advance(2000)
+    later = harness.commit_offsets({T0: 2})
+    stable = harness.fetch(T0, stable=True)
+    harness.advance(2999)
+    assert not {slow, later, stable} & harness.answers.keys()
+    harness.advance(1)
+    assert codes(harness.outcome(slow)) == [AWAY]
+    assert later not in harness.answers
+    harness.advance(2000)
+    assert codes(harness.outcome(later)) == [AWAY]
+    assert harness.outcome(stable).error_code == NOT_OURS
+    harness.commit()
+    assert harness.offsets() == {T0: 2}
+    assert harness.shard.deadline() == harness.config.offsets_retention_check_interval_ms
+
+
+def test_each_batch_has_its_own_time_limit() -> None:
+    harness = ShardHarness(prompt=False)
+    harness.commit_offsets({T0: 1})
+    harness.advance(1000)
+    second = harness.commit_offsets({T0: 2})
+    harness.commit(1)
+    harness.advance(4999)
+    assert second not in harness.answers
+    harness.advance(1)
+    assert codes(harness.outcome(second)) == [AWAY]
+
+
+def test_of_a_group_that_could_not_be_written_nothing_is_waited_for() -> None:
+    harness = ShardHarness(prompt=False)
+    harness.generation(harness.enter(2))
+    harness.fail()
+    assert harness.shard.groups == {}
+    assert harness.shard.deadline() == harness.config.offsets_retention_check_interval_ms
+
+
+def test_an_assignment_that_takes_too_long_is_made_anew() -> None:
+    harness = ShardHarness()
+    [member_id] = harness.enter(1)
+    harness.generation([member_id])
+    harness.prompt = False
+    slot = harness.sync(member_id, 1, {member_id: b"x"})
+    harness.advance(5000)
+    assert harness.outcome(slot).error_code == AWAY
+    assert harness.state() == GroupState.PREPARING
+    harness.commit()
+    assert harness.state() == GroupState.PREPARING
+    assert harness.outcome(harness.join(member_id)).generation_id == 2
+
+
+def test_a_deletion_that_takes_long_is_decided_by_what_comes_of_it() -> None:
+    harness = ShardHarness()
+    harness.commit_offsets({T0: 1})
+    harness.prompt = False
+    slot = harness.delete_groups("g")
+    harness.advance(5000)
+    assert harness.outcome(slot).results[0].error_code == AWAY
+    assert harness.state() == GroupState.DEAD
+    harness.commit()
+    assert harness.state() == "none"
+
+
+def test_a_new_group_that_can_not_be_written_is_none() -> None:
+    harness = ShardHarness(prompt=False)
+    waiting = harness.join(version=3)
+    harness.enter(1)
+    harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS)
+    assert harness.outcome(waiting).error_code == AWAY
+    assert harness.shard.groups == {}
+    harness.poll()
+    harness.advance(60_000)
+    assert harness.under_way == []
+
+
+def test_a_later_write_of_a_group_stands_after_a_failed_earlier_one() -> None:
+    harness = ShardHarness(prompt=False)
+    [member_id] = harness.enter(1)
+    slot = harness.commit_offsets({T0: 1})
+    harness.fail(count=1)
+    assert harness.shard.groups == {}
+    harness.commit()
+    assert codes(harness.outcome(slot)) == [OK]
+    assert (harness.state(), harness.offsets()) == (GroupState.EMPTY, {T0: 1})
+    assert harness.outcome(harness.join(member_id)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_generation_that_rests_on_such_a_group_comes_back_from_the_log() -> None:
+    harness = ShardHarness(prompt=False)
+    [member_id] = harness.enter(1)
+    harness.generation([member_id])
+    slot = harness.sync(member_id, 1, {member_id: b"x"})
+    harness.fail(ErrorCode.NOT_ENOUGH_REPLICAS, count=1)
+    assert harness.outcome(slot).error_code == AWAY
+    assert harness.shard.groups == {}
+    harness.commit()
+    assert harness.heartbeat(member_id, 1) == OK
+    assert harness.describe() == harness.reloaded().describe_groups(RequestContext(6), ["g"])[0]
+
+
+def test_batches_are_told_of_in_order_or_it_is_our_own_error() -> None:
+    harness = ShardHarness(prompt=False)
+    harness.commit_offsets({T0: 1})
+    harness.commit_offsets({T0: 2})
+    with pytest.raises(AssertionError, match="in the order"):
+        harness.shard.handle(Written(harness.under_way[1].token, 0), harness.now)
+
+
+def test_whoever_waits_is_sent_away_when_the_partition_goes() -> None:
+    harness = ShardHarness()
+    harness.stable(2, group="joining")
+    joining = harness.join("c-1", group="joining")
+    ids = harness.enter(2, group="syncing")
+    harness.generation(ids, group="syncing")
+    syncing = harness.sync(ids[1], 1, group="syncing")
+    static = harness.join(group="static", instance="i")
+    harness.poll()
+    harness.assign(harness.outcome(static), group="static")
+    harness.prompt = False
+    back = harness.join(group="static", instance="i")
+    leading = harness.sync(ids[0], 1, {ids[0]: b"x"}, group="syncing")
+    commit = harness.commit_offsets({T0: 1})
+    stable = harness.fetch(T0, stable=True)
+    harness.commit_offsets({T0: 1}, group="empty")
+    deleted = harness.delete_groups("empty")
+    under_way = list(harness.under_way)
+    harness.shard.unload(harness.now)
+    harness.settle()
+    assert harness.under_way == under_way
+    singly = [
+        harness.outcome(slot).error_code for slot in (joining, syncing, back, leading, stable)
+    ]
+    assert singly == [NOT_OURS] * 5
+    assert codes(harness.outcome(commit)) == [NOT_OURS]
+    assert harness.outcome(deleted).results[0].error_code == NOT_OURS
+    assert (harness.shard.groups, harness.shard.deadline()) == ({}, None)
+    for message in (Written(under_way[0].token, 9), WriteFailed(under_way[1].token, 1)):
+        harness.shard.handle(message, harness.now)
+    assert harness.shard.take_effects() == []

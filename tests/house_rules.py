@@ -1,0 +1,244 @@
+"""Our own linter, for what no linter knows. Each rule takes text and gives complaints.
+
+`tests/test_house_rules.py` holds every rule against the repository and against a text that breaks
+it. A list of exceptions may only shrink: an entry that is no longer needed is a complaint too.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import re
+import subprocess
+import tokenize
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+MAX_FILE_LINES = 600
+MAX_FUNCTION_LINES = 70
+MAX_SUMMARY = 100
+MAX_TEST_NAME = 70
+
+#: These two files spell out what must stand nowhere.
+RULE_FILES = frozenset({"tests/house_rules.py", "tests/test_house_rules.py"})
+
+#: Files and functions that are longer than they should be: the lines they may have, and why.
+LONG_FILES: dict[str, tuple[int, str]] = {}
+LONG_FUNCTIONS: dict[str, tuple[int, str]] = {}
+#: Patterns of names in src that nothing mentions, and why they are there all the same.
+UNUSED: dict[str, str] = {
+    "src/kraftlog/__init__.py:*": "Python calls it for names that a module has not",
+    "src/kraftlog/wire/messages/*Re[qs]*": "requests and responses are found by the API's name",
+    "src/kraftlog/wire/messages/*_records.py:*": "records are found by their type",
+    "src/kraftlog/wire/messages/principal.py:*": "read where requests are forwarded, not yet built",
+}
+
+WORKPLACE = re.compile(
+    r"\bissues? #\d|\b(?:this|my|next|last|previous|earlier) (?:agent )?session\b|\bthe brief\b"
+    r"|\bsub-?agents?\b|\b(?:other|another) helpers?\b"
+    r"|\bclaude\b|\banthropic\b|\bchatgpt\b|\bLLM\b",
+    re.IGNORECASE,
+)
+MACHINE_PATH = re.compile(r"(?<![\w.~-])/(?:work|root|home|Users)/")
+REGISTRY_HOST = re.compile(
+    r"pypi\.org|pythonhosted\.org|repo1?\.maven|crates\.io|npmjs\.(?:org|com)|\bdeb\.debian\.org"
+    r"|proxy\.golang\.org",
+    re.IGNORECASE,
+)
+UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b")
+HIDDEN_SKIP = re.compile(r"\bimportorskip\b|\ballow_module_level\b")
+STRAY_FILE = re.compile(
+    r"(^|/)(?:[^/]+\.lock|package-lock\.json|\.DS_Store|[^/]+\.egg-info|[^/]+\.log"
+    r"|[^/]+\.(?:orig|rej|pyc|class|jar|swp|bak))(/|$)"
+)
+WAIVER = re.compile(r"#\s*(?:type:\s*ignore|noqa\b|pragma:)")
+REASONED_WAIVER = re.compile(
+    r"#\s*(?:type: ignore\[[\w, -]+\]|noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|pragma: [\w ]+)"
+    r"\s+(?:-|#) ?\w"
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def repository() -> dict[str, str]:
+    """Every text file that is, or is about to be, in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=True,
+    )
+    files = {}
+    for path in sorted(set(os.fsdecode(listed.stdout).split("\0")) - {""}):
+        try:
+            with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+                files[path] = file.read()
+        except (UnicodeDecodeError, FileNotFoundError, IsADirectoryError):
+            continue  # binary, or deleted and not yet committed
+    return files
+
+
+def banned(pattern: re.Pattern[str], files: dict[str, str]) -> Iterator[str]:
+    """Lines in which the pattern is found."""
+    for path, text in files.items():
+        if path in RULE_FILES or not pattern.search(text):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := pattern.search(line):
+                yield f"{path}:{number}: {match[0]!r}"
+
+
+def stray_files(paths: Iterable[str]) -> Iterator[str]:
+    """Files that are made by a tool and belong to one machine."""
+    return (path for path in paths if STRAY_FILE.search(path))
+
+
+def long_files(files: dict[str, str], allowed: dict[str, tuple[int, str]]) -> Iterator[str]:
+    code = {p: t for p, t in files.items() if p.endswith((".py", ".java"))}
+    lengths = {path: text.count("\n") for path, text in code.items()}
+    yield from _over(lengths, MAX_FILE_LINES, allowed)
+
+
+def long_functions(files: dict[str, str], allowed: dict[str, tuple[int, str]]) -> Iterator[str]:
+    lengths = {}
+    for path, tree in _parsed(files, "src/"):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno
+                lengths[f"{path}:{node.name}"] = node.end_lineno - node.lineno + 1
+    yield from _over(lengths, MAX_FUNCTION_LINES, allowed)
+
+
+def _over(
+    lengths: dict[str, int], limit: int, allowed: dict[str, tuple[int, str]]
+) -> Iterator[str]:
+    for name, length in lengths.items():
+        if length > allowed.get(name, (limit, ""))[0]:
+            yield f"{name} has {length} lines"
+    for name, (_, reason) in allowed.items():
+        if lengths.get(name, 0) <= limit:
+            yield f"{name} is short enough: take it off the list"
+        if not reason:
+            yield f"{name} is on the list without a reason"
+
+
+def long_summaries(files: dict[str, str]) -> Iterator[str]:
+    """Docstrings whose first line could not stand in an index."""
+    for path, tree in _parsed(files, ""):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+                summary = (ast.get_docstring(node) or "").partition("\n")[0]
+                if len(summary) > MAX_SUMMARY:
+                    yield f"{path}: {summary!r} has {len(summary)} letters"
+
+
+def long_test_names(files: dict[str, str]) -> Iterator[str]:
+    for path, tree in _parsed(files, "tests/"):
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.FunctionDef) or not node.name.startswith("test_"):
+                continue
+            if len(node.name) > MAX_TEST_NAME:
+                yield f"{path}: {node.name} has {len(node.name)} letters"
+
+
+def bare_waivers(files: dict[str, str]) -> Iterator[str]:
+    """Checks switched off without naming which, or without saying why."""
+    for path, text in files.items():
+        if path.endswith(".py") and WAIVER.search(text):
+            for token in _tokens(text):
+                is_comment = token.type == tokenize.COMMENT
+                waives = is_comment and WAIVER.search(token.string)
+                if waives and not REASONED_WAIVER.search(token.string):
+                    yield f"{path}:{token.start[0]}: {token.string}"
+
+
+def unused_names(files: dict[str, str], allowed: dict[str, str]) -> Iterator[str]:
+    """Functions and classes of src that nothing mentions, not even a test."""
+    mentioned = set(_IDENTIFIER.findall(files.get("pyproject.toml", "")))
+    for _, tree in _parsed(files, ""):
+        mentioned.update(_mentions(tree))
+    unused = {
+        f"{path}:{node.name}"
+        for path, tree in _parsed(files, "src/")
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and node.name not in mentioned
+    }
+    excused = {name for name in unused if any(fnmatchcase(name, entry) for entry in allowed)}
+    yield from sorted(f"{name} is used nowhere" for name in unused - excused)
+    for entry, reason in allowed.items():
+        if not any(fnmatchcase(name, entry) for name in unused):
+            yield f"{entry} fits nothing that is unused: take it off the list"
+        if not reason:
+            yield f"{entry} is on the list without a reason"
+
+
+_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
+
+
+def _mentions(tree: ast.Module) -> Iterator[str]:
+    """Names in code and in strings (some code is made from strings), but not in docstrings."""
+    docstrings = _docstrings(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name
+        elif isinstance(node, ast.Constant) and id(node) not in docstrings:
+            yield from _IDENTIFIER.findall(str(node.value))
+
+
+def _docstrings(tree: ast.Module) -> set[int]:
+    statements = (node.value for node in ast.walk(tree) if isinstance(node, ast.Expr))
+    return {id(value) for value in statements if isinstance(value, ast.Constant)}
+
+
+def modules_without_docstring(files: dict[str, str]) -> Iterator[str]:
+    for path, tree in _parsed(files, "tests/"):
+        is_test = os.path.basename(path).startswith("test_")
+        if is_test and not ast.get_docstring(tree):
+            yield f"{path} does not say what it tests"
+
+
+def broken_links(files: dict[str, str], exists: Iterable[str]) -> Iterator[str]:
+    """Links of Markdown files to files or headings that are not there."""
+    known = set(exists)
+    for path, text in files.items():
+        if not path.endswith(".md"):
+            continue
+        for target in LINK.findall(_without_code(text)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, heading = target.partition("#")
+            file = os.path.normpath(os.path.join(os.path.dirname(path), name)) if name else path
+            is_folder = any(p.startswith(f"{file}/") for p in known)
+            if file not in known and not is_folder:
+                yield f"{path}: no file {target}"
+            elif heading and file in files and heading not in _headings(files[file]):
+                yield f"{path}: no heading {target}"
+
+
+def _without_code(text: str) -> str:
+    return re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+
+
+def _headings(text: str) -> set[str]:
+    """Headings in the form in which links name them."""
+    titles = re.findall(r"^#+ +(.+?) *$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def _parsed(files: dict[str, str], folder: str) -> Iterator[tuple[str, ast.Module]]:
+    for path, text in files.items():
+        if path.startswith(folder) and path.endswith(".py"):
+            yield path, ast.parse(text)
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    return tokenize.generate_tokens(io.StringIO(text).readline)

@@ -1,0 +1,118 @@
+"""Damage in one partition of __consumer_offsets costs the groups in it their coordinator.
+
+The node says what is wrong and where, and serves everything else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.shard import partition_of
+from kraftlog.node.coordinators.group_coordinators import TOPIC
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.group_records import GroupMetadataKey
+from kraftlog.wire.messages.list_groups import ListGroupsRequest
+from kraftlog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kraftlog.wire.record_frames import OFFSETS_LOG
+from tests.node.frame_client import FrameClient, ask_settled, make_host
+from tests.node.test_requests import batch, produce
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.files import MemoryFiles
+
+PARTITIONS = 2
+#: Two groups whose records lie in different partitions.
+LOST, KEPT = "b", "a"
+AT = partition_of(LOST, PARTITIONS)
+LOG = f"data/{TOPIC}-{AT}/{0:020}.log"
+
+
+def commit(host: VirtualHost, group: str) -> Any:
+    part = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_metadata="m" * 100
+    )
+    request = OffsetCommitRequest(
+        group_id=group,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[part])],
+    )
+    answer = ask_settled(host, ApiKey.OFFSET_COMMIT, 8, request)
+    return answer.topics[0].partitions[0].error_code
+
+
+def stopped_with_offsets() -> MemoryFiles:
+    """A disk that has offsets of both groups, after a clean stop."""
+    assert partition_of(KEPT, PARTITIONS) != AT
+    host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
+    for _ in range(500):
+        assert commit(host, LOST) == commit(host, KEPT) == 0
+    host.settle()
+    host.runner.close()
+    host.files.kill()
+    return host.files
+
+
+def check_only_one_is_lost(host: VirtualHost, why: str) -> None:
+    host.settle()
+    assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
+    assert commit(host, KEPT) == ErrorCode.NONE
+    outcome = ask_settled(host, ApiKey.LIST_GROUPS, 4, ListGroupsRequest(states_filter=()))
+    assert (outcome.error_code, [it.group_id for it in outcome.groups]) == (0, [KEPT])
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="t"))
+    assert answer.responses[0].partition_responses[0].error_code == 0
+    [line] = [line for line in host.said if f"{TOPIC}-{AT}: its groups have no coordinator" in line]
+    assert why in line
+
+
+@pytest.mark.parametrize("position", [0, 700, 40_000])
+def test_zeros_in_its_log_take_one_coordinator_offline(position: int) -> None:
+    files = stopped_with_offsets()
+    assert files.size_of(LOG) > position
+    files.corrupt(LOG, position, bytes(min(64 << 10, files.size_of(LOG) - position)))
+    check_only_one_is_lost(VirtualHost(files), "offset")
+
+
+def test_a_flipped_bit_in_its_log_takes_one_coordinator_offline() -> None:
+    files = stopped_with_offsets()
+    files.corrupt(LOG, 70, b"\xff")
+    check_only_one_is_lost(VirtualHost(files), "from offset 0 on: checksum")
+
+
+def test_an_unreadable_log_takes_one_coordinator_offline() -> None:
+    files = stopped_with_offsets()
+    files.faults = [Fault("pread", path=LOG, times=10**6)]
+    check_only_one_is_lost(VirtualHost(files), "offset 0: ")
+
+
+def test_a_record_that_is_no_group_takes_one_coordinator_offline() -> None:
+    """Sound as a batch, and written by no coordinator: what it says is in nobody's words."""
+    host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
+    builder = BatchBuilder()
+    builder.append(0, OFFSETS_LOG.encode_key(GroupMetadataKey(group=LOST)), b"\0\3\xff")
+    partition = host.node.by_log[TOPIC, AT]
+    raw = memoryview(bytearray(builder.build()))
+    partition.add(raw, 0, 0, host.node.turn)
+    host.settle()
+    host.runner.close()
+    host.files.kill()
+    again = VirtualHost(host.files)
+    assert commit(again, KEPT) == ErrorCode.NONE
+    check_only_one_is_lost(again, "from offset 0 on: ")
+
+
+def test_a_failed_write_takes_one_coordinator_offline() -> None:
+    host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
+    assert commit(host, LOST) == 0
+    host.files.faults = [Fault("pwritev", path=LOG)]
+    assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR
+    assert commit(host, LOST) == ErrorCode.NOT_COORDINATOR

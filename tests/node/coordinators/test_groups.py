@@ -1,0 +1,517 @@
+"""Group requests as they come off the wire, in every version, to a node with its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.groups.config import GroupConfig
+from kraftlog.groups.shard import GroupShard, partition_of
+from kraftlog.node.coordinators.group_coordinators import TOPIC
+from kraftlog.node.coordinators.group_log import replay
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.records.control import build_end_marker
+from kraftlog.records.header import read_header
+from kraftlog.types import Now
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
+from kraftlog.wire.messages.join_group import JoinGroupRequestProtocol
+from kraftlog.wire.messages.leave_group import MemberIdentity
+from kraftlog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kraftlog.wire.messages.offset_delete import (
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+from kraftlog.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from kraftlog.wire.messages.sync_group import SyncGroupRequestAssignment
+from kraftlog.wire.record_frames import OFFSETS_LOG, encode_versioned
+from tests.node.frame_client import FrameClient, make_host
+from tests.node.test_requests import batch, produce, told_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+    from kraftlog.simulator.files import MemoryFiles
+
+PARTITIONS = 3
+OK = ErrorCode.NONE
+NOT_OURS = ErrorCode.NOT_COORDINATOR
+LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+GONE_ID = b"g" * 16
+
+
+class Broker:
+    """A node of its own; what is asked of it is asked through frames."""
+
+    def __init__(self, files: MemoryFiles | None = None) -> None:
+        self.host = make_host(files, **{TOPIC: PARTITIONS, "t": 1})
+        self.client = FrameClient(self.host)
+        self.host.settle()
+        self.t_id = self.host.node.image.topic_ids["t"]
+
+    @property
+    def group_coordinators(self) -> GroupCoordinators:
+        assert self.host.node.group_coordinators is not None
+        return self.host.node.group_coordinators
+
+    def shard(self, group: str = "g") -> GroupShard:
+        found = self.group_coordinators.shard_of(group)
+        assert isinstance(found, GroupShard)
+        return found
+
+    def is_elsewhere(self, group: str) -> None:
+        """Another broker has become the group's coordinator."""
+        del self.group_coordinators._shards[partition_of(group, PARTITIONS)]
+
+    def is_loading(self, group: str = "g") -> None:
+        context = self.group_coordinators._shards[partition_of(group, PARTITIONS)]
+        context.shard = GroupShard(GroupConfig(), str)
+
+    def ask(self, api_key: int, version: int, **fields: Any) -> Any:
+        """A request; gives the answer that there is when all has been done."""
+        self.client.send(api_key, version, APIS[api_key].request()(**fields))
+        self.host.settle()
+        [(_, outcome)] = self.client.take()
+        return outcome
+
+    def join(self, version: int, member_id: str = "", group: str = "g") -> Any:
+        return self.ask(
+            ApiKey.JOIN_GROUP,
+            version,
+            group_id=group,
+            session_timeout_ms=10_000,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+        )
+
+    def sync(self, version: int, member_id: str) -> Any:
+        return self.ask(
+            ApiKey.SYNC_GROUP,
+            version,
+            group_id="g",
+            generation_id=1,
+            member_id=member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=(SyncGroupRequestAssignment(member_id=member_id, assignment=b"all"),),
+        )
+
+    def commit(self, version: int, group: str = "g", topic: str = "t", **fields: Any) -> Any:
+        part = OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=7, committed_metadata="m"
+        )
+        topic_id = self.t_id if topic == "t" else GONE_ID
+        return self.ask(
+            ApiKey.OFFSET_COMMIT,
+            version,
+            group_id=group,
+            member_id=fields.pop("member_id", ""),
+            topics=(OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=(part,)),),
+            **fields,
+        )
+
+    def fetch(self, version: int, *topics: str, group: str = "g") -> Any:
+        """The given topics, or all; of one group."""
+        if version < 8:
+            named = [OffsetFetchRequestTopic(name=t, partition_indexes=(0,)) for t in topics]
+            return self.ask(ApiKey.OFFSET_FETCH, version, group_id=group, topics=named or None)
+        of_group = [
+            OffsetFetchRequestTopics(
+                name=t, topic_id=self.t_id if t == "t" else GONE_ID, partition_indexes=(0,)
+            )
+            for t in topics
+        ]
+        asked = OffsetFetchRequestGroup(group_id=group, topics=of_group or None)
+        return self.ask(ApiKey.OFFSET_FETCH, version, groups=(asked,))
+
+
+def versions(api_key: int) -> range:
+    return range(APIS[api_key].first, APIS[api_key].last + 1)
+
+
+def in_every_version(api_key: int) -> Callable[[Any], Any]:
+    return pytest.mark.parametrize("version", versions(api_key))
+
+
+def elsewhere() -> str:
+    """A group of another partition than g's."""
+    return next(g for g in "abcdef" if partition_of(g, PARTITIONS) != partition_of("g", PARTITIONS))
+
+
+# The life of a member --------------------------------------------------------------------------
+
+
+@in_every_version(ApiKey.JOIN_GROUP)
+def test_a_member_joins_syncs_beats_and_leaves_in_every_version(version: int) -> None:
+    broker = Broker()
+    outcome = broker.join(version)
+    if version >= 4:
+        assert outcome.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        outcome = broker.join(version, outcome.member_id)
+    assert (outcome.error_code, outcome.generation_id, outcome.leader) == (OK, 1, outcome.member_id)
+    [member] = broker.shard().groups["g"].members.values()
+    assert (member.client_id, member.client_host) == ("test", "/127.0.0.1")
+    member_id = outcome.member_id
+    outcome = broker.sync(min(version, 5), member_id)
+    assert (outcome.error_code, outcome.assignment) == (OK, b"all")
+    beat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
+    assert broker.ask(ApiKey.HEARTBEAT, min(version, 4), **beat).error_code == OK
+    leave = min(version, 5)
+    whole: dict[str, Any] = {"member_id": member_id}
+    if leave >= 3:
+        whole = {"members": (MemberIdentity(member_id=member_id),)}
+    outcome = broker.ask(ApiKey.LEAVE_GROUP, leave, group_id="g", **whole)
+    assert outcome.error_code == OK
+    assert [each.error_code for each in outcome.members] == ([OK] if leave >= 3 else [])
+    assert broker.shard().groups["g"].state == "Empty"
+
+
+def test_a_coordinator_that_reads_the_log_knows_the_members() -> None:
+    broker = Broker()
+    member_id = broker.join(3).member_id
+    broker.sync(5, member_id)
+    broker.commit(9, generation_id_or_member_epoch=1, member_id=member_id)
+    broker.host.runner.close()
+    again = Broker(broker.host.files)
+    beat: dict[str, Any] = {"group_id": "g", "generation_id": 1, "member_id": member_id}
+    assert again.ask(ApiKey.HEARTBEAT, 4, **beat).error_code == OK
+    assert again.fetch(8, "t").groups[0].topics[0].partitions[0].committed_offset == 7
+
+
+def test_members_that_are_silent_are_out() -> None:
+    broker = Broker()
+    broker.join(3)
+    broker.host.pass_time(10_000)
+    broker.host.settle()
+    [group] = broker.ask(ApiKey.LIST_GROUPS, 5).groups
+    assert (group.group_id, group.group_state, group.group_type) == ("g", "Empty", "classic")
+
+
+def test_the_host_is_never_told_to_wait_longer_than_a_shard_may() -> None:
+    """Of many groups in many shards, whichever was touched last."""
+    broker = Broker()
+    for group, timeout in (("late", 30_000), ("soon", 6_000), ("later", 60_000)):
+        broker.ask(
+            ApiKey.JOIN_GROUP,
+            3,
+            group_id=group,
+            session_timeout_ms=timeout,
+            member_id="",
+            protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+        )
+        outcome, due = broker.group_coordinators.deadline(), due_of_shards(broker)
+        assert outcome is not None
+        assert outcome <= due
+    for _ in range(3):
+        due = due_of_shards(broker)
+        broker.host.pass_time(due - broker.host.node.now.monotonic_ms)
+        broker.host.settle()
+        outcome = broker.group_coordinators.deadline()
+        assert outcome is not None
+        assert broker.host.node.now.monotonic_ms < outcome <= due_of_shards(broker)
+
+
+def due_of_shards(broker: Broker) -> int:
+    return min(due for s in broker.group_coordinators.shards() if (due := s.deadline()) is not None)
+
+
+# Where a group is --------------------------------------------------------------------------------
+
+ONE_GROUP: dict[int, dict[str, Any]] = {
+    ApiKey.JOIN_GROUP: {
+        "session_timeout_ms": 6000,
+        "member_id": "m",
+        "protocol_type": "p",
+        "protocols": (),
+    },
+    ApiKey.SYNC_GROUP: {
+        "generation_id": 1,
+        "member_id": "m",
+        "protocol_type": "p",
+        "protocol_name": "range",
+        "assignments": (),
+    },
+    ApiKey.HEARTBEAT: {"generation_id": 1, "member_id": "m"},
+    ApiKey.LEAVE_GROUP: {"members": ()},
+    ApiKey.OFFSET_DELETE: {"topics": ()},
+}
+
+
+@pytest.mark.parametrize("api_key", ONE_GROUP)
+def test_where_a_group_is_not_the_client_looks_elsewhere(api_key: int) -> None:
+    fields = ONE_GROUP[api_key]
+    last = APIS[api_key].last
+    broker = Broker()
+    assert broker.ask(api_key, last, group_id="", **fields).error_code == ErrorCode.INVALID_GROUP_ID
+    broker.is_loading()
+    # Members are believed while they are being read.
+    expected = OK if api_key == ApiKey.HEARTBEAT else LOADING
+    assert broker.ask(api_key, last, group_id="g", **fields).error_code == expected
+    broker.is_elsewhere("g")
+    assert broker.ask(api_key, last, group_id="g", **fields).error_code == NOT_OURS
+
+
+@in_every_version(ApiKey.OFFSET_FETCH)
+def test_a_fetch_where_the_group_is_not(version: int) -> None:
+    broker = Broker()
+    broker.is_elsewhere("g")
+    outcome = broker.fetch(version, "t")
+    if version >= 8:
+        assert [group.error_code for group in outcome.groups] == [NOT_OURS]
+    elif version >= 2:
+        assert (outcome.error_code, outcome.topics) == (NOT_OURS, ())
+    else:
+        [part] = outcome.topics[0].partitions
+        assert (part.error_code, part.committed_offset) == (NOT_OURS, -1)
+
+
+def test_a_commit_where_the_group_is_not() -> None:
+    broker = Broker()
+    broker.is_elsewhere("g")
+    assert broker.commit(9).topics[0].partitions[0].error_code == NOT_OURS
+
+
+# Offsets -----------------------------------------------------------------------------------------
+
+
+@in_every_version(ApiKey.OFFSET_COMMIT)
+def test_an_offset_is_committed_in_every_version(version: int) -> None:
+    broker = Broker()
+    [topic] = broker.commit(version).topics
+    assert (topic.name, topic.topic_id) == (
+        ("", broker.t_id) if version >= 10 else ("t", bytes(16))
+    )
+    assert topic.partitions[0].error_code == OK
+    kept = broker.shard().durable.offsets.get("g", "t", 0)
+    assert kept is not None
+    assert (kept.offset, kept.topic_id) == (7, broker.t_id)
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_a_commit_for_a_topic_that_there_is_not(version: int) -> None:
+    broker = Broker()
+    [topic] = broker.commit(version, topic="gone").topics
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if version < 10 else ErrorCode.UNKNOWN_TOPIC_ID
+    assert topic.partitions[0].error_code == code
+    assert broker.shard().groups == {}
+
+
+@in_every_version(ApiKey.OFFSET_FETCH)
+def test_offsets_are_fetched_in_every_version(version: int) -> None:
+    broker = Broker()
+    broker.commit(9)
+
+    def topics(outcome: Any) -> Any:
+        return outcome.groups[0].topics if version >= 8 else outcome.topics
+
+    outcome = topics(broker.fetch(version, "t", "gone"))
+    parts = [topic.partitions[0] for topic in outcome]
+    unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else OK
+    assert [(p.committed_offset, p.metadata, p.error_code) for p in parts] == [
+        (7, "m", OK),
+        (-1, "", unknown),
+    ]
+    assert [(t.topic_id if version >= 10 else t.name) for t in outcome] == (
+        [broker.t_id, GONE_ID] if version >= 10 else ["t", "gone"]
+    )
+    if version >= 2:
+        [every] = topics(broker.fetch(version))
+        assert every.partitions[0].committed_offset == 7
+        assert version < 10 or every.topic_id == broker.t_id
+
+
+def test_offsets_without_topic_id_are_left_out_for_versions_with_ids() -> None:
+    broker = Broker()
+    broker.commit(9)
+    del broker.host.node.image.topic_ids["t"]
+    assert broker.fetch(10).groups[0].topics == ()
+    assert len(broker.fetch(9).groups[0].topics) == 1
+
+
+def test_one_offset_fetch_covers_local_remote_and_pending_groups() -> None:
+    broker = Broker()
+    broker.is_elsewhere(elsewhere())
+    topics = (OffsetFetchRequestTopics(name="t", partition_indexes=(0,)),)
+    part = OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=7, committed_metadata=None
+    )
+    requests: list[tuple[int, Any]] = [
+        (
+            ApiKey.OFFSET_COMMIT,
+            OffsetCommitRequest(
+                group_id="g",
+                member_id="",
+                topics=(OffsetCommitRequestTopic(name="t", partitions=(part,)),),
+            ),
+        ),
+        (
+            ApiKey.OFFSET_FETCH,
+            OffsetFetchRequest(
+                groups=[
+                    OffsetFetchRequestGroup(group_id=g, topics=topics) for g in ("g", elsewhere())
+                ],
+                require_stable=True,
+            ),
+        ),
+    ]
+    for api_key, request in requests:
+        broker.client.send(api_key, 9, request)
+    assert broker.client.take() == []
+    broker.host.settle()
+    _, (_, outcome) = broker.client.take()
+    ours, other = outcome.groups
+    assert (ours.group_id, ours.topics[0].partitions[0].committed_offset) == ("g", 7)
+    assert (other.group_id, other.error_code) == (elsewhere(), NOT_OURS)
+
+
+def test_offsets_are_deleted_and_topics_that_there_are_not_are_told() -> None:
+    broker = Broker()
+    broker.commit(9)
+    outcome = broker.ask(
+        ApiKey.OFFSET_DELETE,
+        0,
+        group_id="g",
+        topics=[
+            OffsetDeleteRequestTopic(
+                name=name, partitions=(OffsetDeleteRequestPartition(partition_index=0),)
+            )
+            for name in ("t", "gone")
+        ],
+    )
+    assert [(t.name, t.partitions[0].error_code) for t in outcome.topics] == [
+        ("t", OK),
+        ("gone", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert broker.fetch(9).groups[0].topics == ()
+
+
+def test_a_topic_that_is_deleted_takes_its_offsets_with_it() -> None:
+    broker = Broker()
+    for group in ("g", elsewhere()):
+        broker.commit(9, group=group)
+    request = DeleteTopicsRequest(topic_names=("t",), timeout_ms=1000)
+    broker.client.send(ApiKey.DELETE_TOPICS, 5, request)
+    broker.host.settle()
+    broker.client.take()
+    assert [broker.fetch(9, group=g).groups[0].topics for g in ("g", elsewhere())] == [(), ()]
+
+
+# Several groups ----------------------------------------------------------------------------------
+
+
+@in_every_version(ApiKey.DELETE_GROUPS)
+def test_groups_are_deleted_wherever_they_are(version: int) -> None:
+    broker = Broker()
+    broker.is_elsewhere(elsewhere())
+    broker.commit(9)
+    outcome = broker.ask(ApiKey.DELETE_GROUPS, version, groups_names=("g", elsewhere(), "g"))
+    assert {each.group_id: each.error_code for each in outcome.results} == {
+        "g": OK,
+        elsewhere(): NOT_OURS,
+    }
+    assert broker.ask(ApiKey.LIST_GROUPS, 5).groups == ()
+
+
+@in_every_version(ApiKey.DESCRIBE_GROUPS)
+def test_groups_are_described_in_every_version(version: int) -> None:
+    broker = Broker()
+    broker.is_elsewhere(elsewhere())
+    broker.join(3)
+    ours, other = broker.ask(ApiKey.DESCRIBE_GROUPS, version, groups=("g", elsewhere())).groups
+    assert (ours.error_code, ours.group_state, ours.members[0].client_host) == (
+        OK,
+        "CompletingRebalance",
+        "/127.0.0.1",
+    )
+    assert (other.error_code, other.group_id, other.members) == (NOT_OURS, elsewhere(), ())
+
+
+@in_every_version(ApiKey.LIST_GROUPS)
+def test_groups_are_listed_in_every_version(version: int) -> None:
+    broker = Broker()
+    for group in ("g", elsewhere()):
+        broker.commit(9, group=group)
+    groups = broker.ask(ApiKey.LIST_GROUPS, version).groups
+    assert {group.group_id for group in groups} == {"g", elsewhere()}
+    broker.is_loading()
+    assert broker.ask(ApiKey.LIST_GROUPS, version).error_code == LOADING
+
+
+# The log -----------------------------------------------------------------------------------------
+
+
+def test_transactions_in_the_log_count_when_they_are_committed() -> None:
+    def offset(base: int, number: int, producer_id: int = -1) -> bytes:
+        builder = BatchBuilder(
+            base_offset=base, producer_id=producer_id, is_transactional=producer_id >= 0
+        )
+        key = OFFSETS_LOG.encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
+        value = OffsetCommitValue(offset=number, metadata="", commit_timestamp=1)
+        builder.append(5, key, encode_versioned(value, 4))
+        return builder.build()
+
+    def end(base: int, producer_id: int, *, commit: bool) -> bytes:
+        return build_end_marker(
+            commit=commit,
+            producer_id=producer_id,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp_ms=5,
+            base_offset=base,
+        )
+
+    batches = [
+        offset(0, 1),
+        offset(1, 2, 5),
+        end(2, 5, commit=True),
+        offset(3, 3, 6),
+        end(4, 6, commit=False),
+        offset(5, 4, 7),
+    ]
+    now = Now(0, 0)
+    shard = GroupShard(GroupConfig(), str)
+    assert replay(shard, b"", now) == 0
+    assert replay(shard, b"".join(batches), now) == 6
+    kept = shard.durable.offsets.get("g", "t", 0)
+    assert kept is not None
+    assert (kept.offset, kept.record_offset) == (2, 1)
+    assert shard.durable.unstable("g", "t", 0)
+
+
+def test_only_a_coordinator_writes_what_coordinators_read() -> None:
+    """As Kafka: else a single record would keep the next start from ever ending."""
+    broker = Broker()
+    answer = broker.client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=TOPIC))
+    assert told_of(answer).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert not broker.host.node.turn
+
+
+def test_a_partition_that_can_not_be_understood_stops_no_other() -> None:
+    broker = Broker()
+    broker.commit(8)
+    mine = partition_of("g", PARTITIONS)
+    bad = (mine + 1) % PARTITIONS
+    partition = broker.host.node.by_log[TOPIC, bad]
+    raw = memoryview(bytearray(batch(b"no key, which no coordinator has written")))
+    partition.append(read_header(raw), raw, broker.host.node.turn)
+    broker.host.settle()
+    broker.host.runner.close()
+    again = Broker(broker.host.files)
+    assert again.shard("g").is_loaded
+    lost = next(name for name in map(str, range(99)) if partition_of(name, PARTITIONS) == bad)
+    assert again.group_coordinators.shard_of(lost) == ErrorCode.NOT_COORDINATOR

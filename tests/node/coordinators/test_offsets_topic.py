@@ -1,0 +1,110 @@
+"""`__consumer_offsets` in a cluster of several brokers, which do not replicate yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.coordinators.group_coordinators import TOPIC
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from kraftlog.wire.messages.metadata_records import (
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
+from tests.node.frame_client import ask_settled, create_topics, make_host
+
+FENCED = 1
+
+
+def three_brokers(settings: str = "") -> VirtualHost:
+    """The host's broker and two more, all with the default settings."""
+    host = VirtualHost(settings=SETTINGS + settings)
+    create_topics(host, {"demo": 1})
+    for broker in (2, 3):
+        endpoint = BrokerEndpoint(name="PLAINTEXT", host="h", port=broker, security_protocol=0)
+        register = RegisterBrokerRecord(
+            broker_id=broker,
+            incarnation_id=bytes([broker]) * 16,
+            broker_epoch=50,
+            end_points=[endpoint],
+            features=(),
+            rack=None,
+            fenced=False,
+            log_dirs=(),
+        )
+        host.node.replay([register], 100)
+    return host
+
+
+def find_coordinator(host: VirtualHost) -> Any:
+    request = FindCoordinatorRequest(key_type=0, coordinator_keys=["g"])
+    (found,) = ask_settled(host, ApiKey.FIND_COORDINATOR, 4, request).coordinators
+    return found
+
+
+def test_three_brokers_have_group_coordinators_out_of_the_box() -> None:
+    host = three_brokers()
+    assert find_coordinator(host).error_code == ErrorCode.NONE
+    topic = host.node.image.topic_named(TOPIC)
+    assert topic is not None
+    replicas = [partition.replicas for partition in host.node.image.partitions_of(topic)]
+    assert {len(each) for each in replicas} == {1}
+    assert set(replicas) == {(1,), (2,), (3,)}
+    assert [line for line in host.said if TOPIC in line] == [
+        f"{TOPIC} is created with 1 replica: brokers of this version do not replicate"
+    ]
+
+
+@pytest.mark.parametrize(("factor", "lines"), [(3, 1), (1, 0)])
+def test_one_replica_is_logged_unless_it_was_asked_for(factor: int, lines: int) -> None:
+    host = three_brokers(f"offsets.topic.replication.factor={factor}\n")
+    assert find_coordinator(host).error_code == ErrorCode.NONE
+    assert len([line for line in host.said if TOPIC in line]) == lines
+
+
+def test_one_broker_has_as_many_replicas_as_it_can_and_no_warning() -> None:
+    host = make_host()
+    assert find_coordinator(host).error_code == ErrorCode.NONE
+    assert [line for line in host.said if TOPIC in line] == []
+
+
+def test_a_coordinator_that_cannot_be_made_is_logged_once() -> None:
+    host = make_host()
+    fence = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=0, fenced=FENCED)
+    fence.broker_epoch = host.node.image.brokers[1].epoch
+    host.node.replay([fence], 100)
+    for _ in range(3):
+        assert find_coordinator(host).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    lines = [line for line in host.said if TOPIC in line]
+    assert len(lines) == 1
+    assert lines[0].startswith(f"{TOPIC} is not created: INVALID_REPLICATION_FACTOR: ")
+    assert "fenced" in lines[0]
+
+
+def reassign(host: VirtualHost, *replicas: int) -> Any:
+    asked = ReassignablePartition(partition_index=0, replicas=replicas)
+    topic = ReassignableTopic(name="demo", partitions=[asked])
+    request = AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=1000)
+    answer = ask_settled(host, ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request)
+    return answer.responses[0].partitions[0]
+
+
+def test_v10_a_reassignment_that_brokers_cannot_complete_is_refused() -> None:
+    host = three_brokers()
+    for replicas in ((1, 2), (2,)):
+        outcome = reassign(host, *replicas)
+        assert outcome.error_code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert outcome.error_message.startswith("Brokers of this version keep 1 replica")
+    (partition,) = host.node.image.partitions.values()
+    assert (partition.replicas, partition.reassigning) == ((1,), False)
+    assert reassign(host, 1).error_code == ErrorCode.NONE

@@ -1,0 +1,344 @@
+"""Fetches that repeat themselves are served as any other, with sessions and without.
+
+Two nodes get the same; one of them remembers what was repeated, the other is kept from it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.node.fast_path.request_templates import LONGEST_PREFIX, RequestTemplates
+from kraftlog.simulator.host import VirtualConnection
+from kraftlog.types import Now
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from tests.node.fast_path.test_produce import ForgetfulConnection, Side, frame
+from tests.node.test_log_ends import delete
+from tests.node.test_requests import batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.simulator.host import VirtualHost
+
+API = APIS[ApiKey.FETCH]
+
+
+def fetch_frame(
+    host: VirtualHost,
+    version: int,
+    offsets: Sequence[tuple[int, int]],
+    session: tuple[int, int] = (0, -1),
+    topic: str = "demo",
+    part_max_bytes: int = 1000,
+    leader_epoch: int = -1,
+    forgotten: Sequence[int] = (),
+    number: int = 1,
+    client: str = "client",
+    **words: Any,
+) -> bytes:
+    """A request for partitions from offsets on; session id and the request's number in it."""
+    topic_id = host.node.image.topic_ids.get(topic, bytes(16))
+    parts = [
+        FetchPartition(
+            partition=index,
+            fetch_offset=offset,
+            partition_max_bytes=part_max_bytes,
+            current_leader_epoch=leader_epoch,
+        )
+        for index, offset in offsets
+    ]
+    gone = [ForgottenTopic(topic=topic, topic_id=topic_id, partitions=forgotten)]
+    limits: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, **words}
+    request = FetchRequest(
+        session_id=session[0],
+        session_epoch=session[1],
+        topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=parts)] if parts else [],
+        forgotten_topics_data=gone if forgotten and version >= 7 else (),
+        **limits,
+    )
+    return b"".join(request_frame(API, version, number, client, request))
+
+
+class Reader:
+    """One conversation on one side: what it asks for, and where its session stands."""
+
+    def __init__(self, side: Side, connection: int, words: dict[str, Any], *, wants: bool) -> None:
+        self.side = side
+        self.connection = connection
+        self.words = words
+        self.session = (0, -1)
+        if wants and words["version"] >= 7:
+            self.ask(0, session=(0, 0), max_wait_ms=0)
+            side.turn()
+            version = words["version"]
+            head = 8 + API.response_header_version(version)
+            answer = decode(FetchResponse, version, side.said[connection - 2][head:])
+            self.session = (answer.session_id, 1)
+
+    def ask(self, offset: int, *, skip: int = 0, parts: int = 1, **words: Any) -> None:
+        host = self.side.host
+        session = words.pop("session", (self.session[0], self.session[1] + skip))
+        offsets = [(0, offset), (1, 0)][:parts]
+        raw = fetch_frame(host, offsets=offsets, session=session, **{**self.words, **words})
+        self.side.send(self.connection, raw)
+        if self.session[0] and not skip:
+            self.session = (self.session[0], self.session[1] + 1)
+
+
+TALKS = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.fixed_dictionaries(
+            {
+                "version": st.sampled_from([4, 7, 9, 11, 12, 13, 16, 18]),
+                "part_max_bytes": st.sampled_from([0, 100, 1000]),
+                "max_bytes": st.sampled_from([0, 150, 10_000]),
+                "min_bytes": st.sampled_from([0, 1, 200]),
+                "max_wait_ms": st.sampled_from([0, 0, 50]),
+                "isolation_level": st.integers(0, 1),
+                "leader_epoch": st.sampled_from([-1, -1, 0, 7]),
+                "topic": st.sampled_from(["demo", "demo", "none"]),
+            }
+        ),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=3,
+)
+ASKED = st.tuples(
+    st.just("ask"),
+    st.integers(0, 2),
+    st.integers(0, 9),  # offset
+    st.sampled_from([0, 0, 0, 0, 1]),  # numbers of the session that are left out
+    st.sampled_from([1, 1, 1, 0, 2]),  # partitions
+)
+STEPS = st.lists(
+    st.one_of(
+        ASKED,
+        ASKED,
+        ASKED,
+        st.tuples(st.just("write"), st.integers(1, 3)),
+        st.tuples(st.sampled_from(["turn", "wait", "delete", "forget"])),
+    ),
+    min_size=3,
+    max_size=20,
+)
+
+
+def write(side: Side, count: int) -> None:
+    for _ in range(count):
+        side.send(0, frame(batch(b"x" * 50), acks=0))
+    side.turn()
+
+
+def carry_out(side: Side, readers: list[Reader], step: tuple[Any, ...], number: int) -> None:
+    if step[0] == "ask":
+        _, which, offset, skip, parts = step
+        reader = readers[which % len(readers)]
+        reader.ask(offset, skip=skip, parts=parts, number=number)
+    elif step[0] == "write":
+        write(side, step[1])
+    elif step[0] == "delete":
+        delete(side.host, min(2, side.host.node.by_log["demo", 0].high_watermark))
+    elif step[0] == "forget":
+        readers[0].ask(0, parts=0, forgotten=[0])
+    else:
+        if step[0] == "wait":
+            now = side.host.now
+            side.host.now = Now(now.monotonic_ms + 60, now.wall_ms + 60)
+        side.turn()
+
+
+def sessions_of(side: Side) -> Any:
+    return [
+        (session.id, session.epoch, session.used_ms, asked(session))
+        for session in side.host.node.fetch_sessions._sessions.values()
+    ]
+
+
+def asked(session: Any) -> Any:
+    return [
+        (topic.topic, index, known.asked, known.high_watermark, known.start)
+        for topic in session.topics.values()
+        for index, known in topic.known.items()
+    ]
+
+
+@settings(max_examples=100)
+@given(TALKS, STEPS)
+def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
+    talks: list[Any], steps: list[Any]
+) -> None:
+    """Whatever is asked and whatever happens meanwhile: answers, sessions and counts are equal."""
+    sides = Side(VirtualConnection), Side(ForgetfulConnection)
+    readers: list[list[Reader]] = []
+    for side in sides:
+        write(side, 4)
+        readers.append([Reader(side, c, words, wants=wants) for c, words, wants in talks])
+    known = [("ask", i, 0, 0, 1) for i in range(len(talks))]
+    for number, step in enumerate([*known, *steps]):
+        for side, own in zip(sides, readers, strict=True):
+            carry_out(side, own, step, number)
+            assert len(side.connections) == 2
+    for side in sides:
+        side.turn()
+    quick, slow = sides
+    assert quick.said == slow.said
+    assert sessions_of(quick) == sessions_of(slow)
+    assert quick.left() == slow.left()
+
+
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    seen: list[bool] = []
+    take = RequestTemplates.take
+
+    def watched(*arguments: Any) -> bool:
+        seen.append(take(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(RequestTemplates, "take", watched)
+    return seen
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+@pytest.mark.parametrize("wants", [False, True], ids=["no session", "session"])
+def test_readers_that_catch_up_are_recognised(
+    version: int, wants: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    reader = Reader(side, 1, {"version": version}, wants=wants)
+    reader.ask(0)
+    seen = taken(monkeypatch)
+    for offset in (1, 2, 3):
+        reader.ask(offset)
+    reader.ask(5)
+    assert seen == [True, True, True, False], "at the end there is nothing to be read"
+    side.turn()
+    assert side.said[-1]
+
+
+@pytest.mark.parametrize("version", [6, 12])
+def test_what_is_unusual_goes_the_ordinary_way(
+    version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two partitions, or a version without sessions."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    reader = Reader(side, 1, {"version": version}, wants=False)
+    parts = 1 if version == 6 else 2
+    reader.ask(0, parts=parts)
+    seen = taken(monkeypatch)
+    reader.ask(1, parts=parts)
+    assert seen == [False]
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(300, True), (LONGEST_PREFIX, False)])
+@pytest.mark.parametrize("name", ["client", "rack_id"])
+def test_requests_with_long_names_are_not_kept(
+    name: str, length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever those stand."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    reader = Reader(side, 1, {"version": 12, name: "x" * length}, wants=False)
+    reader.ask(0)
+    seen = taken(monkeypatch)
+    reader.ask(1)
+    assert seen == [is_known]
+
+
+@pytest.mark.parametrize(
+    ("version", "words"),
+    [
+        (7, {"session": (77, -1)}),
+        (12, {"replica_id": 2}),
+        (17, {"replica_state": ReplicaState(replica_id=2)}),
+    ],
+    ids=["ends a session", "a follower of old", "a follower"],
+)
+def test_what_more_than_reads_goes_the_ordinary_way(
+    version: int, words: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    raw = fetch_frame(side.host, version, [(0, 1)], **words)
+    side.send(1, raw)
+    seen = taken(monkeypatch)
+    side.send(1, raw)
+    assert seen == [False]
+
+
+@pytest.mark.parametrize(("epoch", "lessons"), [(0, 1), (7, 0)])
+def test_nothing_is_learnt_from_who_asks_in_another_epoch(epoch: int, lessons: int) -> None:
+    """It would be forgotten with the next request, and learnt anew, for as long as it asks."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    for number in range(3):
+        side.send(1, fetch_frame(side.host, 12, [(0, 1)], leader_epoch=epoch, number=number))
+    repeats = side.connections[1].repeats
+    assert repeats is not None
+    assert (len(repeats._known), repeats._lessons) == (lessons, lessons)
+
+
+def test_readers_without_a_session_are_recognised_in_each_partition(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They ask for one after the other."""
+    side = Side(VirtualConnection)
+    write(side, 5)
+    for _ in range(5):
+        side.send(0, frame(batch(b"y"), acks=0, index=1))
+    side.turn()
+    seen = taken(monkeypatch)
+    for offset in range(4):
+        for index in (0, 1):
+            side.send(1, fetch_frame(side.host, 12, [(index, offset)]))
+    assert seen == [False] + 6 * [True]  # the very first one finds nothing to be asked
+
+
+def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    side = Side(VirtualConnection)
+    write(side, 5)
+    partition = side.host.node.by_log["demo", 0]
+    reader = Reader(side, 1, {"version": 12}, wants=True)
+    seen: list[bool] = []
+    for epoch in (0, 1):
+        partition.lead(epoch)
+        reader.ask(0, leader_epoch=epoch)
+        seen = seen or taken(monkeypatch)
+        for offset in (1, 2):
+            reader.ask(offset, leader_epoch=epoch)
+    assert seen == [True, True, False, True, True]
+
+
+def test_what_was_deleted_is_refused_to_who_could_read_it_before() -> None:
+    sides = Side(VirtualConnection), Side(ForgetfulConnection)
+    for side in sides:
+        write(side, 5)
+        reader = Reader(side, 1, {"version": 12}, wants=True)
+        reader.ask(0)
+        reader.ask(1)
+        delete(side.host, 2)
+        for offset in (1, 2, 5, 6):
+            reader.ask(offset)
+        side.turn()
+    quick, slow = sides
+    assert quick.said == slow.said
+    assert sessions_of(quick) == sessions_of(slow)

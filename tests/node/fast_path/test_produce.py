@@ -1,0 +1,532 @@
+"""Requests that repeat themselves are served as any other: byte for byte, and in what they leave.
+
+Two nodes get the same; one of them remembers what was repeated, the other is kept from it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kraftlog.config.keys import TOPIC
+from kraftlog.errors import ProtocolError
+from kraftlog.node.fast_path.request_templates import (
+    LONGEST_PREFIX,
+    MOST_LESSONS,
+    MOST_SIZES,
+    MOST_TEMPLATES,
+    RequestTemplates,
+)
+from kraftlog.records.builder import encode_record
+from kraftlog.records.capacity import MOST_RECORDS
+from kraftlog.records.compression import compress
+from kraftlog.records.crc import crc32c
+from kraftlog.records.header import CRC_START, HEADER
+from kraftlog.simulator.host import VirtualConnection, VirtualHost
+from kraftlog.types import Now
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, set_config
+from tests.node.test_log_ends import delete, delete_request
+from tests.node.test_producers import numbered
+from tests.node.test_requests import batch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NOW_MS = 1000
+API = APIS[ApiKey.PRODUCE]
+
+
+class ForgetfulConnection(VirtualConnection):
+    """Nothing is remembered of what it asks for."""
+
+    @property
+    def repeats(self) -> RequestTemplates | None:
+        return None
+
+    @repeats.setter
+    def repeats(self, _: RequestTemplates | None) -> None:
+        """Forgotten at once."""
+
+
+class Side:
+    """One of the two nodes, with two connections of the same kind."""
+
+    def __init__(self, kind: type[VirtualConnection]) -> None:
+        self.host = VirtualHost()
+        create_topics(self.host, {"demo": 2, "other": 1})
+        self.host.now = Now(self.host.now.monotonic_ms, NOW_MS)
+        self.connections = [kind(), kind()]
+        self.said: list[bytes] = []
+
+    def send(self, connection: int, frame: bytes) -> None:
+        self.host.send(self.connections[connection], frame)
+
+    def turn(self, *, full: bool = False) -> None:
+        files = self.host.files
+        if full:
+            files.capacity_bytes = files.used_bytes() + 5
+        self.host.turn()
+        files.capacity_bytes = None
+        self.take()
+
+    def one_turn(self, *, disk: bool = False) -> None:
+        """What came of the flushes comes before what the turn writes, or later."""
+        if disk:
+            self.host.deliver()
+        self.host.one_turn()
+        self.take()
+
+    def take(self) -> None:
+        self.said += [connection.take() for connection in self.connections]
+
+    def left(self) -> Any:
+        """Everything that requests can have changed."""
+        node = self.host.node
+        logs = self.host.runner.directory.logs
+        return (
+            self.host.said,
+            node.counts.requests,
+            {name: vars_of(counts) for name, counts in node.counts.topics.items()},
+            {
+                log: (
+                    partition.start,
+                    partition.end,
+                    partition.high_watermark,
+                    partition.online,
+                    None if partition.producers is None else partition.producers.entries,
+                    logs[log].producers.entries if log in logs else None,
+                )
+                for log, partition in node.by_log.items()
+            },
+            {
+                name: self.host.files.pread(fd, 1 << 20, 0)
+                for name in all_logs(self.host)
+                for fd in [self.host.files.open(name)]
+            },
+        )
+
+
+def vars_of(counts: Any) -> list[int]:
+    return [getattr(counts, name) for name in counts.__slots__]
+
+
+def all_logs(host: VirtualHost) -> list[str]:
+    logs = host.runner.directory.logs
+    return [
+        segment.log.path
+        for name in sorted(logs)
+        if not name[0].startswith("__")
+        for segment in logs[name].segments
+    ]
+
+
+def frame(
+    raw: bytes | None,
+    version: int = 9,
+    acks: int = 1,
+    index: int = 0,
+    number: int = 1,
+    topic: str = "demo",
+    host: VirtualHost | None = None,
+    also: Sequence[PartitionProduceData] = (),
+    client: str = "client",
+) -> bytes:
+    topic_id = host.node.image.topic_ids.get(topic, bytes(16)) if host is not None else bytes(16)
+    parts = [PartitionProduceData(index=index, records=raw), *also]
+    topics = [TopicProduceData(name=topic, topic_id=topic_id, partition_data=parts)]
+    request = ProduceRequest(acks=acks, timeout_ms=1000, topic_data=topics)
+    return b"".join(request_frame(API, version, number, client, request))
+
+
+def altered(raw: bytes, field: int, value: int, *, sign: bool) -> bytes:
+    """A batch with another number in its header, and with the checksum of that or not."""
+    fields = list(HEADER.unpack_from(raw))
+    fields[field] = value
+    head = HEADER.pack(*fields)
+    new = bytearray(head + raw[HEADER.size :])
+    if sign:
+        struct.pack_into(">I", new, CRC_START - 4, crc32c(bytes(new[CRC_START:])))
+    return bytes(new)
+
+
+PLAIN = batch(b"a", b"b")
+#: Around what the topic's settings below accept.
+TIMES = st.sampled_from([-1, 0, 400, NOW_MS, 2 * NOW_MS, 4_000_000])
+#: What may be wrong with a batch or special about it: a field of its header and what it says.
+NUMBERS = (-(2**15), -1, 0, 1, 2, 3, 4, 5, 8, 16, 32, 64, 999, 2**14)
+LENGTH, MAGIC_FIELD, CRC = 1, 3, 4
+ALTERED = [
+    altered(raw, field, value, sign=sign)
+    for raw in (PLAIN, numbered(0), numbered(1))
+    for field in range(13)
+    if field != CRC
+    for value in NUMBERS
+    for sign in (True, False)
+    if not (field == LENGTH and sign) and not (field == MAGIC_FIELD and not -128 <= value < 128)
+]
+
+
+def claiming(codec: int, records: bytes, count: int) -> bytes:
+    """A batch that says of its records how they are packed, and how many they are."""
+    fields = (0, 49 + len(records), -1, 2, 0, codec, count - 1, 1000, 1000, -1, -1, -1, count)
+    made = bytearray(HEADER.pack(*fields) + records)
+    struct.pack_into(">I", made, CRC_START - 4, crc32c(memoryview(made)[CRC_START:]))
+    return bytes(made)
+
+
+RECORD = encode_record(0, 0, None, b"v")
+#: Counts that the bytes can't hold, and codecs that the records are not packed by.
+CLAIMS = [
+    claiming(codec, compress(codec, RECORD * records), count)
+    for count in (1, 9, 20, 2**20, MOST_RECORDS, MOST_RECORDS + 1, 2**31 - 1)
+    for records in (1, 9)
+    for codec in range(5)
+] + [claiming(said, compress(codec, RECORD), 1) for codec in range(5) for said in range(5)]
+BATCHES: st.SearchStrategy[bytes | None] = st.one_of(
+    st.just(PLAIN),
+    st.builds(lambda size, at: batch(b"x" * size, timestamp=at), st.integers(0, 300), TIMES),
+    st.builds(
+        numbered, st.integers(0, 4), st.integers(1, 2), epoch=st.integers(0, 1), timestamp=TIMES
+    ),
+    st.sampled_from(ALTERED),
+    st.sampled_from(CLAIMS),
+    st.sampled_from([None, b"", PLAIN[:-1], PLAIN + b"x", PLAIN * 2, PLAIN[:40], PLAIN[:61]]),
+)
+
+#: How one side of a conversation begins each of its requests.
+TALKS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "version": st.sampled_from([3, 6, 7, 8, 9, 10, 12, 13]),
+            "acks": st.sampled_from([1, 1, -1, 0, 2]),
+            "index": st.sampled_from([0, 0, 1, 9]),
+            "topic": st.sampled_from(["demo", "demo", "other", "none"]),
+        }
+    ),
+    min_size=1,
+    max_size=3,
+)
+#: Connection, which of the conversations, the batch, what is behind the request.
+SENT = st.tuples(
+    st.just("send"),
+    st.integers(0, 1),
+    st.integers(0, 2),
+    BATCHES,
+    st.sampled_from([b"", b"", b"", b"more"]),
+)
+SETTINGS = (
+    ("message.timestamp.type", ("LogAppendTime", "CreateTime")),
+    ("max.message.bytes", (150, 1_000_000)),
+    ("message.timestamp.after.max.ms", (10, 3_600_000)),
+    ("message.timestamp.before.max.ms", (10, 2**63 - 1)),
+    ("compression.type", ("gzip", "producer")),
+    ("cleanup.policy", ("compact", "delete")),
+    ("segment.bytes", (1_048_576, 1 << 30)),
+    ("flush.messages", (1, 2**63 - 1)),
+)
+CHANGED = st.sampled_from(SETTINGS).flatmap(
+    lambda setting: st.tuples(st.just("set"), st.just(setting[0]), st.sampled_from(setting[1]))
+)
+STEPS = st.lists(
+    st.one_of(
+        SENT,
+        SENT,
+        SENT,
+        st.tuples(st.just("turn"), st.sampled_from([False, False, True])),
+        st.tuples(st.just("one turn"), st.booleans()),
+        CHANGED,
+        st.tuples(st.sampled_from(["make anew", "delete records"])),
+    ),
+    min_size=3,
+    max_size=20,
+)
+
+
+def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) -> None:
+    host = side.host
+    if step[0] == "send":
+        _, connection, talk, raw, behind = step
+        sent = frame(raw, number=number, host=host, **talks[talk % len(talks)])
+        if behind:
+            sent = struct.pack(">i", len(sent) - 4 + len(behind)) + sent[4:] + behind
+        side.send(connection, sent)
+    elif step[0] == "turn":
+        side.turn(full=step[1])
+    elif step[0] == "one turn":
+        side.one_turn(disk=step[1])
+    elif step[0] == "set":
+        set_config(host, TOPIC, "demo", step[1], step[2])
+    elif step[0] == "delete records":
+        end = host.node.by_log["demo", 0].high_watermark
+        if "delete" in host.node.topic_configs.of("demo").config.cleanup_policy:
+            delete(host, end)
+    else:
+        state = [DeleteTopicState(name="demo")]
+        ask_settled(
+            host, ApiKey.DELETE_TOPICS, 6, DeleteTopicsRequest(topics=state, timeout_ms=1000)
+        )
+        create_topics(host, {"demo": 2})
+
+
+@settings(max_examples=100)
+@given(TALKS, STEPS)
+def test_what_repeats_is_served_as_if_it_came_for_the_first_time(
+    talks: list[Any], steps: list[Any]
+) -> None:
+    """Whatever is sent and whatever happens meanwhile, answers, logs and counts are equal."""
+    quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
+    known = [("send", c, t, PLAIN, b"") for c in range(2) for t in range(len(talks))]
+    for number, step in enumerate([*known, *steps]):
+        for side in (quick, slow):
+            carry_out(side, talks, step, number)
+    quick.turn()
+    slow.turn()
+    assert quick.said == slow.said
+    assert quick.left() == slow.left()
+
+
+@pytest.mark.parametrize("version", [6, 9, 13])
+def test_whatever_a_header_says_it_gets_the_same_answer(version: int) -> None:
+    """Each field of a batch's header, with numbers that are right, wrong and impossible."""
+    quick, slow = Side(VirtualConnection), Side(ForgetfulConnection)
+    for side in (quick, slow):
+        for number, raw in enumerate([PLAIN, numbered(0), *ALTERED, *CLAIMS]):
+            side.send(0, frame(raw, version, -1, number=number, host=side.host))
+            if number % 8 == 0:
+                side.turn()
+        side.turn()
+    assert quick.said == slow.said
+    assert quick.left() == slow.left()
+
+
+def taken(frames: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Which of these the shortcut has served."""
+    seen: list[bool] = []
+    take = RequestTemplates.take
+
+    def watched(*arguments: Any) -> bool:
+        seen.append(take(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(RequestTemplates, "take", watched)
+    side = Side(VirtualConnection)
+    for raw in frames:
+        side.send(0, raw)
+    side.turn()
+    return [False, *seen]  # the first is what is learnt from
+
+
+@pytest.mark.parametrize("version", range(3, 14))
+@pytest.mark.parametrize("acks", [0, 1, -1])
+def test_what_clients_send_is_recognised(
+    version: int, acks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of every version and size, and from idempotent producers too."""
+    batches = [PLAIN, PLAIN, batch(b"x" * 200), batch(b"x" * 17_000), numbered(0), numbered(1)]
+    host = Side(VirtualConnection).host  # its topics have the ids of any other
+    frames = [frame(raw, version, acks, host=host) for raw in batches]
+    assert taken(frames, monkeypatch) == [False] + 5 * [True]
+
+
+def test_a_producer_of_many_partitions_is_recognised_in_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frames = [frame(PLAIN, index=i % 2) for i in range(6)]
+    assert taken(frames, monkeypatch) == 2 * [False] + 4 * [True]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        frame(PLAIN, also=[PartitionProduceData(index=1, records=PLAIN)]),
+        frame(PLAIN[:-1]),
+        frame(numbered(5)),
+        frame(PLAIN, topic="none"),
+        frame(PLAIN, acks=3),
+    ],
+    ids=["two partitions", "cut off", "a gap", "no topic", "no such acks"],
+)
+def test_what_is_unusual_goes_the_ordinary_way(odd: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = [frame(numbered(0)), odd, odd, frame(PLAIN)]
+    assert taken(frames, monkeypatch) == [False, False, False, True]
+
+
+def test_answers_are_joined_only_behind_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two connections and two partitions by turns: each answer leaves in its place."""
+    side = Side(VirtualConnection)
+    for number in range(12):
+        side.send(number % 2, frame(PLAIN, index=number // 3 % 2, number=number))
+    side.turn()
+    for connection, raw in enumerate(side.said):
+        numbers = []
+        while raw:
+            size, number = struct.unpack_from(">ii", raw)
+            numbers.append(number)
+            raw = raw[4 + size :]
+        assert numbers == [number for number in range(12) if number % 2 == connection]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["a turn each", "two turns each"])
+def test_answers_are_joined_only_if_they_wait_for_the_same_write(is_late: bool) -> None:
+    """Requests keep coming while the disk is busy: each is answered by the flush that has it."""
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        set_config(side.host, TOPIC, "demo", "flush.messages", 1)
+        for number in range(12):
+            side.send(0, frame(PLAIN, number=number))
+            side.one_turn(disk=not is_late or number % 2 == 0)
+    assert sides[0].said == sides[1].said
+    assert sum(map(bool, sides[0].said)) > 4
+
+
+def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
+    """A setting of one topic changes, more often than a connection is learnt from in vain."""
+    side = Side(VirtualConnection)
+    repeats = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
+    rest = set(repeats._known)
+    for change in range(MOST_LESSONS + 1):
+        partition = side.host.node.by_log["demo", 0]
+        partition.append_config = partition.append_config.replace(min_insync_replicas=change)
+        side.send(0, frame(PLAIN))
+        assert set(repeats._known) == rest
+
+
+def learnt_by(side: Side, *frames: bytes) -> RequestTemplates:
+    for raw in frames:
+        side.send(0, raw)
+    repeats = side.connections[0].repeats
+    assert repeats is not None
+    return repeats
+
+
+def test_who_lives_long_has_room_for_what_is_new() -> None:
+    """What serves no more gives way, though nobody has asked for it since."""
+    repeats = RequestTemplates()
+    for number in range(3 * MOST_LESSONS):
+        stub = NamedTemplate(number)
+        repeats.learn(stub)
+        assert repeats._known[stub.head, stub.prefix] is stub
+        stub.is_stale = number % MOST_TEMPLATES > 0
+    assert len(repeats._known) <= MOST_TEMPLATES
+
+
+def test_who_is_learnt_from_in_vain_is_left_alone() -> None:
+    """Its requests are said in another way than we would say them: tags that nobody knows."""
+    side = Side(VirtualConnection)
+    raw = frame(PLAIN)
+    tagged = struct.pack(">i", len(raw) - 4 + 3) + raw[4:-1] + b"\x01\x63\x01x"
+    repeats = learnt_by(side, *(MOST_LESSONS + 10) * [tagged])
+    assert (repeats._lessons, repeats._known) == (MOST_LESSONS, {})
+
+
+def test_no_more_than_so_many_are_known() -> None:
+    repeats = RequestTemplates()
+    for number in range(2 * MOST_TEMPLATES):
+        repeats.learn(NamedTemplate(number))
+    assert len(repeats._known) == MOST_TEMPLATES
+
+
+def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
+    """Whoever is refused asks again and again, and is served as before once that is over."""
+    side = Side(VirtualConnection)
+    raw = frame(PLAIN, index=1)
+    repeats = learnt_by(side, raw)
+    side.host.node.by_log["demo", 1].online = False
+    learnt_by(side, *10 * [raw])
+    assert (repeats._lessons, repeats._known) == (0, {})
+    side.host.node.by_log["demo", 1].online = True
+    assert learnt_by(side, raw)._known
+
+
+@pytest.mark.parametrize(("length", "is_known"), [(400, True), (LONGEST_PREFIX, False)])
+def test_requests_with_long_names_are_not_kept(
+    length: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frames = 2 * [frame(PLAIN, client="x" * length)]
+    assert taken(frames, monkeypatch) == [False, is_known]
+
+
+def test_requests_of_ever_other_lengths_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each length has to be tried for every request that follows."""
+    frames = 2 * [frame(PLAIN, client="x" * length) for length in range(2 * MOST_SIZES)]
+    known = taken(frames, monkeypatch)[len(frames) // 2 :]
+    assert known == MOST_SIZES * [True] + MOST_SIZES * [False]
+
+
+class NamedTemplate:
+    """A template by its name alone."""
+
+    def __init__(self, number: int) -> None:
+        self.head = 9
+        self.prefix = b"%d" % number
+        self.is_stale = False
+        self.node: Any = None
+        self.partition: Any = None
+
+    def take(self, *_: Any) -> bool:
+        return False
+
+
+KINDS = (VirtualConnection, ForgetfulConnection)
+TRIED = [PLAIN, batch(b"x" * 300), *[batch(b"x", timestamp=at) for at in (400, 2 * NOW_MS)]]
+EACH_SETTING = [(key, value) for key, values in SETTINGS for value in values]
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize(("key", "value"), EACH_SETTING)
+def test_a_setting_counts_for_what_repeats(key: str, value: object, is_late: bool) -> None:
+    """Whether it was there when the request was learnt or came afterwards."""
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        if is_late:
+            side.send(0, frame(PLAIN))
+        set_config(side.host, TOPIC, "demo", key, value)
+        for number, raw in enumerate(TRIED + TRIED):
+            side.send(0, frame(raw, number=number))
+        side.turn()
+    assert sides[0].said == sides[1].said
+    assert sides[0].left() == sides[1].left()
+
+
+def test_a_topic_that_is_gone_takes_nothing_more() -> None:
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        side.send(0, frame(PLAIN))
+        state = [DeleteTopicState(name="demo")]
+        request = DeleteTopicsRequest(topics=state, timeout_ms=1000)
+        ask_settled(side.host, ApiKey.DELETE_TOPICS, 6, request)
+        side.send(0, frame(PLAIN, number=2))
+        side.turn()
+    assert sides[0].said == sides[1].said
+    assert sides[0].left() == sides[1].left()
+
+
+def test_each_answer_tells_where_the_log_began_then() -> None:
+    """Records are deleted between two requests of one turn."""
+    sides = [Side(kind) for kind in KINDS]
+    for side in sides:
+        for number in range(2):
+            side.send(0, frame(PLAIN, number=number))
+            side.turn()
+        side.send(0, frame(PLAIN, number=2))
+        FrameClient(side.host).send(ApiKey.DELETE_RECORDS, 2, delete_request(2))
+        side.send(0, frame(PLAIN, number=3))
+        side.turn()
+    assert sides[0].said == sides[1].said
+
+
+def test_what_is_behind_the_batch_is_looked_at() -> None:
+    """A number of tagged fields that are not there: no request, whatever came before."""
+    for kind in KINDS:
+        side = Side(kind)
+        side.send(0, frame(PLAIN))
+        with pytest.raises(ProtocolError):
+            side.send(0, frame(PLAIN)[:-1] + b"\x01")

@@ -1,0 +1,127 @@
+"""Talks to a virtual host as a client does: in frames."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire import primitives
+from kraftlog.wire.apis import APIS, BROKER, ApiKey
+from kraftlog.wire.codec import decode
+from kraftlog.wire.frames import request_frame
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kraftlog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.files import MemoryFiles
+    from kraftlog.wire.schema import Message
+
+
+def make_host(files: MemoryFiles | None = None, **topics: int) -> VirtualHost:
+    """A node with these topics: name and number of partitions."""
+    host = VirtualHost(files)
+    create_topics(host, topics or {"demo": 1})
+    return host
+
+
+def create_topics(
+    host: VirtualHost, topics: dict[str, int], configs: dict[str, object] | None = None
+) -> None:
+    said = [
+        CreatableTopicConfig(name=key, value=str(value)) for key, value in (configs or {}).items()
+    ]
+    wanted = [
+        CreatableTopic(
+            name=name, num_partitions=count, replication_factor=1, assignments=(), configs=said
+        )
+        for name, count in topics.items()
+        if name not in host.node.image.topic_ids
+    ]
+    if wanted:
+        answer = ask_settled(host, ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=wanted))
+        assert [topic.error_code for topic in answer.topics] == [0] * len(wanted)
+
+
+def configured_host(**configs: object) -> VirtualHost:
+    """A node with the topic `demo`, whose settings are these: `retention_ms=5` and so on."""
+    host = VirtualHost()
+    said = {name.replace("_", "."): value for name, value in configs.items()}
+    create_topics(host, {"demo": 1}, said)
+    return host
+
+
+def set_config(host: VirtualHost, kind: int, name: str, key: str, value: object) -> None:
+    """Set a key of a topic or broker while it runs."""
+    change = AlterableConfig(name=key, config_operation=0, value=str(value))
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[change])
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = ask_settled(host, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, request)
+    assert [it.error_code for it in answer.responses] == [0]
+
+
+def ask_settled(host: VirtualHost, api_key: int, version: int, request: Message) -> Any:
+    """Ask, and give the node the turns it takes to answer."""
+    client = FrameClient(host)
+    client.send(api_key, version, request)
+    host.settle()
+    ((_, answer),) = client.take()
+    return answer
+
+
+class FrameClient:
+    """One connection. `ask` waits for nothing: what is not answered in this turn is None."""
+
+    def __init__(self, host: VirtualHost, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
+        self.host = host
+        self.connection = host.connect(listener, name)
+        self.asked: list[tuple[int, int]] = []
+        self.client_id = "test"
+
+    def frame(self, api_key: int, version: int, request: Message) -> bytes:
+        self.asked.append((api_key, version))
+        return b"".join(
+            request_frame(APIS[api_key], version, len(self.asked), self.client_id, request)
+        )
+
+    def overlong_frame(self, api_key: int, version: int, request: Message) -> bytes:
+        """A frame whose strings may be longer than any that we write."""
+        with mock.patch.object(primitives, "LONGEST_STRING", 1 << 20):
+            return self.frame(api_key, version, request)
+
+    def send(self, api_key: int, version: int, request: Message) -> None:
+        self.host.send(self.connection, self.frame(api_key, version, request))
+
+    def take(self) -> list[Any]:
+        """The answers that are there, decoded: (correlation id, message)."""
+        raw = self.connection.take()
+        answers = []
+        while raw:
+            (size, number) = struct.unpack_from(">ii", raw)
+            api_key, version = self.asked[number - 1]
+            api = APIS[api_key]
+            body = raw[8 + api.response_header_version(version) : 4 + size]
+            answers.append((number, decode(api.response(), version, body)))
+            raw = raw[4 + size :]
+        return answers
+
+    def until_answered(self) -> list[Any]:
+        """The answers, after the turns that they take."""
+        while not (answers := self.take()):
+            self.host.turn()
+        return answers
+
+    def ask(self, api_key: int, version: int, request: Message) -> Any:
+        self.send(api_key, version, request)
+        self.host.turn()
+        answers = self.take()
+        return answers[-1][1] if answers else None

@@ -1,0 +1,33 @@
+"""Which settings DescribeConfigs shows, by the keys that were asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.config.keys import BROKER, CLIENT_METRICS, GROUP, TOPIC
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import describe_configs as api
+from tests.node.frame_client import ask_settled, make_host
+
+
+def _named(kind: int, name: str, keys: list[str] | None) -> list[str]:
+    host = make_host(demo=1)
+    resource = api.DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=keys
+    )
+    request = api.DescribeConfigsRequest(resources=[resource])
+    (result,) = ask_settled(host, ApiKey.DESCRIBE_CONFIGS, 4, request).results
+    return [entry.name for entry in result.configs]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(TOPIC, "demo"), (BROKER, "1"), (GROUP, "g"), (CLIENT_METRICS, "m")]
+)
+def test_no_keys_and_an_empty_list_of_them_ask_for_all(kind: int, name: str) -> None:
+    every = _named(kind, name, None)
+    assert len(every) > 1
+    assert _named(kind, name, []) == every
+
+
+def test_keys_that_are_named_are_all_that_is_shown() -> None:
+    assert _named(TOPIC, "demo", ["retention.ms", "no.such.key"]) == ["retention.ms"]

@@ -1,0 +1,34 @@
+"""DescribeQuorum over the wire: what Kafka's form has no place for rides in tags of ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import describe_quorum as api
+from tests.node.frame_client import FrameClient
+
+
+def described(host: VirtualHost, version: int = 2) -> Any:
+    topic = api.TopicData(
+        topic_name="__cluster_metadata", partitions=[api.PartitionData(partition_index=0)]
+    )
+    request = api.DescribeQuorumRequest(topics=[topic])
+    answer = FrameClient(host).ask(ApiKey.DESCRIBE_QUORUM, version, request)
+    return answer.topics[0].partitions[0]
+
+
+def test_r13_targets_and_for_whom_a_step_waits_are_told_while_reassigning() -> None:
+    """R4: voter 4 has not been heard of, so the step that adds it waits for it."""
+    host = VirtualHost()
+    before = described(host)
+    assert (before.target_voters, tuple(before.waits_for)) == (None, ())
+    assert [it.is_target for it in before.current_voters] == [False]
+    quorum = host.node.quorum
+    assert not quorum.change(quorum.core.reassign, (1, 4), lambda *_: None, host.now)
+    host.turn()
+    for version in (0, 1, 2):
+        during = described(host, version)
+        assert (tuple(during.target_voters), tuple(during.waits_for)) == ((1, 4), (4,))
+        assert [it.is_target for it in during.current_voters] == [True]

@@ -1,0 +1,193 @@
+"""A fetch from many partitions: a slice per turn, and one look per record while it waits."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.fetch_sessions import FIRST, LAST
+from kraftlog.node.handlers import large_fetch
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.node.frame_client import FrameClient, ask_settled, make_host
+from tests.node.test_requests import batch
+from tests.node.turn_cost import CALLS_OF_A_TURN, Turns, calls_of
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+MANY = 600
+SIZE = len(batch(b"x"))
+
+
+def produce(host: VirtualHost, *indexes: int) -> None:
+    parts = [PartitionProduceData(index=index, records=batch(b"x")) for index in indexes]
+    topics = [TopicProduceData(name="many", partition_data=parts)]
+    request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=topics)
+    assert ask_settled(host, ApiKey.PRODUCE, 9, request) is not None
+
+
+def fetch(offset: int, count: int = MANY, **words: Any) -> FetchRequest:
+    parts = [
+        FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
+        for index in range(count)
+    ]
+    fields = {"max_wait_ms": 0, "min_bytes": 1, "session_epoch": LAST} | words
+    return FetchRequest(topics=[FetchTopic(topic="many", partitions=parts)], **fields)
+
+
+def sizes(answer: Any) -> dict[int, int]:
+    return {
+        part.partition_index: len(part.records)
+        for topic in answer.responses
+        for part in topic.partitions
+    }
+
+
+def settled(client: FrameClient) -> Any:
+    """The answer, once the node has come to rest; None if there is none."""
+    client.host.settle()
+    answers = client.take()
+    return answers[-1][1] if answers else None
+
+
+@pytest.mark.parametrize("read_at_once", [large_fetch.READ_AT_ONCE, 0])
+def test_a_record_in_each_of_many_partitions_is_read_a_slice_a_turn(
+    read_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large_fetch, "READ_AT_ONCE", read_at_once)
+    host = make_host(many=MANY)
+    produce(host, *range(MANY))
+    turns = Turns(host, ApiKey.FETCH, 12, fetch(0))
+    assert sizes(turns.answer) == dict.fromkeys(range(MANY), SIZE)
+    assert turns.others_answered > 5
+    assert turns.longest < CALLS_OF_A_TURN
+    handles = host.runner.directory.disk.handles
+    assert handles.open_count <= handles.limit, "nothing is held open any more"
+
+
+def test_it_waits_for_a_record_and_looks_at_that_partition_alone() -> None:
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=3 * SIZE))
+    assert settled(client) is None
+    for index in (7, 8):
+        assert calls_of(partial(produce, host, index)) < 2 * MANY
+    assert settled(client) is None
+    produce(host, 9)
+    found = sizes(settled(client))
+    assert {index for index, size in found.items() if size} == {7, 8, 9}
+
+
+def test_a_record_that_comes_between_slices_is_not_missed() -> None:
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000))
+    assert host.node.sliced.has_work
+    produce(host, 0)
+    assert sizes(settled(client))[0] == SIZE
+
+
+def test_it_is_answered_when_its_time_is_over() -> None:
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500))
+    assert settled(client) is None
+    host.pass_time(500)
+    assert set(sizes(settled(client)).values()) == {0}
+
+
+@pytest.mark.parametrize("turns", [0, 100])
+def test_nothing_is_left_of_it_when_the_client_is_gone(turns: int) -> None:
+    host = make_host(many=MANY)
+    produce(host, *range(0, MANY, 2))
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=1 << 20))
+    for _ in range(turns):
+        host.one_turn()
+    assert host.node.sliced.has_work == (not turns)
+    client.connection.slots[0].abandon()
+    host.settle()
+    assert not any(partition.fetches for partition in host.node.partitions.values())
+    handles = host.runner.directory.disk.handles
+    assert handles.open_count <= handles.limit
+
+
+def test_a_topic_may_be_deleted_meanwhile() -> None:
+    host = make_host(many=MANY)
+    produce(host, *range(MANY))
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0))
+    assert host.node.sliced.has_work
+    deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
+    answer = settled(client)
+    codes = [part.error_code for part in answer.responses[0].partitions]
+    assert (codes[0], codes[-1]) == (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert host.runner.directory.disk.failure is None
+
+
+def test_a_session_of_many_partitions_hears_of_what_changes() -> None:
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, session_epoch=FIRST))
+    first = settled(client)
+    assert len(sizes(first)) == MANY
+    produce(host, 5)
+    following = FetchRequest(
+        max_wait_ms=0, min_bytes=1, session_id=first.session_id, session_epoch=1, topics=()
+    )
+    client.send(ApiKey.FETCH, 12, following)
+    assert sizes(settled(client)) == {5: SIZE}
+    session = host.node.fetch_sessions.of(first.session_id)
+    assert session is not None
+    assert session.size == MANY
+
+
+def produce_at_once(host: VirtualHost, *indexes: int) -> None:
+    """Without waiting for what else the node has to do."""
+    parts = [PartitionProduceData(index=index, records=batch(b"x")) for index in indexes]
+    topics = [TopicProduceData(name="many", partition_data=parts)]
+    FrameClient(host).send(
+        ApiKey.PRODUCE, 9, ProduceRequest(acks=1, timeout_ms=9, topic_data=topics)
+    )
+
+
+def test_what_it_found_at_the_second_look_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records come between the slices of its first look; then the files go under its second."""
+    monkeypatch.setattr(large_fetch, "READ_AT_ONCE", 0)
+    host = make_host(many=3 * MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, 3 * MANY, max_wait_ms=5000, min_bytes=2))
+    slot: Any = client.connection.slots[0]
+    first_look = slot.waiter
+    produce_at_once(host, *range(100))
+    while slot.waiter is first_look:
+        host.one_turn()
+    deletion = DeleteTopicsRequest(topic_names=["many"], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, deletion)
+    assert sizes(settled(client))[0] == SIZE
+
+
+@pytest.mark.parametrize("goes", [False, True])
+def test_partitions_that_changed_meanwhile_are_looked_at_in_slices(goes: bool) -> None:
+    host = make_host(many=MANY)
+    client = FrameClient(host)
+    client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))
+    slot: Any = client.connection.slots[0]
+    produce_at_once(host, *range(1, MANY))
+    while not host.node.partitions[host.node.image.topic_ids["many"], MANY - 1].fetches:
+        host.one_turn()
+    assert host.node.sliced.has_work
+    if goes:
+        slot.abandon()
+    host.settle()
+    waiting = [bool(partition.fetches) for partition in host.node.partitions.values()]
+    assert waiting == [not goes] * len(waiting)
+    slot.abandon()
+    assert not any(partition.fetches for partition in host.node.partitions.values())

@@ -1,0 +1,183 @@
+"""Requests about access, credentials and quotas, as a Kafka broker without an authorizer answers.
+
+What Kafka 4.3.1 itself says to them is compared in tests/interop/test_answers.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import APIS, BROKER, CONTROLLER, ApiKey
+from kraftlog.wire.messages import alter_client_quotas as quota_changes
+from kraftlog.wire.messages import alter_user_scram_credentials as scram_changes
+from kraftlog.wire.messages import create_acls, create_delegation_token, delete_acls
+from kraftlog.wire.messages import describe_client_quotas as quotas
+from kraftlog.wire.messages import describe_user_scram_credentials as scram
+from kraftlog.wire.messages.metadata_records import (
+    ClientQuotaRecord,
+    EntityData,
+    UserScramCredentialRecord,
+)
+from tests.node.frame_client import FrameClient, make_host
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+SHA_256 = 1
+DISABLED = ErrorCode.SECURITY_DISABLED
+
+
+@pytest.fixture
+def host() -> VirtualHost:
+    """A node whose metadata log has what a Kafka cluster may have stored in it."""
+    host = make_host()
+    alice = UserScramCredentialRecord(
+        name="alice",
+        mechanism=SHA_256,
+        salt=b"s",
+        stored_key=b"k",
+        server_key=b"v",
+        iterations=4096,
+    )
+    entities: list[list[tuple[str, str | None]]] = [
+        [("user", "alice")],
+        [("user", None)],
+        [("user", "alice"), ("client-id", "c")],
+    ]
+    limits = [
+        ClientQuotaRecord(
+            entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+            key="producer_byte_rate",
+            value=float(number),
+            remove=False,
+        )
+        for number, entity in enumerate(entities)
+    ]
+    host.node.replay([alice, *limits], 100)
+    return host
+
+
+def ask(host: VirtualHost, api_key: int, request: Any, listener: int = BROKER) -> Any:
+    return FrameClient(host, listener).ask(api_key, APIS[api_key].last, request)
+
+
+@pytest.mark.parametrize("listener", [BROKER, CONTROLLER])
+def test_acls_are_refused_one_by_one(host: VirtualHost, listener: int) -> None:
+    acl: Any = {"principal": "User:a", "host": "*", "operation": 3, "permission_type": 3}
+    creation = create_acls.AclCreation(
+        resource_type=2, resource_name="t", resource_pattern_type=3, **acl
+    )
+    request: Any = create_acls.CreateAclsRequest(creations=[creation] * 2)
+    created = ask(host, ApiKey.CREATE_ACLS, request, listener)
+    assert [it.error_code for it in created.results] == [DISABLED] * 2
+    every = delete_acls.DeleteAclsFilter(
+        resource_type_filter=1,
+        resource_name_filter=None,
+        pattern_type_filter=1,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    request = delete_acls.DeleteAclsRequest(filters=[every])
+    deleted = ask(host, ApiKey.DELETE_ACLS, request, listener)
+    assert [it.error_code for it in deleted.filter_results] == [DISABLED]
+
+
+@pytest.mark.parametrize(("version", "requester"), [(2, ""), (3, "ANONYMOUS")])
+def test_tokens_are_not_given_to_clients_without_a_name(
+    host: VirtualHost, version: int, requester: str
+) -> None:
+    request = create_delegation_token.CreateDelegationTokenRequest(renewers=(), max_lifetime_ms=-1)
+    outcome = FrameClient(host).ask(ApiKey.CREATE_DELEGATION_TOKEN, version, request)
+    assert outcome.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert outcome.token_requester_principal_name == requester
+
+
+def described(host: VirtualHost, *users: str) -> dict[str, Any]:
+    named = [scram.UserName(name=user) for user in users]
+    request = scram.DescribeUserScramCredentialsRequest(users=named or None)
+    outcome = ask(host, ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, request)
+    return {it.user: it for it in outcome.results}
+
+
+def test_credentials_of_the_log_are_described(host: VirtualHost) -> None:
+    (info,) = described(host)["alice"].credential_infos
+    assert (info.mechanism, info.iterations) == (SHA_256, 4096)
+    assert described(host, "bob")["bob"].error_code == ErrorCode.RESOURCE_NOT_FOUND
+    twice = described(host, "alice", "alice")
+    assert list(twice) == ["alice"]
+    assert twice["alice"].error_code == ErrorCode.DUPLICATE_RESOURCE
+
+
+def test_credentials_cannot_be_set(host: VirtualHost) -> None:
+    upsertion = scram_changes.ScramCredentialUpsertion(
+        name="carol", mechanism=SHA_256, iterations=4096, salt=b"s", salted_password=b"p"
+    )
+    deletions = [
+        scram_changes.ScramCredentialDeletion(name=name, mechanism=SHA_256)
+        for name in ("alice", "bob")
+    ]
+    request = scram_changes.AlterUserScramCredentialsRequest(
+        upsertions=[upsertion], deletions=deletions
+    )
+    outcome = ask(host, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, request)
+    assert {it.user: it.error_code for it in outcome.results} == {
+        "carol": DISABLED,
+        "alice": DISABLED,
+        "bob": ErrorCode.RESOURCE_NOT_FOUND,
+    }
+    assert list(described(host)) == ["alice"]
+
+
+#: A component of a filter: type, how it is matched, and with what.
+ANY_USER = ("user", 2, None)
+
+
+@pytest.mark.parametrize(
+    ("components", "strict", "values"),
+    [
+        ([], False, [0, 1, 2]),
+        ([ANY_USER], False, [0, 1, 2]),
+        ([ANY_USER], True, [0, 1]),
+        ([("user", 0, "alice")], True, [0]),
+        ([("user", 1, None)], False, [1]),
+        ([ANY_USER, ("client-id", 0, "c")], True, [2]),
+        ([("ip", 2, None)], False, []),
+    ],
+)
+def test_quotas_of_the_log_are_described(
+    host: VirtualHost,
+    components: list[tuple[str, int, str | None]],
+    strict: bool,
+    values: list[int],
+) -> None:
+    wanted = [
+        quotas.ComponentData(entity_type=kind, match_type=how, match=match)
+        for kind, how, match in components
+    ]
+    request = quotas.DescribeClientQuotasRequest(components=wanted, strict=strict)
+    outcome = ask(host, ApiKey.DESCRIBE_CLIENT_QUOTAS, request)
+    assert outcome.error_code == ErrorCode.NONE
+    assert [entry.values[0].value for entry in outcome.entries] == values
+
+
+def test_quotas_cannot_be_set(host: VirtualHost) -> None:
+    def alter(key: str, *, remove: bool) -> Any:
+        entity = quota_changes.EntityData(entity_type="user", entity_name="alice")
+        change = quota_changes.OpData(key=key, value=1.0, remove=remove)
+        entry = quota_changes.EntryData(entity=[entity], ops=[change])
+        request = quota_changes.AlterClientQuotasRequest(entries=[entry], validate_only=False)
+        (outcome,) = ask(host, ApiKey.ALTER_CLIENT_QUOTAS, request).entries
+        return outcome
+
+    for outcome in (
+        alter("consumer_byte_rate", remove=False),
+        alter("producer_byte_rate", remove=True),
+    ):
+        assert outcome.error_code == ErrorCode.UNSUPPORTED_VERSION
+        assert outcome.error_message == "Brokers of this version do not enforce quotas."
+    assert alter("consumer_byte_rate", remove=True).error_code == ErrorCode.NONE

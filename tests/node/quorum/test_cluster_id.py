@@ -1,0 +1,64 @@
+"""The cluster id of a cluster that was not formatted with one: made, recorded, kept (Q29, R11)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage import meta_properties
+from kraftlog.storage.disk import write_whole
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.node.frame_client import FrameClient
+
+FRESH = "freshfreshfreshfreshfr"
+
+
+def unnamed(cluster_id: str | None = None) -> MemoryFiles:
+    """A formatted directory that knows this of its cluster."""
+    files = MemoryFiles()
+    files.make_directory("data")
+    found = meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16)
+    write_whole(files, f"data/{meta_properties.NAME}", meta_properties.encode(found))
+    files.sync_directory(".")
+    files.sync_all("data")
+    return files
+
+
+def test_q29_the_first_leader_makes_the_id_and_the_node_keeps_it() -> None:
+    host = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH)
+    assert host.node.quorum.core.log.voter_set.cluster_id == FRESH
+    kept = meta_properties.load(host.files, "data")
+    assert kept == meta_properties.MetaProperties(FRESH, 1, b"\x01" * 16)
+    outcome = FrameClient(host).ask(ApiKey.METADATA, 9, MetadataRequest(topics=None))
+    assert outcome.cluster_id == FRESH
+    host.files.power_loss()
+    assert meta_properties.load(host.files, "data") == kept
+
+
+def test_q29_nothing_is_kept_before_it_is_committed() -> None:
+    host = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH, settled=False)
+    host.one_turn()
+    assert host.node.cluster_id is None
+    assert meta_properties.load(host.files, "data").cluster_id is None
+    host.settle()
+    assert meta_properties.load(host.files, "data").cluster_id == FRESH
+
+
+def test_q29_an_id_that_could_not_be_kept_is_learned_again_from_the_log() -> None:
+    """The next life makes none of its own."""
+    first = VirtualHost(unnamed(), cluster_id=None, fresh_cluster_id=FRESH)
+    first.files.kill()
+    lost = meta_properties.load(first.files, "data").replace(cluster_id=None)
+    write_whole(first.files, f"data/{meta_properties.NAME}", meta_properties.encode(lost))
+    again = VirtualHost(first.files, cluster_id=None, fresh_cluster_id="another")
+    assert again.node.cluster_id == FRESH
+    assert meta_properties.load(again.files, "data").cluster_id == FRESH
+
+
+@pytest.mark.parametrize("cluster_id", [None, "c"])
+def test_q29_meta_properties_says_that_the_id_is_not_known(cluster_id: str | None) -> None:
+    """By an empty value: a line that is missing is damage."""
+    written = meta_properties.encode(meta_properties.MetaProperties(cluster_id, 1, b"\x01" * 16))
+    assert meta_properties.parse(written, "p").cluster_id == cluster_id

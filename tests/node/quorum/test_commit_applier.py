@@ -1,0 +1,298 @@
+"""V1: what is committed is followed a slice a turn, and counts once all of a batch is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.effects import LogRead, ReadLog
+from kraftlog.errors import UnreplayableError
+from kraftlog.metadata.image import ReplayError
+from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
+from kraftlog.node.quorum.commit_applier import CommitApplier
+from kraftlog.node.quorum.tail import Tail
+from kraftlog.node.sliced import A_TURN, Slices
+from kraftlog.records.header import stamp
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.metadata_records import NoOpRecord
+from kraftlog.wire.messages.remove_partitions import RemovePartitionsRequest, RemovePartitionsTopic
+from kraftlog.wire.record_frames import encode_metadata
+from tests.node.frame_client import FrameClient, make_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kraftlog.simulator.host import VirtualHost
+    from kraftlog.types import Now
+    from kraftlog.wire.schema import Message
+
+
+class Slow:
+    """A state machine that needs a turn for each record."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.breaks_at: int | None = None
+        self.costs = A_TURN
+
+    def replaying(self, records: Sequence[Message], last_offset: int) -> Iterator[int]:
+        for number, record in enumerate(records):
+            if number == self.breaks_at:
+                raise ReplayError("broken", record)
+            self.seen.append((last_offset, number))
+            yield self.costs
+
+    def reload(self, records: Iterable[Message], last_offset: int) -> None: ...
+
+    def led_by(self, leader_id: int, epoch: int) -> None: ...
+
+    def leads(self, epoch: int, now: Now) -> None: ...
+
+
+class Followed:
+    """A log of which so much is committed, and who follows it."""
+
+    def __init__(self) -> None:
+        self.log = SimpleNamespace(high_watermark=0)
+        core: Any = SimpleNamespace(log=self.log, role=None)
+        snapshotter: Any = SimpleNamespace(applied=lambda *_: None)
+        self.machine = Slow()
+        self.tail, self.slices = Tail(), Slices()
+        self.wanted: list[Any] = []
+        #: Where it stood whenever it said that it had applied something.
+        self.ends: list[int] = []
+        self.applier = CommitApplier(
+            core,
+            self.machine,
+            self.tail,
+            snapshotter,
+            self.wanted.append,
+            self.slices,
+            lambda: self.ends.append(self.applier.end),
+            0,
+        )
+
+    def append(self, base: int, count: int, *, is_known: bool = True) -> bytes:
+        data = records_batch([encode_metadata(NoOpRecord(), 0)] * count, 0)
+        stamp(data, 0, base, 1)
+        known: list[Message] = [NoOpRecord() for _ in range(count)]
+        self.tail.append(base, base + count - 1, bytes(data), known if is_known else None)
+        return bytes(data)
+
+    def commit(self, end: int) -> None:
+        self.log.high_watermark = end
+        self.applier.go_on()
+
+    def finish(self) -> int:
+        """The turns that it still takes."""
+        turns = 0
+        while self.slices.finish_turn():
+            turns += 1
+        return turns
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["own", "of another"])
+def test_a_batch_counts_as_applied_when_all_of_it_is(is_known: bool) -> None:
+    followed = Followed()
+    followed.append(0, 3, is_known=is_known)
+    followed.commit(3)
+    while len(followed.machine.seen) < 3:
+        assert (followed.applier.end, followed.applier.is_going_on) == (0, True)
+        followed.slices.finish_turn()
+    followed.finish()
+    assert (followed.ends, followed.applier.is_going_on) == ([3], False)
+
+
+def test_what_is_committed_meanwhile_follows() -> None:
+    followed = Followed()
+    followed.append(0, 2)
+    followed.commit(2)
+    followed.append(2, 2)
+    followed.commit(4)
+    assert followed.machine.seen == [(1, 0)]
+    followed.finish()
+    assert followed.machine.seen == [(1, 0), (1, 1), (3, 0), (3, 1)]
+    assert followed.ends == [2, 4]
+
+
+def test_a_small_batch_is_applied_at_once_though_the_turn_is_spent() -> None:
+    followed = Followed()
+    followed.slices.begin(iter([A_TURN, A_TURN]))
+    followed.machine.costs = 1
+    followed.append(0, 2)
+    followed.commit(2)
+    assert followed.ends == [2]
+
+
+def test_q38_a_snapshot_takes_the_place_of_what_is_half_applied() -> None:
+    followed = Followed()
+    followed.append(0, 3)
+    followed.commit(3)
+    followed.applier.begin_at(10)
+    followed.finish()
+    assert (followed.machine.seen, followed.ends) == ([(2, 0)], [])
+    assert (followed.applier.end, followed.applier.is_going_on) == (10, False)
+    followed.append(10, 1)
+    followed.commit(11)
+    followed.finish()
+    assert (followed.machine.seen[1:], followed.ends) == ([(10, 0)], [11])
+
+
+def test_who_reads_is_catching_up_until_that_is_applied() -> None:
+    followed = Followed()
+    data = followed.append(0, 2)
+    followed.tail.clear()
+    followed.commit(2)
+    assert followed.wanted == [ReadLog(METADATA_LOG, 0, 2)]
+    followed.applier.read(LogRead(METADATA_LOG, 0, data))
+    assert (followed.applier.is_reading, followed.ends) == (True, [])
+    followed.finish()
+    assert (followed.applier.is_reading, followed.ends) == (False, [2])
+
+
+def test_a_snapshot_in_the_place_of_what_was_read_ends_the_catching_up() -> None:
+    followed = Followed()
+    data = followed.append(0, 2)
+    followed.tail.clear()
+    followed.commit(2)
+    followed.applier.read(LogRead(METADATA_LOG, 0, data))
+    followed.applier.begin_at(10)
+    assert not followed.applier.is_reading
+
+
+def test_a_record_that_can_not_be_replayed_is_named_in_a_later_slice() -> None:
+    followed = Followed()
+    followed.machine.breaks_at = 2
+    followed.append(5, 4)
+    followed.applier.begin_at(5)
+    followed.append(5, 4)
+    followed.commit(9)
+    with pytest.raises(UnreplayableError, match="the committed record at offset 7 can't"):
+        followed.finish()
+
+
+# Whole nodes -------------------------------------------------------------------------------------
+
+
+def slow_host(**topics: int) -> VirtualHost:
+    """A node whose turns have room for a record or two."""
+    host = make_host(None, **topics)
+    host.node.sliced.limit(20)
+    return host
+
+
+def shown(host: VirtualHost) -> dict[str, int]:
+    """What clients see: the topics, each with all of its partitions."""
+    image = host.node.image
+    for topic in image.topics.values():
+        assert len(list(image.partitions_of(topic))) == topic.partition_count
+        assert image.topic_named(topic.name) is topic
+    return {topic.name: topic.partition_count for topic in image.topics.values()}
+
+
+def states_until_answered(
+    host: VirtualHost, api_key: int, version: int, request: Message
+) -> list[dict[str, int]]:
+    """What was shown on the way, each state once."""
+    client = FrameClient(host)
+    states = [shown(host)]
+    client.send(api_key, version, request)
+    turns = 0
+    while not client.take():
+        host.one_turn()
+        host.deliver()
+        turns += 1
+        if shown(host) != states[-1]:
+            states.append(shown(host))
+    assert turns > 5, "it takes its turns"
+    assert not host.node.quorum.is_applying or shown(host) == states[-1]
+    return states
+
+
+def creation(**topics: int) -> CreateTopicsRequest:
+    return CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name=name, num_partitions=count, replication_factor=1, assignments=(), configs=()
+            )
+            for name, count in topics.items()
+        ]
+    )
+
+
+def test_v4_a_topic_is_shown_with_all_its_partitions() -> None:
+    host = slow_host(demo=1)
+    states = states_until_answered(host, ApiKey.CREATE_TOPICS, 7, creation(one=20, two=20))
+    assert states == [{"demo": 1}, {"demo": 1, "one": 20}, {"demo": 1, "one": 20, "two": 20}]
+
+
+def test_v11_partitions_that_are_added_are_shown_together() -> None:
+    host = slow_host(demo=1)
+    topic = CreatePartitionsTopic(name="demo", count=20, assignments=None)
+    request = CreatePartitionsRequest(topics=[topic], timeout_ms=1000, validate_only=False)
+    assert states_until_answered(host, ApiKey.CREATE_PARTITIONS, 3, request) == [
+        {"demo": 1},
+        {"demo": 20},
+    ]
+
+
+def test_v11_partitions_that_are_removed_disappear_together() -> None:
+    host = slow_host(demo=20)
+    topic = RemovePartitionsTopic(name="demo", partitions=range(5, 20))
+    states: list[dict[str, int]] = []
+    request = RemovePartitionsRequest(topics=[topic], timeout_ms=1000)
+    active_controller = host.node.active_controller
+    assert active_controller is not None
+    active_controller.decide(
+        ApiKey.REMOVE_PARTITIONS, 0, request, lambda *_: states.append(shown(host)), host.now
+    )
+    while not states:
+        assert shown(host) in ({"demo": 20}, {"demo": 5})
+        host.one_turn()
+        host.deliver()
+    assert states == [{"demo": 5}]
+    assert len(host.node.image.partitions) == 5
+
+
+def test_v4_a_topic_that_is_deleted_disappears_before_its_partitions() -> None:
+    host = slow_host(demo=20, other=1)
+    request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+    assert states_until_answered(host, ApiKey.DELETE_TOPICS, 5, request) == [
+        {"demo": 20, "other": 1},
+        {"other": 1},
+    ]
+    host.settle()
+    assert {topic for topic, _ in host.node.by_log} == {"other"}
+    assert len(host.node.image.partitions) == 1
+
+
+def test_v1_a_kill_in_the_midst_of_a_batch_is_one_before_it_was_followed() -> None:
+    host = slow_host(demo=1)
+    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation(many=20))
+    while not host.node.quorum.is_applying:
+        host.one_turn()
+        host.deliver()
+    assert shown(host) == {"demo": 1}
+    host.files.kill()
+    again = type(host)(host.files)
+    assert shown(again) == {"demo": 1, "many": 20}
+
+
+def test_q38_no_snapshot_is_taken_in_the_midst_of_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = slow_host(demo=1)
+    monkeypatch.setattr(host.node.quorum.snapshotter, "is_due", lambda *_: True)
+    taken: list[int] = []
+
+    def take(*_: object) -> None:
+        taken.append(len(host.node.image.partitions))
+
+    monkeypatch.setattr(host.node.quorum.snapshotter, "take", take)
+    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, creation(many=20))
+    host.settle()
+    host.one_turn()
+    assert set(taken) == {1, 21}

@@ -1,0 +1,596 @@
+"""What carries a core: the order in which its wishes leave, and what it is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog import effects
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.logstate.voters import (
+    Endpoint,
+    ReplicaKey,
+    Voter,
+    VoterHistory,
+    VoterSet,
+    endpoint_of,
+)
+from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL as CHANNEL
+from kraftlog.node.handlers.forwarding import AGAIN_MS
+from kraftlog.node.pending_response import PendingResponse
+from kraftlog.node.quorum.batches import METADATA_LOG, records_batch
+from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.node.quorum.proposal import GATHERED_BYTES, Proposal
+from kraftlog.node.quorum.requests import request_to_wire
+from kraftlog.node.quorum.responses import response_to_wire
+from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.sliced import Slices
+from kraftlog.raft import messages as raft
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import ElectionState
+from kraftlog.records.header import read_header, stamp
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.types import METADATA_TOPIC_ID, Now, OffsetAndEpoch
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages import describe_quorum as api
+from kraftlog.wire.messages.begin_quorum_epoch import LeaderEndpoint
+from kraftlog.wire.messages.create_topics import (
+    CreatableTopic,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kraftlog.wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from kraftlog.wire.messages.metadata_records import NoOpRecord, TopicRecord
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kraftlog.wire.record_frames import encode_metadata
+from tests.node.frame_client import FrameClient, ask_settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kraftlog.wire.schema import Message
+
+NOW = Now(0, 0)
+
+
+class Machine:
+    """Follows, and does `when_led` once it hears who leads."""
+
+    def __init__(self) -> None:
+        self.driver: QuorumDriver | None = None
+        self.proposals = 0
+        self.fed: list[tuple[str, int, int]] = []
+
+    def replaying(self, records: Iterable[Any], last_offset: int) -> Iterator[int]:
+        for _ in records:
+            yield 1
+        self.fed.append(("replay", len(list(records)), last_offset))
+
+    def reload(self, records: Iterable[Any], last_offset: int) -> None:
+        self.fed.append(("reload", len(list(records)), last_offset))
+
+    def leads(self, epoch: int, now: Now) -> None: ...
+
+    def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
+        if self.driver is not None and leader_id == 1:
+            self.proposals += 1
+            assert self.driver.propose(Proposal([NoOpRecord()]), lambda _, __: None, NOW) == 0
+
+
+def driven(
+    *voter_ids: int,
+    election: ElectionState | None = None,
+    reached_at: tuple[Endpoint, ...] = (),
+    named: dict[int, tuple[str, int]] | None = None,
+    records: int = 0,
+) -> tuple[Machine, list[Any]]:
+    """Replica 1 of these, with so many records of epoch 1 on its disk; gives what it has wanted
+    since it was made."""
+    those = VoterSet(
+        tuple(Voter(ReplicaKey(i), (Endpoint("C", "127.0.0.1", 9090 + i),)) for i in voter_ids)
+    )
+    epochs = EpochCache(((1, 0),) if records else ())
+    log = RaftLog(VoterHistory(those, ()), 0, records, epochs, 0)
+    start = election or ElectionState()
+    core = RaftCore(ReplicaKey(1), log, start, RaftConfig(seed=1), NOW, "cluster")
+    machine = Machine()
+    wanted: list[Any] = []
+    machine.driver = QuorumDriver(
+        core, machine, wanted.append, Slices(), named=named or {}, reached_at=reached_at
+    )
+    machine.driver.start(NOW)
+    return machine, wanted
+
+
+def test_proposals_made_while_effects_run_follow_those_effects() -> None:
+    """The leader's own first record, and a proposal of somebody who is told of it at once."""
+    machine, wanted = driven(1)
+    assert machine.driver is not None
+    machine.driver.handle(effects.ElectionWritten(1), NOW)
+    machine.driver.append_batched(NOW)
+    batches = [it.data for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert machine.proposals == 1
+    assert [read_header(batch).base_offset for batch in batches] == [0, 2]
+    assert read_header(batches[0]).is_control
+
+
+def test_what_is_proposed_in_a_turn_is_one_batch() -> None:
+    """Each proposal is told of; what is too large to be gathered goes behind what was."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    driver.handle(effects.ElectionWritten(1), NOW)
+    driver.append_batched(NOW)
+    wanted.clear()
+    start, outcome = driver.end, list[int]()
+    large = [TopicRecord(name="x" * (GATHERED_BYTES // 3), topic_id=b"x" * 16)] * 3
+    for records in ([NoOpRecord()], [NoOpRecord()], large):
+        assert driver.propose(Proposal(records), lambda code, _: outcome.append(code), NOW) == 0
+    assert driver.end == start + 5
+    batches = [read_header(it.data) for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert [(it.base_offset, it.record_count) for it in batches] == [(start, 2), (start + 2, 3)]
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    assert outcome == [0, 0, 0]
+
+
+def test_a_node_that_does_not_lead_refuses_what_is_proposed() -> None:
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    assert machine.driver is not None
+    refusal = machine.driver.propose(Proposal([NoOpRecord()]), lambda _, __: None, NOW)
+    assert refusal == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert not machine.driver.proposal_batch
+
+
+@pytest.mark.parametrize(("voters", "is_flushed"), [((1, 2), True), ((2, 3), False)])
+def test_q6_what_an_observer_holds_need_not_be_on_its_disk(
+    voters: tuple[int, ...], is_flushed: bool
+) -> None:
+    """A voter's next fetch acknowledges, and waits for the disk; an observer's does not."""
+    machine, wanted = driven(*voters, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    wanted.clear()
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)], 0)
+    stamp(batch, 0, 0, 5)
+    answer = fetched(0, bytes(batch))
+    assert machine.driver is not None
+    machine.driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
+    (append,) = [it for it in wanted if isinstance(it, effects.AppendBatch)]
+    assert append.flush == is_flushed
+    assert any(isinstance(it, effects.SendRequest) for it in wanted) != is_flushed
+
+
+@pytest.mark.parametrize("committed", [0, 10])
+def test_q9a_who_still_replays_leaves_it_to_the_others_to_lead(committed: int) -> None:
+    """It is asked for its vote all the same, and gives it."""
+    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), records=10)
+    driver = machine.driver
+    assert driver is not None
+    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    answer = fetched(committed)
+    driver.handle(effects.ResponseReceived("quorum", 2, ask.number, answer), NOW)
+    assert any(isinstance(it, effects.ReadLog) for it in wanted) == bool(committed)
+    driver.handle(effects.PeerDown(2), NOW)
+    assert driver.core.role.name == ("follower" if committed else "prospective")
+    assert not driver.core.role.hears_a_leader(driver.core)
+
+
+def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:
+    """What node 2 answers, which leads epoch 5."""
+    part = PartitionData(
+        partition_index=0,
+        error_code=0,
+        high_watermark=high_watermark,
+        current_leader=LeaderIdAndEpoch(leader_id=2, leader_epoch=5),
+        aborted_transactions=None,
+        records=records,
+    )
+    topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[part])
+    return FetchResponse(error_code=0, session_id=0, responses=[topic])
+
+
+def test_nobody_who_leaves_waits_for_the_answer_to_a_fetch() -> None:
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    assert ask.api_key == ApiKey.FETCH
+    assert machine.driver is not None
+    machine.driver.shut_down(NOW)
+    assert not machine.driver.is_taking_leave
+
+
+def test_an_answer_about_nothing_is_as_good_as_none() -> None:
+    """So that the core asks again: what is asked ends, whatever comes back."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    (ask,) = [it for it in wanted if isinstance(it, effects.SendRequest)]
+    assert machine.driver is not None
+    assert machine.driver.core.peer(2).in_flight == ask.number
+    empty = FetchResponse(error_code=0, session_id=0, responses=())
+    machine.driver.handle(effects.ResponseReceived("quorum", 2, ask.number, empty), NOW)
+    assert machine.driver.core.peer(2).in_flight != ask.number
+
+
+def test_d1_a_waiting_describe_is_answered_by_the_node_that_becomes_leader() -> None:
+    host = VirtualHost(settled=False)
+    client = FrameClient(host)
+    part = api.PartitionData(partition_index=0)
+    topic = api.TopicData(topic_name="__cluster_metadata", partitions=[part])
+    client.send(ApiKey.DESCRIBE_QUORUM, 2, api.DescribeQuorumRequest(topics=[topic]))
+    assert not client.take()
+    host.settle()
+    host.pass_time(50)
+    ((_, outcome),) = client.take()
+    assert outcome.topics[0].partitions[0].leader_id == 1
+
+
+def test_what_waited_for_a_leader_is_done_as_soon_as_there_is_one() -> None:
+    """Not when its time comes to ask again; on a controllers' listener it waits for nobody."""
+    host = VirtualHost(settled=False)
+    waits, refused = FrameClient(host), FrameClient(host, CONTROLLER)
+    request = CreateTopicsRequest(
+        topics=[
+            CreatableTopic(
+                name="t", num_partitions=1, replication_factor=1, assignments=(), configs=()
+            )
+        ]
+    )
+    waits.send(ApiKey.CREATE_TOPICS, 7, request)
+    assert not waits.take()
+    outcome = refused.ask(ApiKey.CREATE_TOPICS, 7, request)
+    assert [topic.error_code for topic in outcome.topics] == [ErrorCode.NOT_CONTROLLER]
+    host.settle()
+    ((_, outcome),) = waits.take()
+    assert [topic.name for topic in outcome.topics] == ["t"]
+
+
+def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
+    """A coordinator may write when what it had to read is read, at the end of a turn."""
+    host = VirtualHost()
+    assert not host.node.has_work
+    host.node.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
+    assert host.node.has_work
+
+
+def test_r12_a_waiting_voter_change_is_made_by_the_new_leader() -> None:
+    host = VirtualHost(settled=False)
+    client = FrameClient(host)
+    remove = RemoveRaftVoterRequest(cluster_id=None, voter_id=7, voter_directory_id=b"x" * 16)
+    client.send(ApiKey.REMOVE_RAFT_VOTER, 0, remove)
+    assert not client.take()
+    host.settle()
+    host.pass_time(50)
+    ((_, outcome),) = client.take()
+    assert outcome.error_code == ErrorCode.VOTER_NOT_FOUND
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_d2_every_version_can_tell_of_replicas_with_a_directory(version: int) -> None:
+    """Versions 0 and 1 leave it out."""
+    state = api.ReplicaState(replica_id=4, replica_directory_id=b"d" * 16, log_end_offset=7)
+    part = api.PartitionResult(
+        partition_index=0,
+        error_code=0,
+        leader_id=1,
+        leader_epoch=2,
+        high_watermark=7,
+        current_voters=(),
+        observers=[state],
+    )
+    topic = api.TopicResult(topic_name="__cluster_metadata", partitions=[part])
+    response = api.DescribeQuorumResponse(error_code=0, topics=[topic])
+    outcome = decode(api.DescribeQuorumResponse, version, encode(response, version))
+    (observer,) = outcome.topics[0].partitions[0].observers
+    assert observer.log_end_offset == 7
+    assert (observer.replica_directory_id == b"d" * 16) == (version >= 2)
+
+
+def only(wanted: list[Any], kind: type) -> Any:
+    """The one effect of a kind; what was wanted until now is done."""
+    [found] = [it for it in wanted if isinstance(it, kind)]
+    wanted.clear()
+    return found
+
+
+def test_a_state_machine_before_the_log_start_loads_the_snapshot() -> None:
+    """C105: it begins anew from that, and only then sees what stands behind it."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    driver, point = machine.driver, OffsetAndEpoch(7, 4)
+    assert driver is not None
+    pieces = snapshot_pieces([NoOpRecord()] * 3, VoterSet(), point.epoch, 0)
+    data = b"".join(pieces)
+    fetch = only(wanted, effects.SendRequest)
+    there = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(there)), NOW)
+    fetch = only(wanted, effects.SendRequest)
+    assert fetch.api_key == ApiKey.FETCH_SNAPSHOT
+    piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=len(data), length=len(data), data=data)
+    driver.handle(
+        effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(piece, data)), NOW
+    )
+    assert only(wanted, effects.InstallSnapshot).id == point
+    assert machine.fed == []
+    driver.handle(effects.SnapshotLoaded(point, data), NOW)
+    assert (machine.fed, driver.applied) == ([("reload", 3, 6)], 7)
+    fetch = only(wanted, effects.SendRequest)
+    assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 7)
+    batch = records_batch([encode_metadata(NoOpRecord(), 0)] * 2, 0)
+    stamp(batch, 0, 7, 5)
+    more = response_to_wire(raft.FetchResult(0, 2, 5, 9, offset=7), bytes(batch))
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, more), NOW)
+    driver.handle(effects.LogFlushed(METADATA_LOG, 9), NOW)
+    assert machine.fed == [("reload", 3, 6), ("replay", 2, 8)]
+
+
+def test_q38_a_damaged_snapshot_is_fetched_again_from_its_beginning() -> None:
+    """The log and the state machine are as before."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    driver, point = machine.driver, OffsetAndEpoch(7, 4)
+    assert driver is not None
+    now = NOW
+    for _ in range(2):
+        fetch = only(wanted, effects.SendRequest)
+        assert (fetch.api_key, driver.core.log.end) == (ApiKey.FETCH, 0)
+        there = raft.FetchResult(0, 2, 5, 9, snapshot=point, offset=0)
+        driver.handle(
+            effects.ResponseReceived("quorum", 2, fetch.number, response_to_wire(there)), now
+        )
+        fetch = only(wanted, effects.SendRequest)
+        assert fetch.request.topics[0].partitions[0].position == 0
+        piece = raft.SnapshotChunk(0, 2, 5, point, 0, size=3, length=3, data=b"bad")
+        answer = response_to_wire(piece, b"bad")
+        driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, answer), now)
+        assert only(wanted, effects.InstallSnapshot).id == point
+        driver.handle(effects.SnapshotDamaged(point), now)
+        assert (machine.fed, driver.applied, driver.core.log.snapshot) == ([], 0, None)
+        now = Now(now.monotonic_ms + driver.core.config.retry_backoff_max_ms, 0)
+        assert not wanted
+        driver.poll(now)
+
+
+class SilentPeers:
+    """Peers that keep what is asked of them, and never answer."""
+
+    def __init__(self) -> None:
+        self.asked: list[effects.SendRequest] = []
+
+    def ask(self, ask: effects.SendRequest, /) -> None:
+        self.asked.append(ask)
+
+
+def begin_epoch(host: VirtualHost, epoch: int, port: int) -> None:
+    """Node 2 says that it leads and, unless it has no port, where it is."""
+    me = host.node.quorum.core.me
+    at = [LeaderEndpoint(name="CONTROLLER", host="10.0.0.9", port=port)] if port else []
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, me, 2, epoch), at)
+    FrameClient(host, CONTROLLER).ask(api_key, 1, request)
+
+
+def test_a_leader_that_says_where_it_is_is_asked_there() -> None:
+    """C70: its word refreshes what was known, for as long as it leads; a late one does not."""
+    letters = SilentPeers()
+    host = VirtualHost(settled=False, peers=letters)
+    begin_epoch(host, 5, 19093)
+    assert {(it.peer, it.host, it.port) for it in letters.asked} == {(2, "10.0.0.9", 19093)}
+    driver = host.node.quorum
+    begin_epoch(host, 5, 19094)
+    assert driver.address_of(2) == ("10.0.0.9", 19094)
+    begin_epoch(host, 4, 19095)
+    assert driver.address_of(2) == ("10.0.0.9", 19094)
+    begin_epoch(host, 6, 0)
+    assert (driver.leader_id, driver.epoch) == (2, 6)
+    assert driver.address_of(2) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "port"),
+    [(["OUTSIDE", "CONTROLLER"], 2), (["OUTSIDE", "controller"], 2), (["OUTSIDE", "OTHER"], 1)],
+)
+def test_of_the_listeners_of_a_leader_the_one_counts_that_this_node_uses(
+    names: list[str], port: int
+) -> None:
+    """C70: by what it says itself, and by the record of the voters; any is better than none."""
+    host = VirtualHost(settled=False, peers=SilentPeers())
+    driver = host.node.quorum
+    outcome = [LeaderEndpoint(name=name, host="h", port=at) for at, name in enumerate(names, 1)]
+    api_key, request = request_to_wire(raft.Begin(CLUSTER_ID, driver.core.me, 2, 5), outcome)
+    FrameClient(host, CONTROLLER).ask(api_key, 1, request)
+    assert driver.address_of(2) == ("h", port)
+    voter = Voter(ReplicaKey(3), tuple(Endpoint(it.name, it.host, it.port) for it in outcome))
+    assert endpoint_of(voter.endpoints, driver.listener) == Endpoint(names[port - 1], "h", port)
+    assert endpoint_of((), driver.listener) is None
+
+
+@pytest.mark.parametrize("epoch", [5, 6])
+@pytest.mark.parametrize("is_known", [True, False], ids=["after the leader", "before it"])
+def test_where_the_leader_of_another_cluster_is_does_not_matter(epoch: int, is_known: bool) -> None:
+    """C70: a machine that was cloned has the same ids; its request is refused, and so its word."""
+    machine, _ = driven(1, 2, election=ElectionState(5, 2))
+    driver, slot, me = machine.driver, PendingResponse(None), ReplicaKey(1)
+    assert driver is not None
+    if is_known:
+        driver.leader_learned(slot, raft.Begin("cluster", me, 2, 5), ("10.0.0.9", 1), NOW)
+    known = driver.address_of(2)
+    assert known == (("10.0.0.9", 1) if is_known else ("127.0.0.1", 9092))
+    driver.leader_learned(slot, raft.Begin("another", me, 2, epoch), ("10.0.0.8", 1), NOW)
+    assert driver.address_of(2) == known
+
+
+def test_where_a_leader_is_reached_nobody_else_says() -> None:
+    """C70: it would tell others, who look for it, that it is somewhere else."""
+    host = VirtualHost()
+    driver = host.node.quorum
+    known = driver.address_of(1)
+    begin = raft.Begin(CLUSTER_ID, driver.core.me, 1, driver.epoch)
+    driver.leader_learned(PendingResponse(None), begin, ("10.0.0.8", 1), host.now)
+    assert driver.is_leader
+    assert driver.address_of(1) == known
+
+
+LATER = Now(60_000, 0)
+
+
+def asked_for_a_vote(wanted: list[Any]) -> effects.SendRequest:
+    """The newest request, which is for a vote."""
+    newest: effects.SendRequest = [it for it in wanted if isinstance(it, effects.SendRequest)][-1]
+    assert newest.api_key == ApiKey.VOTE
+    return newest
+
+
+def test_who_leads_says_where_it_is_reached() -> None:
+    """C70, the other side."""
+    machine, wanted = driven(1, 2, reached_at=(Endpoint("C", "10.0.0.1", 1),))
+    driver = machine.driver
+    assert driver is not None
+    driver.poll(LATER)
+    for _ in ("pre-vote", "vote"):
+        asked = asked_for_a_vote(wanted)
+        granted = response_to_wire(raft.VoteResult(0, -1, driver.epoch, granted=True))
+        driver.handle(effects.ResponseReceived("quorum", 2, asked.number, granted), LATER)
+        driver.handle(effects.ElectionWritten(driver.core.version), LATER)
+    [begin] = [
+        it
+        for it in wanted
+        if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.BEGIN_QUORUM_EPOCH
+    ]
+    assert [(it.host, it.port) for it in begin.request.leader_endpoints] == [("10.0.0.1", 1)]
+
+
+def test_a_peer_that_knows_no_pre_vote_is_asked_for_its_vote() -> None:
+    """C29, C120: by a peer that this question could not even be sent to."""
+    machine, wanted = driven(1, 2)
+    driver = machine.driver
+    assert driver is not None
+    driver.poll(LATER)
+    asked = asked_for_a_vote(wanted)
+    assert asked.request.topics[0].partitions[0].pre_vote
+    driver.handle(effects.VersionUnsupported("quorum", 2, asked.number), LATER)
+    driver.handle(effects.ElectionWritten(driver.core.version), LATER)
+    assert not asked_for_a_vote(wanted).request.topics[0].partitions[0].pre_vote
+
+
+def test_what_else_a_peer_does_not_know_is_as_good_as_unanswered() -> None:
+    """C120."""
+    machine, wanted = driven(1, 2, election=ElectionState(5, 2))
+    fetch = only(wanted, effects.SendRequest)
+    assert machine.driver is not None
+    machine.driver.handle(effects.VersionUnsupported("quorum", 2, fetch.number), NOW)
+    assert machine.driver.core.peer(2).in_flight != fetch.number
+
+
+def passed_on(
+    api_key: int, version: int, request: Message
+) -> tuple[VirtualHost, FrameClient, SilentPeers]:
+    """A request to a node that has passed it on to a leader, which says nothing yet."""
+    letters = SilentPeers()
+    host = VirtualHost(settled=False, peers=letters)
+    begin_epoch(host, 5, 19093)
+    letters.asked.clear()
+    client = FrameClient(host)
+    assert client.ask(api_key, version, request) is None
+    return host, client, letters
+
+
+def only_request(letters: SilentPeers) -> int:
+    """The number of what was asked of the leader for somebody; it is forgotten."""
+    [number] = [it.number for it in letters.asked if it.channel == CHANNEL]
+    letters.asked.clear()
+    return number
+
+
+def create(*names: str) -> CreateTopicsRequest:
+    topics = [
+        CreatableTopic(
+            name=name, num_partitions=1, replication_factor=1, assignments=(), configs=()
+        )
+        for name in names
+    ]
+    return CreateTopicsRequest(topics=topics)
+
+
+def test_what_the_leader_does_not_know_is_refused_at_once() -> None:
+    """C120: it is older, and would be asked in vain until the client's time is over."""
+    host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.VersionUnsupported(CHANNEL, 2, only_request(letters)), host.now)
+    host.turn()
+    ((_, outcome),) = client.take()
+    assert [(it.name, it.error_code) for it in outcome.topics] == [
+        ("t", ErrorCode.UNSUPPORTED_VERSION)
+    ]
+    assert not [it for it in letters.asked if it.channel == CHANNEL]
+
+
+def test_a_change_that_is_too_large_for_the_log_is_refused_at_once() -> None:
+    """It changes nothing, and would be refused again and again."""
+    host = VirtualHost()
+    core, end = host.node.quorum.core, host.node.quorum.end
+    core.config = core.config.replace(max_batch_bytes=GATHERED_BYTES)
+    outcome = ask_settled(host, ApiKey.CREATE_TOPICS, 7, create(*[f"t{i:04}" for i in range(1000)]))
+    assert {topic.error_code for topic in outcome.topics} == {ErrorCode.RECORD_LIST_TOO_LARGE}
+    assert (len(outcome.topics), host.node.quorum.end) == (1000, end)
+    outcome = FrameClient(host).ask(ApiKey.CREATE_TOPICS, 7, create("t0000"))
+    assert [topic.error_code for topic in outcome.topics] == [ErrorCode.NONE]
+
+
+def test_v5_a_broker_sends_its_heartbeat_before_it_forwards_requests() -> None:
+    """Who governs now may have fenced it while nobody led, and would refuse a topic."""
+    host, _, letters = passed_on(ApiKey.CREATE_TOPICS, 7, create("t"))
+    host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
+    host.turn()
+    letters.asked.clear()
+    host.node.led_by(2, host.node.quorum.epoch + 1)
+    host.turn()
+    asked = [it.api_key for it in letters.asked if it.channel == CHANNEL]
+    assert asked == [ApiKey.BROKER_REGISTRATION, ApiKey.CREATE_TOPICS]
+
+
+@pytest.mark.parametrize("end", ["answered", "timed out", "gone"])
+def test_nobody_who_waits_no_longer_for_a_leader_is_remembered(end: str) -> None:
+    """The leader may stay for months, and be silent now and then."""
+    request = CreateTopicsRequest(topics=(), timeout_ms=2 * AGAIN_MS)
+    host, client, letters = passed_on(ApiKey.CREATE_TOPICS, 7, request)
+    host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
+    host.turn()
+    assert host.node.controller_channel._waiting_for_leader
+    if end == "gone":
+        slot = client.connection.slots[0]
+        assert isinstance(slot, PendingResponse)
+        slot.abandon()
+    else:
+        host.pass_time(AGAIN_MS)
+        number = only_request(letters)
+        assert not host.node.controller_channel._waiting_for_leader, (
+            "it asks, and waits for nobody else"
+        )
+        host.node.handle(effects.RequestFailed(CHANNEL, 2, number), host.now)
+        host.turn()
+        host.pass_time(AGAIN_MS)
+        if end == "answered":
+            answer = CreateTopicsResponse(topics=())
+            number = only_request(letters)
+            host.node.handle(effects.ResponseReceived(CHANNEL, 2, number, answer), host.now)
+        else:
+            host.node.handle(effects.RequestFailed(CHANNEL, 2, only_request(letters)), host.now)
+        assert client.take()
+    assert not host.node.controller_channel._waiting_for_leader
+
+
+def test_q31_a_leader_of_another_cluster_is_logged_and_the_node_goes_on() -> None:
+    """Once its own quorum was heard: here the node leads it."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    driver.handle(effects.ElectionWritten(1), NOW)
+    wanted.clear()
+    begin = raft.Begin("another", ReplicaKey(1), 7, 9)
+    driver.leader_learned(PendingResponse(None), begin, ("127.0.0.1", 1), NOW)
+    said = [it.line for it in wanted if isinstance(it, effects.LogLine)]
+    assert ["node 7 of another cluster" in line for line in said] == [True]
+    assert not any(isinstance(it, effects.Stop) for it in wanted)

@@ -1,0 +1,125 @@
+"""Latencies of the quorum's work, over a window (Q35)."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING
+
+from kraftlog.metadata.image import Image
+from kraftlog.node.quorum.quorum_latency import SPAN_MS, QuorumLatency, Window
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.metadata_records import FeatureLevelRecord
+from tests.node.frame_client import FrameClient, make_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kraftlog.metadata.changes import Change
+    from kraftlog.simulator.host import VirtualHost
+    from kraftlog.wire.schema import Message
+
+
+def test_q35_a_window_forgets_what_is_older_than_two_spans() -> None:
+    window = Window()
+    assert isnan(window.average(5))
+    assert isnan(window.most(5))
+    assert window.per_second(5) == 0
+    window.add(10, SPAN_MS)
+    window.add(20, SPAN_MS + 1)
+    assert (window.average(SPAN_MS + 1), window.most(SPAN_MS + 1)) == (15, 20)
+    window.add(3, 2 * SPAN_MS)
+    assert (window.average(2 * SPAN_MS), window.most(2 * SPAN_MS)) == (11, 20)
+    assert window.per_second(3 * SPAN_MS - 1) == 33_000 / (2 * SPAN_MS - 1)
+    assert (window.average(3 * SPAN_MS), window.most(3 * SPAN_MS)) == (3, 3)
+    assert isnan(window.average(4 * SPAN_MS))
+
+
+def test_q35_commits_are_timed_from_their_append() -> None:
+    times = QuorumLatency()
+    times.append(2, 2, 100, leads=True)
+    times.append(1, 3, 110, leads=True)
+    assert times.waiting_ms(150) == 50
+    times.commit(2, 130)
+    assert (times.waiting_ms(150), times.moved_ms) == (40, 130)
+    times.commit(3, 150)
+    assert times.waiting_ms(1000) == 0
+    assert (times.commits.average(150), times.commits.most(150)) == (35, 40)
+
+
+def test_q35_elections_are_timed_from_the_first_candidacy() -> None:
+    times = QuorumLatency()
+    times.know_leader(50, leads=False)
+    assert isnan(times.elections.average(50))
+    times.stand(100)
+    times.stand(200)
+    times.append(1, 1, 250, leads=True)
+    times.know_leader(300, leads=False)
+    assert times.elections.most(300) == 200
+    assert times.waiting_ms(300) == 0, "what it appended is another leader's to commit"
+    times.append(4, 5, 310, leads=False)
+    assert times.fetched.per_second(310) == 4_000 / SPAN_MS
+
+
+def test_q35_flushes_are_timed_from_their_append_whoever_leads() -> None:
+    times = QuorumLatency()
+    times.append(2, 2, 100, leads=True)
+    times.append(1, 3, 110, leads=False)
+    times.append(1, 4, 120, leads=False)
+    times.truncate(3)
+    times.flush(2, 130)
+    times.append(1, 4, 150, leads=False)
+    times.flush(4, 160)
+    assert (times.flushes.average(160), times.flushes.most(160)) == (30, 50)
+
+
+def test_q35_what_is_committed_is_timed_until_it_is_applied() -> None:
+    times = QuorumLatency()
+    times.commit(5, 100)
+    times.commit(7, 120)
+    times.apply(6, 130)
+    assert times.commits_to_applied.average(130) == 30
+    times.apply(7, 140)
+    assert times.commits_to_applied.average(140) == 25
+
+
+def test_q35_a_change_is_timed_from_being_taken_on_until_it_is_true() -> None:
+    """A topic, on a disk that takes 30 ms."""
+    host = make_host()
+    times = host.node.quorum.times
+    client = FrameClient(host)
+    topic = CreatableTopic(
+        name="slow", num_partitions=1, replication_factor=1, assignments=(), configs=()
+    )
+    client.send(ApiKey.CREATE_TOPICS, 7, CreateTopicsRequest(topics=[topic]))
+    host.one_turn()
+    assert client.take() == []
+    host.now = Now(30, 30)
+    host.settle()
+    [(_, answer)] = client.take()
+    assert answer.topics[0].error_code == 0
+    assert (times.changes.most(30), times.flushes.most(30), times.commits.most(30)) == (30, 30, 30)
+    assert times.commits_to_applied.most(30) == 0
+    assert times.applying.most(30) == 0, "the stopwatch stands still"
+
+
+class SlowImage(Image):
+    """Takes 2 ms to take a record in."""
+
+    def __init__(self, host: VirtualHost) -> None:
+        super().__init__()
+        self._host = host
+
+    def changes_of(self, record: Message) -> Iterable[Change]:
+        self._host.stopwatch_ns += 2_000_000
+        return super().changes_of(record)
+
+
+def test_q35_applying_is_timed_by_the_stopwatch() -> None:
+    host = make_host()
+    image = host.node.image = SlowImage(host)
+    for record in (FeatureLevelRecord(name=name, feature_level=1) for name in ("a", "b")):
+        host.node.replay([record], 100)
+    assert host.node.quorum.times.applying.most(0) == 2
+    assert image.features.keys() == {"a", "b"}

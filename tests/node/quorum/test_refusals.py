@@ -1,0 +1,202 @@
+"""What a node refuses of what the quorum's replicas and their administrators ask over the wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import ReplicaKey, Voter
+from kraftlog.metadata.features import KRAFT_VERSION
+from kraftlog.node.api_table import SERVED, ServedApi
+from kraftlog.node.quorum.requests import VERSIONS, request_to_wire
+from kraftlog.raft import messages as raft
+from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
+from kraftlog.types import METADATA_TOPIC_ID, NULL_UUID, OffsetAndEpoch
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kraftlog.wire.messages.update_raft_voter import KRaftVersionFeature, UpdateRaftVoterRequest
+from kraftlog.wire.messages.update_raft_voter import Listener as UpdatedListener
+from tests.node.frame_client import FrameClient
+from tests.node.quorum.test_snapshots import checkpoints, host_with_snapshots
+
+DIRECTORY = b"\x07" * 16
+OTHER = ReplicaKey(7, DIRECTORY)
+
+
+def changes_of_voters(cluster_id: str | None, epoch: int) -> list[tuple[int, int, Any]]:
+    add = AddRaftVoterRequest(
+        cluster_id=cluster_id,
+        timeout_ms=0,
+        voter_id=7,
+        voter_directory_id=DIRECTORY,
+        listeners=[Listener(name="CONTROLLER", host="h", port=1)],
+    )
+    remove = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=7, voter_directory_id=DIRECTORY)
+    update = UpdateRaftVoterRequest(
+        cluster_id=cluster_id,
+        current_leader_epoch=epoch,
+        voter_id=7,
+        voter_directory_id=DIRECTORY,
+        listeners=[UpdatedListener(name="CONTROLLER", host="h", port=1)],
+        k_raft_version_feature=KRaftVersionFeature(
+            min_supported_version=0, max_supported_version=1
+        ),
+    )
+    return [
+        (ApiKey.ADD_RAFT_VOTER, ErrorCode.REQUEST_TIMED_OUT, add),
+        (ApiKey.REMOVE_RAFT_VOTER, ErrorCode.VOTER_NOT_FOUND, remove),
+        (ApiKey.UPDATE_RAFT_VOTER, ErrorCode.VOTER_NOT_FOUND, update),
+    ]
+
+
+@pytest.mark.parametrize("cluster_id", [CLUSTER_ID, None, "", "another"])
+def test_a_change_of_the_voters_checks_the_cluster_id(cluster_id: str | None) -> None:
+    """C86: the right id or none gets as far as being judged, here that nobody knows voter 7."""
+    host = VirtualHost()
+    client = FrameClient(host, CONTROLLER)
+    may_pass = cluster_id in {CLUSTER_ID, None}
+    for api_key, judged, request in changes_of_voters(cluster_id, host.node.quorum.epoch):
+        answer = client.ask(api_key, 0, request)
+        expected = judged if may_pass else ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert answer.error_code == expected, api_key
+
+
+ELSEWHERE = [UpdatedListener(name="ELSEWHERE", host="h", port=1)]
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "id": {"voter_id": -1},
+    "directory": {"voter_directory_id": NULL_UUID},
+    "no listener": {"listeners": ()},
+    "another listener": {"listeners": ELSEWHERE},
+}
+
+
+@pytest.mark.parametrize("changes", WRONG.values(), ids=WRONG)
+def test_r11_a_voter_is_named_by_id_directory_and_endpoint(changes: dict[str, Any]) -> None:
+    """Kafka's code for a key or endpoint that is none. A known directory is never erased so."""
+    host = VirtualHost()
+    client = FrameClient(host, CONTROLLER)
+    before = host.node.quorum.core.log.voter_set
+    for api_key, _, request in changes_of_voters(CLUSTER_ID, host.node.quorum.epoch):
+        for voter_id in (1, 7):
+            if "listeners" in changes and api_key == ApiKey.REMOVE_RAFT_VOTER:
+                continue
+            wrong = request.replace(**{"voter_id": voter_id, **changes})
+            assert client.ask(api_key, 0, wrong).error_code == ErrorCode.INVALID_REQUEST, api_key
+    assert host.node.quorum.core.log.voter_set == before
+
+
+def test_r11_who_can_not_do_with_kraft_version_is_no_voter() -> None:
+    host = VirtualHost()
+    *_, (api_key, _, request) = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
+    can = KRaftVersionFeature(min_supported_version=0, max_supported_version=0)
+    answer = FrameClient(host, CONTROLLER).ask(
+        api_key, 0, request.replace(voter_id=1, k_raft_version_feature=can)
+    )
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_r11_voters_change_only_once_all_directories_are_recorded() -> None:
+    """With Kafka's code until then, and kraft.version is told to be 0."""
+    host = VirtualHost()
+    client = FrameClient(host, CONTROLLER)
+
+    def level() -> list[int]:
+        outcome = client.ask(ApiKey.API_VERSIONS, 3, ApiVersionsRequest())
+        return [
+            it.max_version_level for it in outcome.finalized_features if it.name == KRAFT_VERSION
+        ]
+
+    assert level() == [1]
+    log = host.node.quorum.core.log
+    log.voters.append(log.end - 1, log.voter_set.with_voter(Voter(ReplicaKey(2))))
+    assert level() == []
+    asked = changes_of_voters(CLUSTER_ID, host.node.quorum.epoch)
+    codes = [client.ask(api_key, 0, request).error_code for api_key, _, request in asked]
+    assert codes == [
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.VOTER_NOT_FOUND,
+    ]
+
+
+REQUESTS = [
+    raft.Vote(None, OTHER, 5, OTHER, 4, 100, pre_vote=True),
+    raft.Begin(None, OTHER, 1, 5),
+    raft.End(None, 1, 5, ()),
+    raft.SnapshotFetch(None, OTHER, 5, OffsetAndEpoch(0, 0), 0, 100),
+    raft.ReadOffset(None),
+]
+
+
+def of_another(request: Any, topic: str | None, index: int | None) -> Any:
+    """The same request about another topic, or another partition of the metadata's."""
+    [one] = request.topics
+    [partition] = one.partitions
+    name = "name" if hasattr(one, "name") else "topic_name"
+    number = "partition" if hasattr(partition, "partition") else "partition_index"
+    if index is not None:
+        partition = partition.replace(**{number: index})
+    changed = {} if topic is None else {name: topic}
+    return request.replace(topics=[one.replace(partitions=[partition], **changed)])
+
+
+@pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
+@pytest.mark.parametrize(("topic", "index"), [("orders", None), (None, 1)])
+def test_a_request_about_another_partition_is_refused_by_name(
+    body: Any, topic: str | None, index: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C88: in its own answer, for the partition that was named; the core hears nothing of it."""
+    monkeypatch.setitem(SERVED, ApiKey.READ_OFFSET, ServedApi(ApiKey.READ_OFFSET, "quorum", 0, 0))
+    host = VirtualHost()
+    before = host.node.quorum.core.key()
+    api_key, request = request_to_wire(body)
+    asked = of_another(request, topic, index)
+    answer = FrameClient(host, CONTROLLER).ask(api_key, VERSIONS[api_key], asked)
+    [outcome] = answer.topics
+    [partition] = outcome.partitions
+    assert partition.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = outcome.name if hasattr(outcome, "name") else outcome.topic_name
+    number = partition.index if hasattr(partition, "index") else partition.partition_index
+    assert (name, number) == (topic or "__cluster_metadata", index or 0)
+    assert host.node.quorum.core.key() == before
+
+
+def test_a_fetch_of_another_partition_of_the_metadata_finds_none() -> None:
+    """C88: it is looked for where all partitions are."""
+    host = VirtualHost()
+    fetch = raft.Fetch(None, OTHER, host.node.quorum.epoch, 0, -1, -1, 0, 100)
+    api_key, request = request_to_wire(fetch)
+    [topic] = request.topics  # type: ignore[attr-defined]  # it is a FetchRequest
+    there = topic.replace(partitions=[topic.partitions[0].replace(partition=1)])
+    answer = FrameClient(host, CONTROLLER).ask(api_key, 18, request.replace(topics=[there]))
+    [outcome] = answer.responses
+    assert outcome.topic_id == METADATA_TOPIC_ID
+    assert [(it.partition_index, it.error_code) for it in outcome.partitions] == [
+        (1, ErrorCode.UNKNOWN_TOPIC_ID)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("beyond", "error"), [(-1, 0), (0, 0), (1, ErrorCode.POSITION_OUT_OF_RANGE)]
+)
+def test_a_position_beyond_the_end_of_a_snapshot_is_out_of_range(beyond: int, error: int) -> None:
+    """C97: the end itself is none, as nothing is there yet or any more."""
+    host = host_with_snapshots()
+    name, _ = checkpoints(host)
+    size = host.files.size_of(f"data/__cluster_metadata-0/{name}")
+    core = host.node.quorum.core
+    assert core.log.snapshot is not None
+    fetch = raft.SnapshotFetch(
+        CLUSTER_ID, OTHER, host.node.quorum.epoch, core.log.snapshot, size + beyond, 100
+    )
+    api_key, request = request_to_wire(fetch)
+    answer = FrameClient(host, CONTROLLER).ask(api_key, 1, request)
+    [partition] = answer.topics[0].partitions
+    assert (partition.error_code, partition.size) == (error, size)
+    assert len(partition.unaligned_records) == max(-beyond, 0)

@@ -1,0 +1,283 @@
+"""Snapshots of the metadata: taken by a node, read by it and by Kafka, and in place of the log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet, voters_by_id
+from kraftlog.node.quorum.batches import METADATA_LOG, snapshot_voters
+from kraftlog.node.quorum.proposal import Proposal
+from kraftlog.node.quorum.requests import request_to_wire
+from kraftlog.node.quorum.snapshots import snapshot_pieces
+from kraftlog.node.quorum.snapshotter import RECORDS, snapshot_policy_of
+from kraftlog.raft.messages import Fetch
+from kraftlog.simulator.host import CLUSTER_ID, SETTINGS, VirtualHost
+from kraftlog.storage import quorum_state
+from kraftlog.storage.metadata_snapshots import name_of
+from kraftlog.types import NULL_UUID, OffsetAndEpoch, uuid_text
+from kraftlog.wire.apis import CONTROLLER
+from kraftlog.wire.messages.metadata_records import ConfigRecord
+from tests.node.frame_client import FrameClient, create_topics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.interop.driver import Driver
+
+OFTEN = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=2000\n"
+NEVER = f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots={1 << 40}\n"
+FOLDER = "data/__cluster_metadata-0"
+
+
+def host_with_snapshots() -> VirtualHost:
+    host = VirtualHost(settings=OFTEN)
+    for number in range(40):
+        create_topics(host, {f"topic-{number}": 2})
+        host.pass_time(10)
+    return host
+
+
+def checkpoints(host: VirtualHost) -> list[str]:
+    return [name for name in host.files.list(FOLDER) if name.endswith(".checkpoint")]
+
+
+def ends(host: VirtualHost) -> list[int]:
+    return [int(name.partition("-")[0]) for name in checkpoints(host)]
+
+
+def test_q38_the_snapshot_before_the_newest_bounds_the_log() -> None:
+    """Both are there: who has nothing gets the older one, and the log goes on behind it."""
+    host = host_with_snapshots()
+    older, newest = ends(host)
+    core = host.node.quorum.core
+    assert newest > core.log.start == older > 0
+    assert core.log.snapshot == OffsetAndEpoch(older, core.election.epoch)
+    assert host.runner.directory.logs["__cluster_metadata", 0].start_offset == older
+
+
+def test_q38_who_is_behind_the_newest_snapshot_reads_on_in_the_log() -> None:
+    """Else whoever lacks a record when a snapshot is stored would have to fetch the whole state."""
+    host = host_with_snapshots()
+    older, newest = ends(host)
+    epoch = host.node.quorum.epoch
+    for offset, expected in ((older, -1), (newest - 1, -1), (older - 1, older)):
+        fetch = Fetch(None, ReplicaKey(9, b"9" * 16), epoch, offset, epoch, -1, 0, 100)
+        api_key, request = request_to_wire(fetch)
+        answer = FrameClient(host, CONTROLLER).ask(api_key, 17, request)
+        [partition] = answer.responses[0].partitions
+        assert partition.error_code == 0
+        assert partition.snapshot_id.end_offset == expected
+        assert bool(partition.records) == (expected < 0)
+
+
+def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
+    first = host_with_snapshots()
+    first.files.kill()
+    again = VirtualHost(first.files, OFTEN)
+    assert again.node.image.topics == first.node.image.topics
+    assert again.node.image.configs == first.node.image.configs
+    assert set(again.node.partitions) == set(first.node.partitions)
+    create_topics(again, {"later": 1})
+    assert "later" in again.node.image.topic_ids
+
+
+def test_r1_voters_targets_and_cluster_id_survive_a_snapshot_and_a_restart() -> None:
+    """The voters are known by id alone, and the log no longer holds their record."""
+    first = VirtualHost(settings=OFTEN)
+    quorum = first.node.quorum
+    assert not quorum.change(quorum.core.reassign, (1, 4), lambda *_: None, first.now)
+    for number in range(40):
+        create_topics(first, {f"topic-{number}": 2})
+        first.pass_time(10)
+    voters = quorum.core.log.voter_set
+    assert (voters.ids, voters.targets, voters.cluster_id) == ((1,), (1, 4), CLUSTER_ID)
+    assert quorum.core.log.start > quorum.core.log.voters.latest_offset
+    first.files.kill()
+    again = VirtualHost(first.files, OFTEN, settled=False)
+    assert again.node.quorum.core.log.voter_set == voters
+
+
+def test_r1_voters_of_the_settings_are_in_no_snapshot() -> None:
+    """No record names them, so the settings of the reader count, as with Kafka's static voters."""
+    data = b"".join(snapshot_pieces([], voters_by_id(1, 2, 3), 1, 0))
+    assert snapshot_voters(data) is None
+
+
+A, B = b"a" * 16, b"b" * 16
+#: The directories of voters 0 and 1 as far as they are known, and kraft.version.
+KNOWN = [((NULL_UUID, NULL_UUID), 0), ((A, NULL_UUID), 0), ((A, B), 1)]
+
+
+def voters_in(*directories: bytes) -> VoterSet:
+    voters = [
+        Voter(ReplicaKey(i, d), (Endpoint("CONTROLLER", "h", i),))
+        for i, d in enumerate(directories)
+    ]
+    return VoterSet(tuple(voters), (0, 7), CLUSTER_ID)
+
+
+@pytest.mark.parametrize("directories", [directories for directories, _ in KNOWN])
+def test_r1_a_snapshot_carries_voters_whatever_is_known_of_them(
+    directories: tuple[bytes, ...],
+) -> None:
+    voters = voters_in(*directories)
+    assert snapshot_voters(b"".join(snapshot_pieces([], voters, 1, 0))) == voters
+
+
+@pytest.mark.parametrize(("directories", "level"), KNOWN)
+def test_r1_kafka_finds_the_voters_in_our_snapshots(
+    directories: tuple[bytes, ...], level: int, tmp_path: Path, jvm: Driver
+) -> None:
+    """Also at kraft.version 0, where Kafka itself writes no voters."""
+    content = b"".join(snapshot_pieces([], voters_in(*directories), 3, 0))
+    (tmp_path / name_of(OffsetAndEpoch(9, 3))).write_bytes(content)
+    outcome = json.loads(jvm.tool("SnapshotOracle", str(tmp_path), "9", "3").ok().stdout)
+    assert outcome["kraft.version"] == level
+    assert sorted(outcome["voters"]) == [
+        f"{i} {uuid_text(d) if any(d) else '-'}" for i, d in enumerate(directories)
+    ]
+
+
+def test_q4_quorum_state_holds_cluster_id_voters_and_applied_offset() -> None:
+    """As they were when it was written: the log decides, and a repair reads them."""
+    host = host_with_snapshots()
+    applied = host.node.quorum.applied
+    stored = quorum_state.load(host.files, FOLDER)
+    assert stored is not None
+    assert (stored.version, stored.cluster_id) == (quorum_state.STATIC_VOTERS, CLUSTER_ID)
+    assert (stored.voter_ids, stored.applied_offset) == ((1,), 0)
+    host.files.kill()
+    VirtualHost(host.files)
+    stored = quorum_state.load(host.files, FOLDER)
+    assert stored is not None
+    assert (stored.version, stored.cluster_id) == (quorum_state.DYNAMIC_VOTERS, CLUSTER_ID)
+    assert (stored.voter_ids, stored.epoch) == ((1,), 2)
+    assert 0 < stored.applied_offset <= applied
+
+
+def test_q38_the_log_is_bounded_also_where_each_life_stores_one_snapshot() -> None:
+    """Each life begins behind the newest: what lies before it is of no use to any later one."""
+    files = None
+    for life in range(4):
+        host = VirtualHost(files, OFTEN, settled=False)
+        found = ends(host)
+        assert len(found) == min(life, 1)
+        assert host.runner.directory.logs[METADATA_LOG].start_offset == sum(found)
+        host.settle()
+        for number in range(40):
+            if ends(host) != found:
+                break
+            create_topics(host, {f"topic-{life}-{number}": 2})
+        assert len(ends(host)) == len(found) + 1
+        files = host.files
+        files.kill()
+
+
+def test_q38_kafka_reads_our_snapshots(tmp_path: Path, jvm: Driver) -> None:
+    host = host_with_snapshots()
+    *_, name = checkpoints(host)
+    copy = tmp_path / name
+    fd = host.files.open(f"{FOLDER}/{name}", write=False)
+    copy.write_bytes(host.files.pread(fd, host.files.size(fd), 0))
+    dump = jvm.tool(
+        "org.apache.kafka.tools.DumpLogSegments",
+        "--cluster-metadata-decoder",
+        "--files",
+        str(copy),
+    )
+    shown = dump.ok().stdout
+    assert "SnapshotHeader" in shown
+    assert "SnapshotFooter" in shown
+    assert shown.count('"type":"TOPIC_RECORD"') > 10
+    assert shown.count('"type":"PARTITION_RECORD"') == 2 * shown.count('"type":"TOPIC_RECORD"')
+
+
+def test_whatever_a_node_wants_done_may_change_what_is_due() -> None:
+    """Its host has to ask it again, whichever part of it wants something."""
+    host = VirtualHost()
+    host.node.needs_poll = False
+    host.node.quorum.snapshotter.take(host.node.image.records(), host.node.quorum.applied, host.now)
+    assert host.node.needs_poll
+
+
+MIB = 1 << 20
+
+
+def test_q38_a_snapshot_is_due_after_enough_records() -> None:
+    host = VirtualHost()
+    snapshotter = host.node.quorum.snapshotter
+    snapshot_policy = snapshot_policy_of(host.node.config.settings)
+    for held in (0, 7 * RECORDS):
+        snapshotter.found(held, None)
+        snapshotter.applied(max(held, RECORDS) - 1, MIB)
+        assert not snapshotter.is_due(host.now, snapshot_policy)
+        snapshotter.applied(1, 1)
+        assert snapshotter.is_due(host.now, snapshot_policy)
+
+
+def test_q38_what_the_operator_says_of_bytes_counts_alone() -> None:
+    host = VirtualHost(settings=OFTEN)
+    snapshotter = host.node.quorum.snapshotter
+    snapshot_policy = snapshot_policy_of(host.node.config.settings)
+    snapshotter.found(0, None)
+    snapshotter.applied(1000 * RECORDS, 1999)
+    assert not snapshotter.is_due(host.now, snapshot_policy)
+    snapshotter.applied(1, 1)
+    assert snapshotter.is_due(host.now, snapshot_policy)
+
+
+def test_q38_a_snapshot_is_due_after_the_interval_if_there_is_anything_new() -> None:
+    host = VirtualHost()
+    snapshotter = host.node.quorum.snapshotter
+    snapshot_policy = snapshot_policy_of(host.node.config.settings)
+    later = host.now.replace(monotonic_ms=host.now.monotonic_ms + snapshot_policy.after_ms)
+    snapshotter.found(0, None)
+    assert not snapshotter.is_due(later, snapshot_policy)
+    snapshotter.applied(1, 1)
+    assert snapshotter.is_due(later, snapshot_policy)
+    assert not snapshotter.is_due(later, snapshot_policy.replace(after_ms=0))
+
+
+def test_q38_what_was_replayed_at_the_start_counts_for_the_next_snapshot() -> None:
+    """Or a node that is often restarted would never take one, and be ready later each time. The
+    first is taken once all that was found is replayed."""
+    first = VirtualHost(settings=NEVER)
+    for number in range(40):
+        create_topics(first, {f"topic-{number}": 2})
+    assert not checkpoints(first)
+    end = first.node.quorum.applied
+    first.files.kill()
+    again = VirtualHost(first.files, OFTEN)
+    again.pass_time(10)
+    assert ends(again)[-1] >= end
+
+
+LARGE = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
+
+
+def host_without_its_first_segment() -> VirtualHost:
+    host = VirtualHost(settings=OFTEN)
+    create_topics(host, {"demo": 1})
+    for _ in range(80):
+        assert not host.node.quorum.propose(Proposal([LARGE] * 3), lambda _, __: None, host.now)
+        host.turn()
+    return host
+
+
+def test_q38_what_lies_before_the_snapshots_leaves_the_disk() -> None:
+    """So that a start after a crash does not have to look through it."""
+    host = host_without_its_first_segment()
+    host = VirtualHost(settings=OFTEN)
+    large = ConfigRecord(resource_type=2, resource_name="t", name="x", value="v" * 30_000)
+    for _ in range(80):
+        assert not host.node.quorum.propose(Proposal([large] * 3), lambda _, __: None, host.now)
+        host.turn()
+    names = [name for name in host.files.list(FOLDER) if name.endswith(".log")]
+    assert int(min(names).partition(".")[0]) > 0
+    assert sum(host.files.size_of(f"{FOLDER}/{name}") for name in names) < 4 * MIB
+    host.files.kill()
+    again = VirtualHost(host.files, OFTEN)
+    assert again.node.image.config(2, "t") == {"x": LARGE.value}

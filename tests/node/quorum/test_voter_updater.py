@@ -1,0 +1,383 @@
+"""A voter keeps true what the log says of where it is; and who is believed about a leader."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog import effects
+from kraftlog.config.endpoints import Listener
+from kraftlog.effects import LogLine
+from kraftlog.errors import ErrorCode
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
+from kraftlog.node.quorum.batches import METADATA_LOG, control_batch, summaries
+from kraftlog.node.quorum.responses import response_to_wire
+from kraftlog.node.quorum.voter_updater import (
+    ACCEPTED_RETRY_MS,
+    LONGEST_RETRY_MS,
+    VoterUpdater,
+    true_record,
+)
+from kraftlog.raft import messages as raft
+from kraftlog.raft.messages import ElectionState
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from kraftlog.types import NULL_UUID, Now, uuid_text
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.add_raft_voter import AddRaftVoterResponse
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterResponse
+from kraftlog.wire.messages.update_raft_voter import UpdateRaftVoterResponse
+from kraftlog.wire.messages.vote import NodeEndpoint
+from tests.node.quorum.test_driver import NOW, driven, fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.node.quorum.driver import QuorumDriver
+
+ME = ReplicaKey(1)
+#: When a follower that heard nothing has lost its patience.
+LATER = Now(60_000, 0)
+MOVED = (Listener("C", "127.0.0.1", 19091),)
+WHERE = (Endpoint("C", "127.0.0.1", 19091),)
+
+
+@pytest.mark.parametrize(
+    ("listeners", "expected"),
+    [
+        ([Listener("C", "new", 2)], [Endpoint("C", "new", 2)]),
+        ([Listener("C", "", 2)], [Endpoint("C", "old", 2)]),
+        ([Listener("C", "0.0.0.0", 2)], [Endpoint("C", "old", 2)]),
+        ([Listener("C", "new", 0)], [Endpoint("C", "old", 1)]),
+        ([Listener("D", "", 2)], [Endpoint("C", "old", 1)]),
+        ([Listener("D", "", 2), Listener("C", "", 3)], [Endpoint("C", "old", 3)]),
+        ([], [Endpoint("C", "old", 1)]),
+    ],
+    ids=["all", "no host", "any host", "any port", "another name", "two", "none"],
+)
+def test_r1_a_record_says_what_the_listeners_say_and_else_what_it_said(
+    listeners: list[Listener], expected: list[Endpoint]
+) -> None:
+    voter = Voter(ME, (Endpoint("C", "old", 1),))
+    assert true_record(voter, ME, listeners).endpoints == tuple(expected)
+
+
+def undisturbed(_: str, step: Callable[..., Any], *arguments: Any) -> bool:
+    """Nothing is contained: what goes wrong fails the test."""
+    step(*arguments)
+    return True
+
+
+def record_of(
+    driver: QuorumDriver, wanted: list[Any], join_at: tuple[Endpoint, ...] = ()
+) -> VoterUpdater:
+    controller_channel = ControllerChannel(driver, None, wanted.append, undisturbed)
+    return VoterUpdater(
+        driver, controller_channel, MOVED, lambda line: wanted.append(LogLine(line)), join_at
+    )
+
+
+def taken(wanted: list[Any], kind: type) -> list[Any]:
+    found = [it for it in wanted if isinstance(it, kind)]
+    wanted.clear()
+    return found
+
+
+def test_r1_a_leader_that_has_moved_writes_its_own_record() -> None:
+    """Once a record of its epoch is committed; before that it asks itself again."""
+    machine, wanted = driven(1)
+    driver = machine.driver
+    assert driver is not None
+    record = record_of(driver, wanted)
+    driver.handle(effects.ElectionWritten(1), NOW)
+    driver.append_batched(NOW)
+    record.poll(NOW)
+    assert driver.core.log.voter_set.voters[0].endpoints != WHERE
+    due = record.deadline()
+    assert due is not None
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.end), NOW)
+    record.poll(NOW)
+    wanted.clear()
+    record.poll(Now(due, 0))
+    [append] = taken(wanted, effects.AppendBatch)
+    [batch] = summaries(append.data)
+    assert batch.voters is not None
+    assert batch.voters.voters == (Voter(ME, WHERE),)
+    assert record.deadline() is None
+    record.poll(Now(due + LONGEST_RETRY_MS, 0))
+    assert not taken(wanted, effects.AppendBatch)
+
+
+def follower() -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
+    """Of node 2, whom it has not heard yet."""
+    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2))
+    driver = machine.driver
+    assert driver is not None
+    return driver, record_of(driver, wanted), wanted
+
+
+def hear_leader(driver: QuorumDriver, wanted: list[Any]) -> None:
+    [ask] = taken(wanted, effects.SendRequest)
+    driver.handle(effects.ResponseReceived("quorum", 2, ask.number, fetched(0)), NOW)
+
+
+def test_r1_a_follower_that_has_moved_tells_the_leader_what_it_is_now() -> None:
+    """Not before it has heard it, and so knows what its log says."""
+    driver, record, wanted = follower()
+    record.poll(NOW)
+    assert [it.api_key for it in wanted if isinstance(it, effects.SendRequest)] == [ApiKey.FETCH]
+    hear_leader(driver, wanted)
+    wanted.clear()
+    record.soon()
+    record.poll(NOW)
+    [ask] = taken(wanted, effects.SendRequest)
+    assert (ask.channel, ask.peer, ask.api_key) == (CONTROLLER_CHANNEL, 2, ApiKey.UPDATE_RAFT_VOTER)
+    request = ask.request
+    assert (request.cluster_id, request.current_leader_epoch) == ("cluster", 5)
+    assert (request.voter_id, request.voter_directory_id) == (1, ME.directory_id)
+    assert [(it.name, it.host, it.port) for it in request.listeners] == [("C", "127.0.0.1", 19091)]
+    versions = request.k_raft_version_feature
+    assert (versions.min_supported_version, versions.max_supported_version) == (0, 1)
+
+
+@pytest.mark.parametrize("code", [None, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE])
+def test_r1_a_follower_tells_again_until_its_log_says_so(code: int | None) -> None:
+    """Whatever it is answered: a record that was appended may yet be cut off."""
+    driver, record, wanted = follower()
+    controller_channel = record._controller_channel
+    hear_leader(driver, wanted)
+    [fetch] = taken(wanted, effects.SendRequest)
+    now = NOW
+    for _ in range(3):
+        record.poll(now)
+        [ask] = taken(wanted, effects.SendRequest)
+        record.poll(now)
+        assert not taken(wanted, effects.SendRequest), "one at a time"
+        assert record.deadline() is None
+        if code is None:
+            controller_channel.handle(effects.RequestFailed(CONTROLLER_CHANNEL, 2, ask.number), now)
+        else:
+            response = UpdateRaftVoterResponse(error_code=code)
+            controller_channel.handle(
+                effects.ResponseReceived(CONTROLLER_CHANNEL, 2, ask.number, response), now
+            )
+        due = record.deadline()
+        assert due is not None
+        most_ms = ACCEPTED_RETRY_MS if code == ErrorCode.NONE else LONGEST_RETRY_MS
+        assert now.monotonic_ms < due <= now.monotonic_ms + most_ms
+        now = Now(due, 0)
+    voters = driver.core.log.voter_set.with_voter(Voter(ME, WHERE))
+    data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(0, data)), now)
+    wanted.clear()
+    record.poll(now)
+    assert not taken(wanted, effects.SendRequest)
+    assert record.deadline() is None
+
+
+def test_r11_a_voter_that_settings_name_has_its_directory_recorded() -> None:
+    """Its record keeps the endpoints that it had: the settings say nothing else."""
+    voter = Voter(ReplicaKey(1), (Endpoint("C", "h", 1),))
+    me = ReplicaKey(1, b"d" * 16)
+    assert true_record(voter, me, ()) == voter.replace(key=me)
+
+
+def test_r11_a_wiped_voter_says_that_it_does_not_vote_and_what_to_do() -> None:
+    """Another directory is recorded under its id. It tells the leader nothing."""
+    driver, record, wanted = follower()
+    driver.core.me = ReplicaKey(1, b"n" * 16)
+    hear_leader(driver, wanted)
+    [fetch] = taken(wanted, effects.SendRequest)
+    old = Voter(ReplicaKey(1, b"o" * 16), WHERE)
+    voters = driver.core.log.voter_set.with_voter(old)
+    data = control_batch(raft.Batch(0, 0, 5, 0, voters), 0)
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(0, data)), NOW)
+    wanted.clear()
+    record.poll(NOW)
+    assert record.deadline() is None
+    record.poll(NOW)
+    [said] = [it.line for it in wanted if isinstance(it, LogLine)]
+    assert f"remove-controller -i 1 -d {uuid_text(b'o' * 16)}" in said
+    assert not driver.core.is_voter
+
+
+def joining(*voter_ids: int, level: int = 1) -> tuple[QuorumDriver, VoterUpdater, list[Any]]:
+    """Controller 1, which joins by itself, has heard from leader 2 that these vote."""
+    machine, wanted = driven(2, 3, election=ElectionState(5, 2))
+    driver = machine.driver
+    assert driver is not None
+    driver.core.me = ReplicaKey(1, b"n" * 16)
+    updater = record_of(driver, wanted, WHERE)
+    hear_voters(driver, wanted, *voter_ids, level=level)
+    return driver, updater, wanted
+
+
+def hear_voters(driver: QuorumDriver, wanted: list[Any], *voter_ids: int, level: int = 1) -> None:
+    """The leader's log has these voters now, with other directories than controller 1 has."""
+    fetch = [
+        it for it in wanted if isinstance(it, effects.SendRequest) and it.api_key == ApiKey.FETCH
+    ][-1]
+    directory = b"o" * 16 if level else NULL_UUID
+    voters = [Voter(ReplicaKey(i, directory), WHERE) for i in voter_ids]
+    end = driver.core.log.end
+    data = control_batch(raft.Batch(end, end, 5, 0, VoterSet(tuple(voters))), 0)
+    wanted.clear()
+    driver.handle(effects.ResponseReceived("quorum", 2, fetch.number, fetched(end, data)), NOW)
+    driver.handle(effects.LogFlushed(METADATA_LOG, driver.core.log.end), NOW)
+
+
+def changes_asked(wanted: list[Any]) -> list[effects.SendRequest]:
+    return [
+        it for it in wanted if isinstance(it, effects.SendRequest) and it.api_key != ApiKey.FETCH
+    ]
+
+
+def test_r12_a_controller_that_joins_by_itself_asks_to_be_added() -> None:
+    """KIP-853's auto-join, with Kafka's requests: again until the log says that it votes."""
+    driver, updater, wanted = joining(2, 3)
+    now = NOW
+    for _ in range(2):
+        updater.poll(now)
+        [ask] = changes_asked(wanted)
+        assert (ask.api_key, ask.peer) == (ApiKey.ADD_RAFT_VOTER, 2)
+        request = ask.request
+        assert (request.voter_id, request.voter_directory_id) == (1, b"n" * 16)
+        assert [(it.name, it.port) for it in request.listeners] == [("C", 19091)]
+        wanted[:] = [it for it in wanted if it is not ask]
+        late = AddRaftVoterResponse(error_code=ErrorCode.REQUEST_TIMED_OUT)
+        updater._controller_channel.handle(
+            effects.ResponseReceived(CONTROLLER_CHANNEL, 2, ask.number, late), now
+        )
+        due = updater.deadline()
+        assert due is not None
+        now = Now(due, 0)
+    assert driver.core.role.name == "observer"
+
+
+def test_r12_the_voter_with_the_lost_directory_is_removed_first() -> None:
+    """As soon as it is gone this one asks to be added, whatever the answer was."""
+    driver, updater, wanted = joining(1, 2, 3)
+    updater.poll(NOW)
+    [remove] = changes_asked(wanted)
+    assert remove.api_key == ApiKey.REMOVE_RAFT_VOTER
+    assert (remove.request.voter_id, remove.request.voter_directory_id) == (1, b"o" * 16)
+    hear_voters(driver, wanted, 2, 3)
+    done = RemoveRaftVoterResponse(error_code=0)
+    updater._controller_channel.handle(
+        effects.ResponseReceived(CONTROLLER_CHANNEL, 2, remove.number, done), NOW
+    )
+    updater.poll(NOW)
+    assert [it.api_key for it in changes_asked(wanted)] == [ApiKey.ADD_RAFT_VOTER]
+
+
+def test_r12_nobody_joins_by_itself_at_kraft_version_0_or_unasked() -> None:
+    _, updater, wanted = joining(2, 3, level=0)
+    updater.poll(NOW)
+    assert changes_asked(wanted) == []
+    driver, _, wanted = joining(2, 3)
+    unasked = record_of(driver, wanted)
+    unasked.poll(NOW)
+    assert (changes_asked(wanted), unasked.deadline()) == ([], None)
+
+
+def test_r7_who_votes_no_more_tells_nothing() -> None:
+    machine, wanted = driven(2, 3, election=ElectionState(5, 2))
+    assert machine.driver is not None
+    record = record_of(machine.driver, wanted)
+    record.poll(NOW)
+    assert record.deadline() is None
+
+
+def test_r9_a_leaders_address_from_others_counts_while_it_is_reachable() -> None:
+    """Its record may be older than its move; theirs may be older than ours."""
+    driver, wanted = led_to_leader()
+    [ask] = taken(wanted, effects.SendRequest)
+    assert driver.address_of(2) == (ask.host, ask.port) == ("10.0.0.9", 9)
+    driver.handle(effects.RequestFailed("quorum", 2, ask.number), LATER)
+    assert driver.address_of(2) == ("127.0.0.1", 9092)
+
+
+def test_r9_a_leaders_own_address_does_not_replace_a_reachable_one() -> None:
+    """It may know no more than its old record."""
+    driver, wanted = led_to_leader()
+    [ask] = taken(wanted, effects.SendRequest)
+    says_where_the_leader_is(driver, ask, "127.0.0.1", 9092)
+    assert driver.address_of(2) == ("10.0.0.9", 9)
+
+
+def led_to_leader() -> tuple[QuorumDriver, list[Any]]:
+    """It has not reached node 2, which leads; node 3 says where that is, asked for its vote."""
+    driver, _, wanted = follower()
+    [fetch] = taken(wanted, effects.SendRequest)
+    driver.handle(effects.RequestFailed("quorum", 2, fetch.number), NOW)
+    driver.poll(LATER)
+    asks = {it.peer: it for it in taken(wanted, effects.SendRequest)}
+    driver.handle(effects.RequestFailed("quorum", 2, asks[2].number), LATER)
+    says_where_the_leader_is(driver, asks[3], "10.0.0.9", 9)
+    driver.poll(Now(LATER.monotonic_ms + 500, 0))  # and tries again
+    return driver, wanted
+
+
+def says_where_the_leader_is(
+    driver: QuorumDriver, ask: effects.SendRequest, host: str, port: int
+) -> None:
+    answer: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
+    answer.node_endpoints = [NodeEndpoint(node_id=2, host=host, port=port)]
+    driver.handle(effects.ResponseReceived("quorum", ask.peer, ask.number, answer), LATER)
+
+
+def test_r9_a_leader_that_has_moved_says_of_itself_where_it_is() -> None:
+    """Also before its record can say so."""
+    machine, wanted = driven(1, reached_at=WHERE)
+    driver = machine.driver
+    assert driver is not None
+    for version in (1, 2):  # its vote for itself, and that it leads
+        driver.handle(effects.ElectionWritten(version), NOW)
+    vote = raft.Vote("cluster", ReplicaKey(1), driver.epoch, ReplicaKey(3), 0, 0, pre_vote=True)
+    driver.asked(Asker(1), vote, None, NOW)
+    [reply] = taken(wanted, effects.Reply)
+    outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
+    assert outcome == [(1, "127.0.0.1", 19091)]
+
+
+def test_r9_settings_that_name_the_voters_count_before_the_log() -> None:
+    """They are what an operator changes to move a voter; the log still says where it was."""
+    machine, wanted = driven(1, 2, 3, election=ElectionState(5, 2), named={2: ("10.0.0.2", 2)})
+    [ask] = taken(wanted, effects.SendRequest)
+    assert (ask.host, ask.port) == ("10.0.0.2", 2)
+    assert machine.driver is not None
+    assert machine.driver.address_of(3) == ("127.0.0.1", 9093)
+
+
+def test_r9_who_describes_the_voters_says_what_settings_name() -> None:
+    """Whoever asks for the leader has to reach it."""
+    before = VirtualHost()
+    before.files.kill()
+    host = VirtualHost(before.files, SETTINGS.replace(":9093", ":19093"), settled=False)
+    [voter] = host.node.quorum.core.log.voter_set.voters
+    assert [it.port for it in voter.endpoints] == [9093]
+    assert [it.port for it in host.node.endpoints_of(voter)] == [19093]
+    host.settle()
+    [voter] = host.node.quorum.core.log.voter_set.voters
+    assert [it.port for it in voter.endpoints] == [19093], "a leader keeps its own record true"
+
+
+def test_r9_a_vote_response_names_the_leaders_address() -> None:
+    """A voter that has moved and does not reach the leader asks for votes, and learns it so."""
+    driver, _, wanted = follower()
+    hear_leader(driver, wanted)
+    vote = raft.Vote("cluster", ME, 5, ReplicaKey(3), 0, 0, pre_vote=True)
+    for version in (0, 1):
+        slot = Asker(version)
+        driver.asked(slot, vote, None, NOW)
+        [reply] = taken(wanted, effects.Reply)
+        outcome = [(it.node_id, it.host, it.port) for it in reply.response.node_endpoints]
+        assert outcome == ([(2, "127.0.0.1", 9092)] if version else [])
+        refused: Any = response_to_wire(raft.VoteResult(0, 2, 5, granted=False))
+        assert reply.response.topics == refused.topics
+
+
+class Asker:
+    def __init__(self, version: int) -> None:
+        self.version = version

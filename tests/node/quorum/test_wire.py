@@ -1,0 +1,179 @@
+"""The quorum in Kafka's wire form: what is said is what is heard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.logstate.quorum_records import voters_from_record, voters_record
+from kraftlog.logstate.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from kraftlog.node.quorum.batches import control_batch, summaries
+from kraftlog.node.quorum.requests import VERSIONS, request_from_wire, request_to_wire
+from kraftlog.node.quorum.responses import response_from_wire, response_to_wire
+from kraftlog.raft import messages as raft
+from kraftlog.raft.messages import Batch, LeaderChange
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.types import OffsetAndEpoch
+from kraftlog.wire.apis import APIS, ApiKey
+from kraftlog.wire.codec import decode, encode
+from kraftlog.wire.messages.fetch import ReplicaState
+
+ME, OTHER = ReplicaKey(1, b"a" * 16), ReplicaKey(2, b"b" * 16)
+POINT = OffsetAndEpoch(77, 3)
+
+REQUESTS = [
+    raft.Vote("c", OTHER, 5, ME, 4, 100, pre_vote=True),
+    raft.Vote(None, OTHER, 5, ME, 4, 100, pre_vote=False),
+    raft.Begin("c", OTHER, 1, 5),
+    raft.End("c", 1, 5, (OTHER, ReplicaKey(3, b"c" * 16))),
+    raft.End(None, -1, 5, ()),
+    raft.Fetch("c", ME, 5, 100, 4, 90, 500, 1 << 20),
+    raft.Fetch(None, ME, -1, 0, -1, -1, 0, 1),
+    raft.SnapshotFetch("c", ME, 5, POINT, 4096, 1 << 20),
+    raft.ReadOffset("c"),
+]
+FETCH = REQUESTS[5]
+ANSWERS = [
+    (REQUESTS[0], raft.VoteResult(0, 1, 5, granted=True)),
+    (REQUESTS[0], raft.VoteResult(ErrorCode.FENCED_LEADER_EPOCH, 3, 9, granted=False)),
+    (REQUESTS[2], raft.BeginResult(0, 1, 5)),
+    (REQUESTS[3], raft.EndResult(ErrorCode.INVALID_REQUEST, 1, 5)),
+    (FETCH, raft.FetchResult(0, 1, 5, 99, offset=100)),
+    (FETCH, raft.FetchResult(0, 1, 5, 99, diverging=POINT, offset=100)),
+    (FETCH, raft.FetchResult(0, 1, 5, 99, snapshot=POINT, offset=100)),
+    (FETCH, raft.FetchResult(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1, 6, -1, offset=100)),
+    (REQUESTS[7], raft.SnapshotChunk(0, 1, 5, POINT, 4096, size=5000, length=4, data=b"data")),
+    (REQUESTS[8], raft.ReadOffsetResult(0, 1, 5, 123)),
+]
+
+
+def over_the_wire(api_key: int, message: Any, version: int) -> Any:
+    return decode(type(message), version, encode(message, version))
+
+
+@pytest.mark.parametrize("body", REQUESTS, ids=lambda body: type(body).__name__)
+def test_a_request_arrives_as_it_was_asked(body: Any) -> None:
+    api_key, message = request_to_wire(body)
+    assert type(message) is APIS[api_key].request()
+    arrived = request_from_wire(api_key, over_the_wire(api_key, message, VERSIONS[api_key]))
+    assert arrived == body
+
+
+@pytest.mark.parametrize(("asked", "body"), ANSWERS)
+def test_an_answer_arrives_as_it_was_given(asked: Any, body: Any) -> None:
+    api_key, _ = request_to_wire(asked)
+    message = response_to_wire(body, getattr(body, "data", None) or b"")
+    assert type(message) is APIS[api_key].response()
+    arrived = over_the_wire(api_key, message, VERSIONS[api_key])
+    assert response_from_wire(arrived, asked) == body
+
+
+@pytest.mark.parametrize("asked", REQUESTS, ids=lambda body: type(body).__name__)
+def test_a_refusal_of_the_whole_request_is_one_of_the_asked_epoch(asked: Any) -> None:
+    """Q31, P4: it has no place for leader and epoch, and must not look like one of the past."""
+    api_key, _ = request_to_wire(asked)
+    refusal = APIS[api_key].response()
+    given = {
+        "error_code": ErrorCode.INCONSISTENT_CLUSTER_ID,
+        "responses" if api_key == ApiKey.FETCH else "topics": (),
+    }
+    if api_key == ApiKey.READ_OFFSET:
+        given["cluster_id"] = None
+    arrived = response_from_wire(refusal(**given), asked)
+    assert arrived.error == ErrorCode.INCONSISTENT_CLUSTER_ID
+    assert arrived.epoch == getattr(asked, "epoch", -1)
+
+
+def test_q31_a_leader_that_refuses_another_cluster_names_itself() -> None:
+    """The code stands above the topics, where Kafka's replicas look for it, and beside the name."""
+    refusal = raft.FetchResult(ErrorCode.INCONSISTENT_CLUSTER_ID, 1, 5, -1)
+    message: Any = over_the_wire(ApiKey.FETCH, response_to_wire(refusal), VERSIONS[ApiKey.FETCH])
+    assert message.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+    arrived = response_from_wire(message, FETCH)
+    assert (arrived.error, arrived.leader_id) == (ErrorCode.INCONSISTENT_CLUSTER_ID, 1)
+
+
+def test_q18_an_older_fetch_names_its_replica_at_the_top() -> None:
+    """Up to version 14 the replica's id is not in the tagged state."""
+    api_key, message = request_to_wire(FETCH)
+    old = message.replace(replica_id=1, replica_state=ReplicaState())
+    assert request_from_wire(api_key, old).replica == ME
+
+
+def test_a_request_about_no_partition_is_none() -> None:
+    _, message = request_to_wire(REQUESTS[0])
+    with pytest.raises(ProtocolError, match="exactly one partition"):
+        request_from_wire(ApiKey.VOTE, message.replace(topics=()))
+
+
+def voters() -> VoterSet:
+    endpoint = Endpoint("CONTROLLER", "localhost", 9093)
+    return VoterSet(
+        (Voter(ME, (endpoint,), 0, 1), Voter(OTHER)), targets=(2, 3), cluster_id="cluster"
+    )
+
+
+def test_r1_targets_and_cluster_id_ride_in_kafkas_voters_record() -> None:
+    assert voters_from_record(voters_record(voters())) == voters()
+
+
+def test_q14_r11_the_first_batch_of_a_cluster_comes_back_from_its_bytes() -> None:
+    change = LeaderChange(1, (1, 2), (1,), voters())
+    made = Batch(10, 11, 4, 0, voters(), change)
+    data = control_batch(made, 1000)
+    (found,) = summaries(data)
+    assert (found.base_offset, found.last_offset, found.epoch) == (10, 11, 4)
+    assert found.size_bytes == len(data)
+    assert found.voters == voters()
+
+
+def test_summaries_stop_at_an_unfinished_end() -> None:
+    """C81."""
+    builder = BatchBuilder(base_offset=3, leader_epoch=2)
+    builder.append(0, None, b"x")
+    whole = builder.build()
+    found = list(summaries(whole + whole[:20]))
+    assert [(b.base_offset, b.epoch, b.voters) for b in found] == [(3, 2, None)]
+
+
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [(-1, b"\xff"), (16, b"\x09"), (8, b"\xff\xff\xff\xff"), (0, bytes(8))],
+    ids=["checksum", "format", "length", "offset"],
+)
+def test_summaries_leave_out_what_is_broken_and_all_behind_it(place: int, what: bytes) -> None:
+    """C81, C139: the checksum too is looked at before anything is appended."""
+    whole = []
+    for offset in (3, 4, 5):
+        builder = BatchBuilder(base_offset=offset, leader_epoch=2)
+        builder.append(0, None, b"x")
+        whole.append(builder.build())
+    broken = bytearray(whole[1])
+    place %= len(broken)
+    broken[place : place + len(what)] = what
+    found = list(summaries(whole[0] + bytes(broken) + whole[2]))
+    assert [batch.base_offset for batch in found] == [3]
+    assert [batch.base_offset for batch in summaries(b"".join(whole))] == [3, 4, 5]
+
+
+def test_kafka_reads_the_voters_record(jvm: Any) -> None:
+    """R1: Kafka's own classes step over our tags, and read the rest."""
+    raw = voters_record(voters())
+    (seen,) = jvm.decode([("VotersRecord", 0, raw)])
+    assert [voter["voterId"] for voter in seen.json["voters"]] == [1, 2]
+    assert seen.left == 0
+
+
+def test_every_number_of_a_request_is_said() -> None:
+    """Changing one changes the bytes."""
+    for body in REQUESTS:
+        api_key, message = request_to_wire(body)
+        before = encode(message, VERSIONS[api_key])
+        for field in type(body)._fields:
+            value = getattr(body, field)
+            if isinstance(value, int):
+                changed = not value if isinstance(value, bool) else value + 1
+                again = request_to_wire(body.replace(**{field: changed}))[1]
+                assert encode(again, VERSIONS[api_key]) != before, field

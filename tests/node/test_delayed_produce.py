@@ -1,0 +1,148 @@
+"""acks=all while another replica in sync lacks the batch: who waits, for how long, what it is told.
+
+Brokers do not replicate from each other yet, so a second replica in sync never acknowledges.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
+from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.node.frame_client import FrameClient, make_host, set_config
+from tests.node.test_producers import numbered
+from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+
+TIMEOUT_MS = 1000  # what `produce` asks for
+TOPIC = 2
+
+
+def change(host: VirtualHost, index: int = 0, **fields: Any) -> None:
+    """The image says something else of a partition of `demo`."""
+    topic_id = host.node.image.topic_ids["demo"]
+    host.node.replay([PartitionChangeRecord(partition_id=index, topic_id=topic_id, **fields)], 100)
+
+
+@pytest.fixture
+def host() -> VirtualHost:
+    """`demo` with two replicas in sync, of which one is nowhere; `other` with one."""
+    host = make_host(demo=2, other=1)
+    for index in (0, 1):
+        change(host, index, replicas=(1, 2), isr=(1, 2))
+    return host
+
+
+def codes(client: FrameClient) -> list[int]:
+    return [told_of(answer).error_code for _, answer in client.take()]
+
+
+def test_v7_who_wants_every_replica_waits_until_its_time_is_over(host: VirtualHost) -> None:
+    """The batch is written, may be committed yet, and is not seen; acks of 1 do not wait."""
+    client = FrameClient(host)
+    assert told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=1))).base_offset == 0
+    assert client.ask(ApiKey.PRODUCE, 9, produce(batch(b"b"), acks=-1)) is None
+    host.pass_time(TIMEOUT_MS - 1)
+    assert client.take() == []
+    assert host.node.deadline() == TIMEOUT_MS
+    host.pass_time(1)
+    [(_, answer)] = client.take()
+    assert told_of(answer).error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert told_of(answer).base_offset == 1
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == []
+    change(host, isr=(1,))
+    assert values_in(client.ask(ApiKey.FETCH, 12, fetch(0))) == [b"a", b"b"]
+    assert client.take() == [], "nobody is answered twice"
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_who_has_no_time_is_told_in_the_same_turn(host: VirtualHost, timeout_ms: int) -> None:
+    request = produce(batch(b"a"), acks=-1)
+    request.timeout_ms = timeout_ms
+    client = FrameClient(host)
+    client.send(ApiKey.PRODUCE, 9, request)
+    host.turn()
+    host.turn()
+    assert codes(client) == [ErrorCode.REQUEST_TIMED_OUT]
+
+
+def test_v7_a_replica_that_leaves_the_isr_is_waited_for_no_longer(host: VirtualHost) -> None:
+    client, reader = FrameClient(host), FrameClient(host)
+    client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
+    host.turn()
+    assert reader.ask(ApiKey.FETCH, 12, fetch(0, max_wait_ms=500)) is None
+    change(host, isr=(1,))
+    assert codes(client) == [ErrorCode.NONE]
+    [(_, answer)] = reader.take()
+    assert values_in(answer) == [b"a"], "a reader that waits hears of it too"
+    host.pass_time(TIMEOUT_MS)
+    assert codes(client) == []
+
+
+def test_v7_too_few_replicas_are_left_of_those_that_have_it(host: VirtualHost) -> None:
+    set_config(host, TOPIC, "demo", "min.insync.replicas", 2)
+    client = FrameClient(host)
+    client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
+    host.turn()
+    change(host, isr=(1,))
+    assert codes(client) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
+
+
+def test_a_batch_that_is_repeated_waits_like_the_first_one(host: VirtualHost) -> None:
+    first, second = FrameClient(host), FrameClient(host)
+    for client in (first, second):
+        assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=-1)) is None
+    leader_only = FrameClient(host)
+    assert (
+        told_of(leader_only.ask(ApiKey.PRODUCE, 9, produce(numbered(0), acks=1))).base_offset == 0
+    )
+    change(host, isr=(1,))
+    assert (codes(first), codes(second)) == ([0], [0])
+
+
+def test_one_answer_is_told_of_each_partition_what_became_of_it(host: VirtualHost) -> None:
+    """A partition that stands still does not spoil the word about another."""
+    part = PartitionProduceData(index=0, records=batch(b"a"))
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=TIMEOUT_MS,
+        topic_data=[
+            TopicProduceData(name=name, partition_data=[part]) for name in ("demo", "other")
+        ],
+    )
+    client = FrameClient(host)
+    assert client.ask(ApiKey.PRODUCE, 9, request) is None
+    host.pass_time(TIMEOUT_MS)
+    [(_, answer)] = client.take()
+    outcome = [topic.partition_responses[0].error_code for topic in answer.responses]
+    assert outcome == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("what", "code"),
+    [
+        ({"leader": 2}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+    ids=["another leads", "the topic is gone"],
+)
+def test_who_waits_in_vain_is_told_so(
+    host: VirtualHost, what: dict[str, int] | None, code: int
+) -> None:
+    client = FrameClient(host)
+    client.send(ApiKey.PRODUCE, 9, produce(batch(b"a"), acks=-1))
+    host.turn()
+    if what is None:
+        topic_id = host.node.image.topic_ids["demo"]
+        host.node.replay([RemoveTopicRecord(topic_id=topic_id)], 100)
+    else:
+        change(host, **what)
+    assert codes(client) == [code]
+    host.pass_time(TIMEOUT_MS)
+    assert codes(client) == []

@@ -1,0 +1,75 @@
+"""Metadata is told from bytes that are kept, and never tells what is no longer so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.node.encoded_topics import MOST_BYTES, EncodedTopics
+from kraftlog.node.handlers.metadata import NOT_ASKED_FOR
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.metadata import MetadataRequest
+from tests.node.frame_client import ask_settled, create_topics, make_host
+
+MANY = 5000
+
+
+def outcome(host: VirtualHost, version: int = 12, **fields: Any) -> dict[str, Any]:
+    request = MetadataRequest(topics=None, **fields)
+    answer = ask_settled(host, ApiKey.METADATA, version, request)
+    return {topic.name: topic for topic in answer.topics}
+
+
+def test_thousands_of_partitions_are_written_down_once_for_all_who_ask() -> None:
+    """A client that asks beside it waits for that once, however many ask for all topics."""
+    host = make_host(many=MANY)
+    topic_id = host.node.image.topic_ids["many"]
+    first = outcome(host)["many"]
+    piece = host.node.encoded_topics.get(topic_id, (12, NOT_ASKED_FOR, ()))
+    assert len(piece) > 20 * MANY
+    assert outcome(host)["many"] == first
+    assert host.node.encoded_topics.get(topic_id, (12, NOT_ASKED_FOR, ())) is piece
+    assert [part.partition_index for part in first.partitions] == list(range(MANY))
+
+
+@pytest.mark.parametrize("version", [1, 8, 9, 12, 13])
+def test_each_version_and_question_has_bytes_of_its_own(version: int) -> None:
+    host = make_host(demo=2)
+    fresh = outcome(make_host(demo=2), version)["demo"]
+    for other in (1, 8, 10, 12, 13):
+        outcome(host, other, include_topic_authorized_operations=other >= 8)
+    found = outcome(host, version)["demo"]
+    found.topic_id = fresh.topic_id  # chance decides it
+    assert found == fresh
+
+
+def test_a_change_is_told_at_once() -> None:
+    host = make_host(demo=2, other=1)
+    assert len(outcome(host)["demo"].partitions) == 2
+    wanted = CreatePartitionsTopic(name="demo", count=3, assignments=None)
+    request = CreatePartitionsRequest(topics=[wanted], timeout_ms=1000, validate_only=False)
+    ask_settled(host, ApiKey.CREATE_PARTITIONS, 3, request)
+    assert len(outcome(host)["demo"].partitions) == 3
+    ask_settled(
+        host, ApiKey.DELETE_TOPICS, 5, DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+    )
+    assert list(outcome(host)) == ["other"]
+    create_topics(host, {"demo": 1})
+    assert len(outcome(host)["demo"].partitions) == 1
+
+
+def test_what_is_kept_is_bounded() -> None:
+    pieces = EncodedTopics()
+    large = bytes(MOST_BYTES // 4 + 1)
+    for number in range(40):
+        pieces.keep(bytes([number]) * 16, 12, large)
+    kept = [number for number in range(40) if pieces.get(bytes([number]) * 16, 12) is not None]
+    assert 1 <= len(kept) <= 3
+    assert 39 in kept

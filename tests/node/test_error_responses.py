@@ -1,0 +1,30 @@
+"""Whoever can't be helped is told so, in a form that its version can carry."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.api_table import SERVED
+from kraftlog.node.error_responses import refusal
+from kraftlog.wire.apis import APIS
+from kraftlog.wire.codec import encode
+from tests.wire.samples import Sampler
+
+CASES = [
+    (served.key, version)
+    for served in SERVED.values()
+    if served.handler in {"cluster", "describe_quorum", "voters"}
+    for version in range(APIS[served.key].first, APIS[served.key].last + 1)
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "version"), CASES, ids=[f"{APIS[key].name}-{version}" for key, version in CASES]
+)
+def test_a_node_that_does_not_govern_can_say_so(key: int, version: int) -> None:
+    request = Sampler(Random(key)).message(APIS[key].request(), version)
+    response = refusal(key, version, request, ErrorCode.NOT_CONTROLLER)
+    assert encode(response, version)

@@ -1,0 +1,75 @@
+"""A topic may be another one than that of its name which was there before: which log is whose."""
+
+from __future__ import annotations
+
+from kraftlog.errors import ErrorCode
+from kraftlog.simulator.files import MemoryFiles
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.test_requests import batch, fetch, produce, told_of, values_in
+
+
+def make_again(host: VirtualHost) -> None:
+    """`demo` is deleted, and another topic of its name is made and written to."""
+    request = DeleteTopicsRequest(topic_names=["demo"], timeout_ms=1000)
+    ask_settled(host, ApiKey.DELETE_TOPICS, 3, request)
+    create_topics(host, {"demo": 1})
+    write(host, b"of another life")
+
+
+def write(host: VirtualHost, value: bytes) -> None:
+    answer = told_of(FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(value))))
+    assert answer.error_code == ErrorCode.NONE
+
+
+def values(host: VirtualHost) -> list[bytes | None]:
+    return values_in(FrameClient(host).ask(ApiKey.FETCH, 12, fetch(0)))
+
+
+def test_a_topic_that_was_made_anew_has_its_records_after_a_restart() -> None:
+    """The log still tells of the one that went before: it must not take the folder for its own."""
+    host = make_host()
+    write(host, b"first")
+    make_again(host)
+    host.files.kill()
+    assert values(VirtualHost(host.files)) == [b"of another life"]
+
+
+def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None:
+    host = make_host()
+    host.files.kill()
+    again = VirtualHost(host.files, settled=False)
+    seen = []
+    while not again.node.is_ready:
+        seen.append((again.node.has_arrived, len(again.node.partitions)))
+        again.turn()
+    assert (False, 0) in seen
+    assert (False, 1) not in seen
+    assert len(again.node.partitions) == 1
+
+
+def test_a_snapshot_may_hold_another_topic_of_the_same_name() -> None:
+    """A broker that was held for long is given a snapshot, and not every change on the way."""
+    host = make_host()
+    write(host, b"first")
+    node = host.node
+    [old] = node.partitions.values()
+    files = MemoryFiles()
+    files.starts = 2  # ids of another life are others
+    other = VirtualHost(files)
+    create_topics(other, {"demo": 1, "more": 1})
+    topics = [
+        r for r in other.node.image.records() if type(r).__name__.startswith(("Topic", "Part"))
+    ]
+    mine = [r for r in node.image.records() if type(r).__name__.startswith(("Reg", "Feat"))]
+    node.reload([*mine, *topics], 100)
+    host.settle()
+    [name] = [p for p in node.partitions.values() if p.topic == "demo"]
+    assert name.topic_id != old.topic_id
+    assert node.by_log["demo", 0] is name
+    assert name.online
+    assert values(host) == []
+    write(host, b"of another life")
+    assert values(host) == [b"of another life"]

@@ -1,0 +1,80 @@
+"""How long requests take: which are noted at all, in which buckets, and what is told of them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kraftlog.node.pending_response import PendingResponse
+from kraftlog.node.request_latency import (
+    BUCKETS,
+    EXACT,
+    SPAN_MS,
+    RequestLatency,
+    bucket_of,
+    most_of,
+    quantile,
+)
+from kraftlog.wire.apis import APIS, ApiKey
+
+PRODUCE, FETCH = int(ApiKey.PRODUCE), int(ApiKey.FETCH)
+
+
+@given(st.integers(0, 1 << 30))
+def test_a_bucket_holds_times_that_differ_by_an_eighth_at_most(ms: int) -> None:
+    most = most_of(bucket_of(ms))
+    assert ms <= most <= ms + ms // 8
+    assert bucket_of(most) == bucket_of(ms)
+
+
+def test_buckets_follow_upon_each_other() -> None:
+    limits = [most_of(bucket) for bucket in range(BUCKETS)]
+    assert limits[:EXACT] == list(range(EXACT))
+    assert [bucket_of(limit + 1) for limit in limits[:-1]] == list(range(1, BUCKETS))
+    assert bucket_of(1 << 62) == BUCKETS - 1
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "took_ms", "is_quick", "noted"),
+    [
+        (1000, 0, True, None),
+        (1000, 3, False, 3),
+        (960, 0, False, 40),
+        (960, 3, False, 43),
+    ],
+    ids=["this turn", "a long turn", "has waited", "both"],
+)
+def test_what_is_answered_in_a_turn_that_took_no_time_is_not_noted(
+    asked_ms: int, took_ms: int, is_quick: bool, noted: int | None
+) -> None:
+    times = RequestLatency()
+    times.turn_ends(1000, took_ms)
+    assert (asked_ms == times.quick_ms) == is_quick
+    slot = PendingResponse(None)
+    slot.api, slot.asked_ms = APIS[FETCH], asked_ms
+    times.answered(slot)
+    found = [bucket for bucket, count in enumerate(times.slow.get(FETCH, [])) if count]
+    assert found == ([] if noted is None else [bucket_of(noted)])
+
+
+def test_quick_ones_are_those_that_were_counted_and_not_noted() -> None:
+    times = RequestLatency()
+    times.add(PRODUCE, 7, 2)
+    times.add(FETCH, 500)
+    outcome = times.lately({PRODUCE: 10, FETCH: 1}, SPAN_MS)
+    assert [quantile(outcome[PRODUCE], share) for share in (0.5, 0.8, 0.81, 0.99)] == [0, 0, 7, 7]
+    assert quantile(outcome[FETCH], 0.5) == most_of(bucket_of(500))
+
+
+def test_what_was_told_of_before_the_last_span_is_forgotten() -> None:
+    times = RequestLatency()
+    times.add(PRODUCE, 9)
+    assert quantile(times.lately({PRODUCE: 1}, SPAN_MS)[PRODUCE], 0.5) == 9
+    times.add(PRODUCE, 5)
+    now_ms = SPAN_MS + 1
+    assert sum(times.lately({PRODUCE: 2}, now_ms)[PRODUCE]) == 2, "of the same span"
+    assert quantile(times.lately({PRODUCE: 2}, 2 * SPAN_MS)[PRODUCE], 0.99) == 5
+    assert math.isnan(quantile(times.lately({PRODUCE: 2}, 3 * SPAN_MS)[PRODUCE], 0.5))

@@ -1,0 +1,67 @@
+"""Counts the work of a node's turns: the calls that Python makes, which no machine changes."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.api_versions import ApiVersionsRequest
+from tests.node.frame_client import FrameClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.simulator.host import VirtualHost
+    from kraftlog.wire.schema import Message
+
+#: Calls that take about five milliseconds, at some 75 nanoseconds each.
+CALLS_OF_A_TURN = 66_000
+#: So many turns are enough for any request of these tests.
+MOST_TURNS = 20_000
+
+
+def calls_of(work: Callable[[], Any]) -> int:
+    """How many functions are called, Python's own and others."""
+    count = 0
+
+    def note(_: Any, event: str, __: Any) -> None:
+        nonlocal count
+        if event in {"call", "c_call"}:
+            count += 1
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+class Turns:
+    """A request and the turns that it takes, with the calls of each."""
+
+    def __init__(self, host: VirtualHost, api_key: int, version: int, request: Message) -> None:
+        self.calls: list[int] = []
+        self.answer: Any = None
+        #: How many turns began with another client's request, and answered it.
+        self.others_answered = 0
+        client, other = FrameClient(host), FrameClient(host)
+        frame = client.frame(api_key, version, request)
+        asked = ApiVersionsRequest(client_software_name="other", client_software_version="1")
+        self.calls.append(calls_of(lambda: host.send(client.connection, frame)))
+        for _ in range(MOST_TURNS):
+            self.calls[-1] += calls_of(host.one_turn)
+            answers = client.take()
+            if answers:
+                ((_, self.answer),) = answers
+                return
+            host.deliver()
+            self.others_answered += other.ask(ApiKey.API_VERSIONS, 3, asked) is not None
+            self.calls.append(0)
+        raise AssertionError("the request is not answered")
+
+    @property
+    def longest(self) -> int:
+        """The calls of the longest turn."""
+        return max(self.calls)

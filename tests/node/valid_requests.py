@@ -1,0 +1,256 @@
+"""Requests that a node fulfils, for `lives` to spoil in some places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kraftlog.metadata.features import SET_BY_RECORDS
+from kraftlog.records.builder import BatchBuilder
+from kraftlog.simulator.host import CLUSTER_ID
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages import (
+    add_raft_voter,
+    broker_heartbeat,
+    broker_registration,
+    fetch,
+    heartbeat,
+    join_group,
+    offset_commit,
+    produce,
+    remove_raft_voter,
+    sync_group,
+    update_raft_voter,
+)
+from kraftlog.wire.versioned_schema import VersionedSchema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.wire.schema import Message
+    from tests.node.lives import InformedSampler, Life
+
+#: The chance that a field of a valid request becomes any other.
+SPOILT = (0.0, 0.05, 0.2)
+
+
+def _topic(life: Life) -> str:
+    topics = [name for name in life.host.node.image.topic_ids if not name.startswith("__")]
+    return life.random.choice(topics) if topics else "demo"
+
+
+def _topic_id(life: Life, topic: str) -> bytes:
+    return life.host.node.image.topic_ids.get(topic, bytes(16))
+
+
+def _member(life: Life) -> tuple[str, str, int]:
+    """A group with a member, if there is one: its name, the member's id, the generation."""
+    coordinators = life.host.node.group_coordinators
+    assert coordinators is not None
+    for shard in coordinators.shards():
+        for group in shard.groups.values():
+            if group.members:
+                return group.group_id, life.random.choice(list(group.members)), group.generation
+    return "g", "", -1
+
+
+def _batch(life: Life) -> bytes:
+    random = life.random
+    producer_id = random.choice((-1, -1, 5, 6))
+    sequence = -1 if producer_id < 0 else random.choice((0, 1, 2))
+    epoch = -1 if producer_id < 0 else 0
+    builder = BatchBuilder(
+        codec=random.choice((0, 0, 0, 1, 4)),
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+    )
+    for _ in range(random.randrange(1, 4)):
+        builder.append(0, random.choice((None, b"k")), random.randbytes(4))
+    return builder.build()
+
+
+def _produce(life: Life) -> Message:
+    topic = _topic(life)
+    part = produce.PartitionProduceData(index=0, records=_batch(life))
+    return produce.ProduceRequest(
+        acks=life.random.choice((-1, 1, 0)),
+        timeout_ms=100,
+        topic_data=[
+            produce.TopicProduceData(
+                name=topic, topic_id=_topic_id(life, topic), partition_data=[part]
+            )
+        ],
+    )
+
+
+def _fetch(life: Life) -> Message:
+    topic = _topic(life)
+    part = fetch.FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
+    return fetch.FetchRequest(
+        max_wait_ms=10,
+        min_bytes=1,
+        topics=[fetch.FetchTopic(topic=topic, topic_id=_topic_id(life, topic), partitions=[part])],
+        forgotten_topics_data=(),
+    )
+
+
+def _join(life: Life) -> Message:
+    group, member_id, _ = _member(life)
+    return join_group.JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=life.random.choice((member_id, "", *life.member_ids)),
+        group_instance_id=life.random.choice((None, None, "i")),
+        protocol_type="consumer",
+        protocols=[join_group.JoinGroupRequestProtocol(name="range", metadata=b"\0\0\0\0\0\0")],
+    )
+
+
+def _sync(life: Life) -> Message:
+    group, member_id, generation = _member(life)
+    share = sync_group.SyncGroupRequestAssignment(member_id=member_id, assignment=b"a")
+    return sync_group.SyncGroupRequest(
+        group_id=group,
+        generation_id=generation,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[share],
+    )
+
+
+def _heartbeat(life: Life) -> Message:
+    group, member_id, generation = _member(life)
+    return heartbeat.HeartbeatRequest(group_id=group, generation_id=generation, member_id=member_id)
+
+
+def _commit(life: Life) -> Message:
+    group, member_id, generation = _member(life)
+    topic = _topic(life)
+    part = offset_commit.OffsetCommitRequestPartition(
+        partition_index=0, committed_offset=3, committed_metadata=""
+    )
+    return offset_commit.OffsetCommitRequest(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        topics=[
+            offset_commit.OffsetCommitRequestTopic(
+                name=topic, topic_id=_topic_id(life, topic), partitions=[part]
+            )
+        ],
+    )
+
+
+def _register(life: Life) -> Message:
+    broker_id = life.random.choice((1, 2, 3))
+    features = [
+        broker_registration.Feature(
+            name=name, min_supported_version=0, max_supported_version=highest
+        )
+        for name, (_, highest) in SET_BY_RECORDS.items()
+    ]
+    level = broker_registration.Feature(
+        name="metadata.version", min_supported_version=7, max_supported_version=30
+    )
+    listener = broker_registration.Listener(name="PLAINTEXT", host="h", port=9, security_protocol=0)
+    return broker_registration.BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id=CLUSTER_ID,
+        incarnation_id=life.random.randbytes(16),
+        listeners=[listener],
+        features=[*features, level],
+        rack=None,
+        log_dirs=[life.random.randbytes(16)],
+    )
+
+
+def _broker_heartbeat(life: Life) -> Message:
+    node = life.host.node
+    brokers = list(node.image.brokers.values())
+    broker = life.random.choice(brokers) if brokers else None
+    return broker_heartbeat.BrokerHeartbeatRequest(
+        broker_id=1 if broker is None else broker.id,
+        broker_epoch=-1 if broker is None else broker.epoch,
+        current_metadata_offset=node.quorum.applied,
+        want_fence=False,
+        want_shut_down=life.random.random() < 0.2,
+    )
+
+
+def _voter(life: Life) -> tuple[int, bytes]:
+    voters = life.host.node.quorum.core.log.voter_set.voters
+    if life.random.random() < 0.7 and voters:
+        key = life.random.choice(voters).key
+        return key.id, key.directory_id
+    return 2, bytes([2] * 16)
+
+
+def _add_voter(life: Life) -> Message:
+    voter_id, directory_id = _voter(life)
+    return add_raft_voter.AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        timeout_ms=10,
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        listeners=[add_raft_voter.Listener(name="CONTROLLER", host="h", port=9)],
+        ack_when_committed=False,
+    )
+
+
+def _remove_voter(life: Life) -> Message:
+    voter_id, directory_id = _voter(life)
+    return remove_raft_voter.RemoveRaftVoterRequest(
+        cluster_id=CLUSTER_ID, voter_id=voter_id, voter_directory_id=directory_id
+    )
+
+
+def _update_voter(life: Life) -> Message:
+    voter_id, directory_id = _voter(life)
+    return update_raft_voter.UpdateRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        current_leader_epoch=life.host.node.quorum.epoch,
+        voter_id=voter_id,
+        voter_directory_id=directory_id,
+        listeners=[update_raft_voter.Listener(name="CONTROLLER", host="h", port=9)],
+        k_raft_version_feature=update_raft_voter.KRaftVersionFeature(
+            min_supported_version=0, max_supported_version=1
+        ),
+    )
+
+
+VALID: dict[int, Callable[[Life], Message]] = {
+    ApiKey.PRODUCE: _produce,
+    ApiKey.FETCH: _fetch,
+    ApiKey.JOIN_GROUP: _join,
+    ApiKey.SYNC_GROUP: _sync,
+    ApiKey.HEARTBEAT: _heartbeat,
+    ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.BROKER_REGISTRATION: _register,
+    ApiKey.BROKER_HEARTBEAT: _broker_heartbeat,
+    ApiKey.ADD_RAFT_VOTER: _add_voter,
+    ApiKey.REMOVE_RAFT_VOTER: _remove_voter,
+    ApiKey.UPDATE_RAFT_VOTER: _update_voter,
+}
+
+
+def nearly_valid(life: Life, sampler: InformedSampler, key: int, version: int) -> Any:
+    """A request that would be fulfilled, with some fields spoilt, said in this version."""
+    message = VALID[key](life)
+    return _spoilt(
+        message, VersionedSchema(type(message), version), sampler, life.random.choice(SPOILT)
+    )
+
+
+def _spoilt(message: Message, form: VersionedSchema, sampler: InformedSampler, rate: float) -> Any:
+    changes: dict[str, Any] = {}
+    for field in type(message)._schema:
+        value = getattr(message, field.name)
+        if not field.in_version(form.version):
+            changes[field.name] = field.default
+        elif field.tag < 0 and sampler.random.random() < rate:
+            changes[field.name] = sampler.value(field, form)
+        elif field.struct is not None and field.is_array and value:
+            changes[field.name] = [_spoilt(one, form, sampler, rate) for one in value]
+    return message.replace(**changes)

@@ -1,0 +1,214 @@
+"""A few cores that talk by hand: a test says what is delivered, flushed and due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftlog.logstate.voters import ReplicaKey, VoterHistory, VoterSet, voters_by_id
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import (
+    Append,
+    DropPrefix,
+    ElectionPersisted,
+    ElectionState,
+    FetchResult,
+    Flushed,
+    InstallSnapshot,
+    NoResponse,
+    PersistElection,
+    Reply,
+    Request,
+    Response,
+    Send,
+    SnapshotChunk,
+    SnapshotInstalled,
+    SnapshotTaken,
+    Truncate,
+    WriteSnapshot,
+)
+from kraftlog.types import Now, OffsetAndEpoch
+
+CHUNK_SIZE = 7
+
+
+class Host:
+    """One core with its log of batches and its disk; what waits for the disk is held."""
+
+    def __init__(
+        self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
+    ) -> None:
+        self.net = net
+        self.batches: list[Any] = []
+        self.held: list[Any] = []
+        self.others: list[Any] = []
+        self.persisted = election
+        self.snapshot: tuple[VoterSet, bytes] = VoterSet(), b""
+        self.download = b""
+        self.core = RaftCore(
+            ReplicaKey(replica_id, bytes(15) + bytes([replica_id])),
+            log,
+            election,
+            RaftConfig(seed=replica_id),
+            net.now,
+            "cluster",
+        )
+
+    def settle(self) -> None:
+        """Carry out effects until there are none; the disk is as fast as thought."""
+        while True:
+            effects = self.core.take_effects()
+            if not effects and not self.held:
+                return
+            held, self.held = self.held, []
+            progress = False
+            for effect in held + effects:
+                progress |= self.carry_out(effect)
+            if not progress:
+                return
+
+    def carry_out(self, effect: Any) -> bool:
+        core, now = self.core, self.net.now
+        if isinstance(effect, (Send, Reply)) and not core.is_durable(effect.after):
+            self.held.append(effect)
+            return False
+        if isinstance(effect, PersistElection):
+            self.persisted = effect.state
+            core.handle(ElectionPersisted(effect.version), now)
+        elif isinstance(effect, Append):
+            self.batches.append(effect.batch)
+            core.handle(Flushed(effect.batch.last_offset + 1), now)
+        elif isinstance(effect, Truncate):
+            self.batches = [b for b in self.batches if b.last_offset < effect.offset]
+        elif isinstance(effect, Send):
+            self.net.note_channel(core.me.id, effect)
+            self.net.wire.append((core.me.id, effect.peer, effect))
+        elif isinstance(effect, Reply):
+            self.net.replies.append((effect.slot, self.filled(effect.body)))
+        elif isinstance(effect, DropPrefix):
+            self.batches = [b for b in self.batches if b.last_offset >= effect.offset]
+        elif isinstance(effect, WriteSnapshot):
+            assert effect.position == len(self.download)
+            self.download += effect.data
+        elif isinstance(effect, InstallSnapshot):
+            self.install(effect.id)
+        else:
+            self.others.append(effect)
+        return True
+
+    def take_snapshot(self) -> None:
+        """Write down what is committed; here the state is how much there is of it."""
+        log = self.core.log
+        end = OffsetAndEpoch(log.high_watermark, log.epochs.epoch_at(log.high_watermark - 1))
+        self.snapshot = log.voters.committed(end.offset), bytes(end.offset)
+        self.core.handle(SnapshotTaken(end), self.net.now)
+
+    def install(self, end: OffsetAndEpoch) -> None:
+        """The voters of a snapshot come along by a side way: its bytes mean nothing here."""
+        leader = self.net.hosts[self.core.election.leader_id]
+        self.snapshot = leader.snapshot[0], self.download
+        self.batches, self.download = [], b""
+        self.core.handle(SnapshotInstalled(end, self.snapshot[0]), self.net.now)
+
+    def filled(self, body: Any) -> Any:
+        """The leader's host puts the batches of the range into a fetch's answer."""
+        if isinstance(body, FetchResult) and body.limit >= 0:
+            wanted = [b for b in self.batches if body.offset <= b.base_offset < body.limit]
+            return body.replace(batches=tuple(wanted))
+        if isinstance(body, SnapshotChunk) and not body.error:
+            whole = self.snapshot[1]
+            data = whole[body.position : body.position + min(body.max_bytes, CHUNK_SIZE)]
+            return body.replace(size=len(whole), length=len(data), data=data)
+        return body
+
+
+class CoreNetwork:
+    """Messages lie on the wire until a test delivers or loses them."""
+
+    host_type = Host
+
+    def __init__(self, *ids: int, voters: tuple[int, ...] = ()) -> None:
+        self.now = Now(0, 1_000_000)
+        self.wire: list[Any] = []
+        self.replies: list[Any] = []
+        self.cut: set[tuple[int, int]] = set()
+        self.connections: dict[tuple[int, int], int] = {}
+        self.channels: dict[tuple[int, int], Any] = {}
+        self.hosts: dict[int, Host] = {}
+        for replica_id in ids:
+            log = RaftLog(VoterHistory(voters_by_id(*(voters or ids))))
+            self.hosts[replica_id] = self.host_type(self, replica_id, ElectionState(), log)
+
+    def core(self, replica_id: int) -> RaftCore:
+        return self.hosts[replica_id].core
+
+    def settle(self) -> None:
+        for host in self.hosts.values():
+            host.settle()
+
+    def deliver_all(self, limit: int = 1000) -> None:
+        """Deliver until nothing moves any more."""
+        for _ in range(limit):
+            self.settle()
+            if self.wire:
+                self.deliver(self.wire.pop(0))
+            elif self.replies:
+                self.answer(*self.replies.pop(0))
+            else:
+                return
+        raise AssertionError("the messages do not come to an end")
+
+    def note_channel(self, source: int, send: Send) -> None:
+        """Asking again before the answer came takes a new connection."""
+        pair = source, send.peer
+        self.connections[pair] = self.connections.get(pair, 0) + send.fresh
+        self.channels[source, send.number] = *pair, self.connections[pair]
+
+    def deliver(self, message: Any) -> None:
+        source, target, send = message
+        if (source, target) in self.cut or target not in self.hosts:
+            self.core(source).handle(NoResponse(target, send.number), self.now)
+            return
+        slot = (source, target, send.number)
+        self.core(target).handle(
+            Request(slot, send.body, self.channels[source, send.number], send.number), self.now
+        )
+
+    def answer(self, slot: Any, body: Any) -> None:
+        source, target, number = slot
+        if source not in self.hosts:
+            return
+        if (target, source) in self.cut:
+            self.core(source).handle(NoResponse(target, number), self.now)
+        else:
+            self.core(source).handle(Response(target, number, body), self.now)
+
+    def pass_time(self, ms: int) -> None:
+        """Let the clock run, timer by timer, delivering everything in between."""
+        end = self.now.monotonic_ms + ms
+        self.deliver_all()
+        while True:
+            deadlines = [d for h in self.hosts.values() if (d := h.core.deadline()) is not None]
+            if not deadlines or min(deadlines) > end:
+                break
+            following = min(deadlines)
+            self._set(max(following, self.now.monotonic_ms))
+            for host in self.hosts.values():
+                host.core.poll(self.now)
+            self.deliver_all()
+        self._set(end)
+
+    def _set(self, monotonic_ms: int) -> None:
+        self.now = Now(monotonic_ms, 1_000_000 + monotonic_ms)
+
+    def leader(self) -> RaftCore:
+        leaders = [h.core for h in self.hosts.values() if h.core.role.name == "leader"]
+        return max(leaders, key=lambda core: core.election.epoch)
+
+    def isolate(self, replica_id: int) -> None:
+        for other in self.hosts:
+            self.cut |= {(replica_id, other), (other, replica_id)}
+
+    def heal(self) -> None:
+        self.cut.clear()

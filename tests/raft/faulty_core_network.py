@@ -1,0 +1,86 @@
+"""Hosts with a disk that may be slow and a power supply that may fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.logstate.voters import VoterHistory
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import Append, ElectionState, PersistElection, Truncate
+from tests.raft.core_network import CoreNetwork, Host
+
+
+class FaultyHost(Host):
+    """While its disk is slow, nothing becomes durable; a crash loses what is not."""
+
+    def __init__(
+        self, net: CoreNetwork, replica_id: int, election: ElectionState, log: RaftLog
+    ) -> None:
+        super().__init__(net, replica_id, election, log)
+        self.slow = False
+        self.waiting: list[Any] = []
+
+    def carry_out(self, effect: Any) -> bool:
+        if self.slow and isinstance(effect, (PersistElection, Append)):
+            self.waiting.append(effect)
+            return True
+        if isinstance(effect, Truncate):
+            kept = [e for e in self.waiting if not is_behind(e, effect.offset)]
+            self.waiting = kept
+        return super().carry_out(effect)
+
+    def catch_up(self) -> None:
+        """The disk has done all it was told."""
+        self.slow = False
+        waiting, self.waiting = self.waiting, []
+        for effect in waiting:
+            super().carry_out(effect)
+
+    def filled(self, body: Any) -> Any:
+        """A leader may send what it has not flushed."""
+        whole = self.batches
+        self.batches = whole + [e.batch for e in self.waiting if isinstance(e, Append)]
+        filled = super().filled(body)
+        self.batches = whole
+        return filled
+
+
+def is_behind(effect: Any, end: int) -> bool:
+    return isinstance(effect, Append) and bool(effect.batch.last_offset >= end)
+
+
+class FaultyNetwork(CoreNetwork):
+    host_type = FaultyHost
+
+    def frail(self, replica_id: int) -> FaultyHost:
+        host = self.hosts[replica_id]
+        assert isinstance(host, FaultyHost)
+        return host
+
+    def crash(self, *ids: int) -> None:
+        """Lose what is not durable, and everything under way; start again from the rest."""
+        for replica_id in ids:
+            old = self.frail(replica_id)
+            self.wire = [m for m in self.wire if m[0] != replica_id]
+            self.replies = [r for r in self.replies if r[0][0] != replica_id]
+            host = FaultyHost(self, replica_id, old.persisted, recovered(old))
+            host.batches = old.batches
+            self.hosts[replica_id] = host
+            host.core.announce(self.now)
+
+    def committed(self) -> dict[int, int]:
+        return {replica_id: self.core(replica_id).log.high_watermark for replica_id in self.hosts}
+
+
+def recovered(host: FaultyHost) -> RaftLog:
+    """The log as it is read back: its high watermark is not known any more."""
+    voters = VoterHistory(host.core.log.voters.base)
+    epochs = EpochCache()
+    end = 0
+    for batch in host.batches:
+        epochs.assign(batch.epoch, batch.base_offset)
+        end = batch.last_offset + 1
+        if batch.voters is not None:
+            voters.append(batch.base_offset, batch.voters)
+    return RaftLog(voters, 0, end, epochs)

@@ -1,0 +1,330 @@
+"""One core alone: a test plays its peers, its clock and its disk, and looks at every effect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kraftlog.logstate.epochs import EpochCache
+from kraftlog.logstate.voters import ReplicaKey, Voter, VoterHistory, VoterSet
+from kraftlog.raft.config import RaftConfig
+from kraftlog.raft.core import RaftCore
+from kraftlog.raft.log import RaftLog
+from kraftlog.raft.messages import (
+    Append,
+    Batch,
+    Begin,
+    ElectionPersisted,
+    ElectionState,
+    End,
+    Fetch,
+    FetchResult,
+    Flushed,
+    NoResponse,
+    PeerGone,
+    PersistElection,
+    ReadOffset,
+    Reply,
+    Request,
+    Response,
+    Send,
+    Vote,
+    VoteResult,
+)
+from kraftlog.raft.progress import Progress
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.types import Now
+
+CONFIG = RaftConfig(seed=1)
+ELECTION = CONFIG.election_timeout_ms
+FETCH = CONFIG.fetch_timeout_ms
+WALL = 1_000_000
+
+
+def key(replica_id: int) -> ReplicaKey:
+    return ReplicaKey(replica_id, bytes(15) + bytes([replica_id]))
+
+
+def voters_of(*ids: int) -> VoterSet:
+    return VoterSet(tuple([Voter(key(voter_id)) for voter_id in ids]))
+
+
+class SingleCore:
+    """Replica 1 of the voters 1, 2, 3, with ten records of epoch 1, in epoch 5.
+
+    With a `slow_disk`, nothing is durable before `persist` and `flush` say so.
+    """
+
+    def __init__(
+        self,
+        election: ElectionState | None = None,
+        *,
+        voters: VoterSet | None = None,
+        epochs: tuple[tuple[int, int], ...] = ((1, 0),),
+        end: int = 10,
+        high_watermark: int = 0,
+        cluster_id: str | None = "cluster",
+        me: ReplicaKey | None = None,
+        slow_disk: bool = False,
+        config: RaftConfig = CONFIG,
+    ) -> None:
+        self.now = Now(0, WALL)
+        self.slow_disk = slow_disk
+        those = voters if voters is not None else voters_of(1, 2, 3)
+        log = RaftLog(
+            VoterHistory(those, ((0, those),) if end else ()),
+            0,
+            end,
+            EpochCache(epochs if end else ()),
+            high_watermark,
+        )
+        start = election if election is not None else ElectionState(5)
+        self.core = RaftCore(me or key(1), log, start, config, self.now, cluster_id)
+        self.unpersisted: list[int] = []
+        self.persisted = start
+        self.numbers = 100
+        self.core.announce(self.now)
+        self.first = self.step()
+
+    # What happens to it --------------------------------------------------------------------------
+
+    def step(self, message: Any = None) -> list[Any]:
+        """Hand over a message; all effects until the disk is at rest."""
+        if message is not None:
+            self.core.handle(message, self.now)
+        seen: list[Any] = []
+        while effects := self.core.take_effects():
+            seen += effects
+            for effect in effects:
+                self.to_disk(effect)
+        return seen
+
+    def to_disk(self, effect: Any) -> None:
+        if isinstance(effect, PersistElection):
+            self.persisted = effect.state
+            self.unpersisted.append(effect.version)
+            if not self.slow_disk:
+                self.core.handle(ElectionPersisted(effect.version), self.now)
+        elif isinstance(effect, Append) and not self.slow_disk:
+            self.core.handle(Flushed(effect.batch.last_offset + 1), self.now)
+
+    def persist(self) -> list[Any]:
+        return self.step(ElectionPersisted(self.unpersisted[-1]))
+
+    def flush(self, offset: int = -1) -> list[Any]:
+        return self.step(Flushed(self.core.log.end if offset < 0 else offset))
+
+    def ask(self, body: Any, channel: Any = 2, number: int = 0) -> list[Any]:
+        """A request of a peer; its slot is its number."""
+        self.numbers = max(self.numbers + 1, number)
+        return self.step(Request(self.numbers, body, channel, self.numbers))
+
+    def asked(self, body: Any) -> Any:
+        """A request of a peer, and the one answer it gets."""
+        (answer,) = replies(self.ask(body))
+        return answer
+
+    def answer(self, peer: int, body: Any) -> list[Any]:
+        """A peer's answer to what this core has asked it."""
+        return self.step(Response(peer, self.core.peer(peer).in_flight, body))
+
+    def unanswered(self, peer: int) -> list[Any]:
+        return self.step(NoResponse(peer, self.core.peer(peer).in_flight))
+
+    def gone(self, peer: int) -> list[Any]:
+        return self.step(PeerGone(peer))
+
+    def propose(self, slot: Any, count: int = 1) -> int:
+        return self.core.propose(slot, count, 70, "payload", self.now)
+
+    def shut_down(self) -> list[Any]:
+        self.core.shut_down(self.now)
+        return self.step()
+
+    def wait(self, ms: int) -> list[Any]:
+        """Let time pass in one leap."""
+        self.pass_unpolled(ms)
+        self.core.poll(self.now)
+        return self.step()
+
+    def pass_unpolled(self, ms: int) -> None:
+        """Let time pass; the host comes late to fire what is due."""
+        self.now = Now(self.now.monotonic_ms + ms, self.now.wall_ms + ms)
+
+    def wait_for(self, timer: str) -> list[Any]:
+        """Let time pass until a timer is due."""
+        return self.wait(self.in_ms(timer))
+
+    def in_ms(self, timer: str) -> int:
+        return self.core.timers[timer] - self.now.monotonic_ms
+
+    # What it is ----------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> str:
+        return self.core.role.name
+
+    @property
+    def state(self) -> tuple[str, int, int, int]:
+        """Role, epoch, leader, whom it voted for; -1: nobody."""
+        election = self.core.election
+        voted = election.voted.id if election.voted is not None else -1
+        return self.role, election.epoch, election.leader_id, voted
+
+    def progress(self, replica: int) -> Progress:
+        """What it knows of a replica, as a leader."""
+        assert isinstance(self.core.role, Leader)
+        return self.core.role.progress.of(key(replica))
+
+    # What it may be told and asked ---------------------------------------------------------------
+
+    def fetch(self, by: int = 2, **changes: Any) -> Fetch:
+        """The fetch of somebody who has all of this log and knows this epoch."""
+        log = self.core.log
+        fetch = Fetch(
+            cluster_id="cluster",
+            replica=key(by),
+            epoch=self.core.election.epoch,
+            offset=log.end,
+            last_epoch=log.last_epoch,
+            high_watermark=log.high_watermark,
+            max_wait_ms=500,
+            max_bytes=1000,
+        )
+        return fetch.replace(**changes)
+
+    def vote(self, by: int = 2, **changes: Any) -> Vote:
+        """The vote of somebody whose log is as good as this one, in this epoch."""
+        log = self.core.log
+        vote = Vote(
+            cluster_id="cluster",
+            receiver=self.core.me,
+            epoch=self.core.election.epoch,
+            candidate=key(by),
+            last_epoch=log.last_epoch,
+            end_offset=log.end,
+            pre_vote=False,
+        )
+        return vote.replace(**changes)
+
+    def begin(self, leader: int = 2, epoch: int = 5, **changes: Any) -> Begin:
+        return Begin("cluster", self.core.me, leader, epoch).replace(**changes)
+
+    def fetched(self, *batches: Batch, **changes: Any) -> FetchResult:
+        """A good answer of the leader that this core follows."""
+        election = self.core.election
+        answer = FetchResult(0, election.leader_id, election.epoch, 0, batches=batches)
+        return answer.replace(**changes)
+
+    def voted(self, granted: bool = True, error: int = 0, **changes: Any) -> VoteResult:
+        answer = VoteResult(error, -1, self.core.election.epoch, granted)
+        return answer.replace(**changes)
+
+
+# Every role in epoch 5 -------------------------------------------------------------------------
+
+
+def unattached(**how: Any) -> SingleCore:
+    return SingleCore(ElectionState(5), **how)
+
+
+def voted(**how: Any) -> SingleCore:
+    """Has voted for 3."""
+    return SingleCore(ElectionState(5, -1, key(3)), **how)
+
+
+def follower(leader: int = 2, **how: Any) -> SingleCore:
+    """Knows its leader and has not heard it yet."""
+    return SingleCore(ElectionState(5, leader), **how)
+
+
+def loyal(leader: int = 2, **how: Any) -> SingleCore:
+    """A follower that has just heard its leader."""
+    context = follower(leader, **how)
+    context.answer(leader, context.fetched())
+    return context
+
+
+def prospective(**how: Any) -> SingleCore:
+    context = unattached(**how)
+    context.wait_for("election")
+    return context
+
+
+def candidate(**how: Any) -> SingleCore:
+    """Stands in epoch 5, which is of its own making."""
+    context = SingleCore(ElectionState(4), **how)
+    if context.core.others:
+        context.wait_for("election")
+    for peer in context.core.others:
+        if context.role == "prospective":
+            context.answer(peer, context.voted())
+    return context
+
+
+def leader(**how: Any) -> SingleCore:
+    """Its LeaderChange record is at offset 10."""
+    context = candidate(**how)
+    for peer in context.core.others:
+        if context.role == "candidate":
+            context.answer(peer, context.voted())
+    return context
+
+
+def committed_leader(**how: Any) -> SingleCore:
+    """A leader whose first record is committed: its high watermark is 11."""
+    context = leader(**how)
+    for peer in context.core.others:
+        context.ask(context.fetch(peer, max_wait_ms=0), channel=peer)
+    return context
+
+
+def resigned(**how: Any) -> SingleCore:
+    context = leader(**how)
+    context.wait(FETCH * 3 // 2)
+    return context
+
+
+def observer(**how: Any) -> SingleCore:
+    """Replica 1 is no voter here, and knows no leader."""
+    return SingleCore(ElectionState(5), voters=voters_of(2, 3, 4), **how)
+
+
+EVERY_ROLE = {
+    "unattached": unattached,
+    "voted": voted,
+    "prospective": prospective,
+    "candidate": candidate,
+    "leader": leader,
+    "follower": follower,
+    "resigned": resigned,
+    "observer": observer,
+}
+VOTERS = {name: make for name, make in EVERY_ROLE.items() if name != "observer"}
+
+
+# Looking at effects ------------------------------------------------------------------------------
+
+
+def replies(effects: list[Any]) -> list[Any]:
+    return [effect.body for effect in effects if isinstance(effect, Reply)]
+
+
+def sends(effects: list[Any]) -> dict[int, Any]:
+    """What was asked of whom."""
+    return {effect.peer: effect.body for effect in effects if isinstance(effect, Send)}
+
+
+def of(kind: type, effects: list[Any]) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def batch(base: int, epoch: int, last: int = -1, voters: VoterSet | None = None) -> Batch:
+    return Batch(base, last if last >= 0 else base, epoch, 70, voters)
+
+
+def end_of(leader_id: int, epoch: int, *successors: int) -> End:
+    return End("cluster", leader_id, epoch, tuple([key(one) for one in successors]))
+
+
+def read(cluster_id: str | None = "cluster") -> ReadOffset:
+    return ReadOffset(cluster_id)

@@ -1,0 +1,284 @@
+"""Logs are opened, made and deleted in slices: however many there are, a turn stays short.
+
+What counts is the work of a turn, not its time. A client that asks meanwhile is answered in the
+turn in which it asks.
+"""
+
+from __future__ import annotations
+
+import errno
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.effects import DeleteLog
+from kraftlog.errors import ErrorCode
+from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
+from kraftlog.runner.log_lifecycle import A_FOLDER_COSTS, A_STEP_COSTS, BYTES_A_TURN, FULL_FOR_MS
+from kraftlog.simulator.files import Fault
+from kraftlog.simulator.host import SETTINGS, VirtualHost
+from kraftlog.wire.apis import ApiKey
+from kraftlog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kraftlog.wire.messages.delete_topics import DeleteTopicsRequest
+from kraftlog.wire.messages.describe_groups import DescribeGroupsRequest
+from kraftlog.wire.messages.find_coordinator import FindCoordinatorRequest
+from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
+from tests.node.test_requests import batch, produce
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kraftlog.wire.schema import Message
+
+STEPS_A_TURN = BYTES_A_TURN // A_STEP_COSTS
+LOGS = 3 * STEPS_A_TURN
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) -> None:
+    first = make_host(demo=1, many=LOGS)
+    for index in range(LOGS):
+        request = produce(batch(b"x"), topic="many", index=index)
+        FrameClient(first).ask(ApiKey.PRODUCE, 9, request)
+    if clean:
+        first.runner.close()
+    else:
+        first.files.kill()
+    host = VirtualHost(first.files, settled=False)
+    online: list[int] = []
+    while not online or online[-1] < LOGS + 1:
+        host.deliver()
+        host.one_turn()
+        online.append(sum(partition.is_open for partition in host.node.partitions.values()))
+        assert len(online) < LOGS
+    opened = [after - before for before, after in zip([0, *online], online, strict=False)]
+    assert max(opened) <= STEPS_A_TURN
+
+
+FOLDERS_A_TURN = BYTES_A_TURN // A_FOLDER_COSTS
+MANY = 400
+
+
+def create_many() -> CreateTopicsRequest:
+    topic = CreatableTopic(
+        name="many", num_partitions=MANY, replication_factor=1, assignments=(), configs=()
+    )
+    return CreateTopicsRequest(topics=[topic])
+
+
+def delete(topic: str) -> DeleteTopicsRequest:
+    return DeleteTopicsRequest(topic_names=[topic], timeout_ms=1000)
+
+
+def steps_beside_a_probe(
+    host: VirtualHost, key: int, request: Message, version: int, done: Callable[[], int]
+) -> list[int]:
+    """How far each turn has come after a request, while another client asks in each of them."""
+    FrameClient(host).send(key, version, request)
+    probe = FrameClient(host)
+    progress = [done()]
+    while host.node.has_work or host.runner.has_work or progress[-1] < MANY:
+        assert len(progress) < MANY
+        host.deliver()
+        probe.send(ApiKey.PRODUCE, 9, produce(batch(b"meanwhile")))
+        host.one_turn()
+        assert probe.take(), "it is answered in the turn in which it asks"
+        progress.append(done())
+    return [after - before for before, after in pairwise(progress)]
+
+
+def open_logs(host: VirtualHost) -> int:
+    return sum(name[0] == "many" for name in host.runner.directory.logs)
+
+
+def folders(host: VirtualHost) -> list[str]:
+    """Those of the topic that are not marked as deleted."""
+    names = host.files.list("data")
+    return [name for name in names if name.startswith("many-") and not name.endswith("-delete")]
+
+
+def test_many_new_logs_are_made_a_few_a_turn() -> None:
+    host = make_host()
+    steps = steps_beside_a_probe(
+        host, ApiKey.CREATE_TOPICS, create_many(), 7, lambda: open_logs(host)
+    )
+    assert max(steps) == FOLDERS_A_TURN
+    assert sum(steps) == MANY
+
+
+def test_many_logs_are_deleted_a_few_a_turn() -> None:
+    """They are gone at once for whoever asks for them."""
+    host = make_host(many=MANY)
+    steps = steps_beside_a_probe(
+        host, ApiKey.DELETE_TOPICS, delete("many"), 5, lambda: MANY - len(folders(host))
+    )
+    assert max(steps) == FOLDERS_A_TURN
+    assert sum(steps) == MANY
+    assert open_logs(host) == 0
+
+
+def test_a_request_for_a_log_that_is_not_open_yet_is_told_to_come_again() -> None:
+    host = make_host()
+    talker = FrameClient(host)
+    talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
+    talker.until_answered()
+
+    def write() -> int:
+        request = produce(batch(b"x"), topic="many", index=MANY - 1)
+        answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, request)
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    assert write() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    host.settle()
+    assert write() == ErrorCode.NONE
+
+
+def test_a_group_whose_log_is_not_open_yet_is_being_loaded() -> None:
+    host = make_host()
+    FrameClient(host).send(ApiKey.CREATE_TOPICS, 7, create_many())
+    finder = FrameClient(host)
+    finder.send(ApiKey.FIND_COORDINATOR, 4, FindCoordinatorRequest(coordinator_keys=["group"]))
+    [(_, found)] = finder.until_answered()
+    assert found.coordinators[0].error_code == ErrorCode.NONE
+    request = DescribeGroupsRequest(groups=["group"], include_authorized_operations=False)
+    for code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE):
+        answer = FrameClient(host).ask(ApiKey.DESCRIBE_GROUPS, 5, request)
+        assert answer.groups[0].error_code == code
+        host.settle()
+
+
+def test_what_is_deleted_while_it_is_made_leaves_nothing_behind() -> None:
+    host = make_host()
+    talker = FrameClient(host)
+    talker.send(ApiKey.CREATE_TOPICS, 7, create_many())
+    talker.until_answered()
+    assert 0 < open_logs(host) < MANY
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    assert (open_logs(host), folders(host)) == (0, [])
+
+
+def test_a_new_topic_of_a_deleted_name_has_logs_of_its_own() -> None:
+    """Its logs wait behind the folders that have to make room for them."""
+    host = make_host(many=MANY)
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"old"), topic="many", index=MANY - 1))
+    talker = FrameClient(host)
+    talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    talker.until_answered()
+    assert folders(host), "some are left to be deleted"
+    create_topics(host, {"many": MANY})
+    new_id = host.node.image.topic_ids["many"]
+    assert {host.runner.directory.topic_id(("many", index)) for index in range(MANY)} == {new_id}
+    request = produce(batch(b"new"), topic="many", index=MANY - 1)
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, request)
+    outcome = answer.responses[0].partition_responses[0]
+    assert (outcome.error_code, outcome.base_offset) == (ErrorCode.NONE, 0)
+
+
+def test_a_stop_leaves_no_folder_that_was_to_be_deleted() -> None:
+    host = make_host(many=MANY)
+    talker = FrameClient(host)
+    talker.send(ApiKey.DELETE_TOPICS, 5, delete("many"))
+    talker.until_answered()
+    assert folders(host)
+    host.runner.close()
+    assert folders(host) == []
+
+
+def test_a_snapshot_of_the_metadata_is_made_a_batch_a_turn() -> None:
+    host = VirtualHost(settings=f"{SETTINGS}metadata.log.max.record.bytes.between.snapshots=9999\n")
+    create_topics(host, {"many": 4 * RECORDS_IN_BATCH})
+    names = host.files.list("data/__cluster_metadata-0")
+    assert any(name.endswith(".checkpoint") for name in names)
+    quorum = host.node.quorum
+    quorum.snapshotter.take(host.node.image.records(), quorum.applied, host.now)
+    turns = 0
+    while host.node.has_work or host.runner.has_work:
+        host.one_turn()
+        host.deliver()
+        turns += 1
+    assert turns > 4, "a turn makes so many records of it, and others are served in between"
+
+
+def test_unreadable_partition_metadata_takes_only_its_log_offline() -> None:
+    first = make_host(demo=1, other=1)
+    first.files.kill()
+    first.files.faults.append(Fault("open", errno.EACCES, "demo-0/partition.metadata"))
+    host = VirtualHost(first.files)
+    assert any("partition.metadata: reading whose log it is" in line for line in host.said)
+    codes = {}
+    for topic in ("demo", "other"):
+        answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=topic))
+        codes[topic] = answer.responses[0].partition_responses[0].error_code
+    assert codes == {"demo": ErrorCode.NOT_LEADER_OR_FOLLOWER, "other": ErrorCode.NONE}
+
+
+def expect_a_log_at_the_third_try(host: VirtualHost) -> None:
+    """When there is room."""
+    for code in (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NONE,
+    ):
+        answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+        assert answer.responses[0].partition_responses[0].error_code == code
+        host.pass_time(FULL_FOR_MS)
+        host.settle()
+
+
+def test_a_log_for_which_there_is_no_room_is_made_when_there_is() -> None:
+    host = make_host()
+    fault = Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata", times=2)
+    host.files.faults.append(fault)
+    create_topics(host, {"many": 1})
+    expect_a_log_at_the_third_try(host)
+
+
+def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None:
+    """Its folder does not stay half made: a later topic of that name has a log again."""
+    host = make_host()
+    host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
+    create_topics(host, {"many": 1})
+    assert folders(host) == []
+    assert host.runner.deadline() <= host.now.monotonic_ms + FULL_FOR_MS
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    create_topics(host, {"many": 1})
+    assert folders(host) == ["many-0"]
+    answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+
+
+NO_ROOM_TO_PUT_AWAY = "data/many-0: putting the log away: No space left on device"
+
+
+def test_a_new_topic_waits_until_the_old_folder_can_be_moved_away() -> None:
+    host = make_host(many=1)
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    create_topics(host, {"many": 1})
+    expect_a_log_at_the_third_try(host)
+    assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
+
+
+def test_a_stop_says_which_folder_there_is_no_room_to_put_away() -> None:
+    host = make_host(many=1)
+    host.files.faults.append(Fault("rename", errno.ENOSPC, "many-0", times=2))
+    ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
+    host.runner.close()
+    assert folders(host) == ["many-0"]
+    assert host.said == [NO_ROOM_TO_PUT_AWAY] * 2
+
+
+def test_that_no_folder_can_be_removed_is_said_once() -> None:
+    """A topic may have thousands, and all are in the directory that is offline."""
+    host = make_host(demo=1, many=MANY)
+    said = len(host.said)
+    topic_id = host.node.image.topic_ids["many"]
+    host.runner.directory.disk.failed("a test", OSError(errno.EIO, "Input/output error"))
+    for index in range(MANY):
+        host.node.emit(DeleteLog(("many", index), topic_id))
+    while host.runner.has_work or host.node.has_work:
+        host.one_turn()
+    assert [line.partition(":")[0] for line in host.said[said:]] == [
+        "the log directory is offline until the next start"
+    ]

@@ -1,0 +1,93 @@
+"""A directory is looked after: deleted files go, sealed segments are synced, checkpoints follow."""
+
+from __future__ import annotations
+
+import pytest
+
+from kraftlog.runner.log_maintenance import INTERVAL_MS, UNLINKED_AT_ONCE
+from kraftlog.runner.quorum_io import NodeStoppedError
+from kraftlog.simulator.files import Fault, MemoryFiles
+from kraftlog.simulator.host import VirtualHost
+from kraftlog.storage.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, decode_offsets
+from kraftlog.types import Now
+from kraftlog.wire.apis import ApiKey
+from tests.node.frame_client import FrameClient, configured_host, make_host
+from tests.node.test_requests import batch, produce
+
+
+def offsets(files: MemoryFiles, name: str) -> dict[tuple[str, int], int]:
+    return decode_offsets(files.bytes_of(f"data/{name}"), name)
+
+
+def test_v15_checkpoints_are_written_at_intervals() -> None:
+    host = make_host()
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"a", b"b")))
+    host.pass_time(INTERVAL_MS)
+    assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 2}
+    FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"c")))
+    host.pass_time(INTERVAL_MS - 1)
+    assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 2}
+    host.pass_time(1)
+    assert offsets(host.files, HIGH_WATERMARKS) == {("demo", 0): 3}
+
+
+def test_sealed_segments_become_durable() -> None:
+    """The recovery point passes them, so that a restart after a crash need not read them."""
+    raw = batch(b"x" * 100)
+    host = configured_host(internal_segment_bytes=3 * len(raw))
+    for _ in range(7):
+        FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(raw))
+    log = host.runner.directory.logs["demo", 0]
+    assert log.recovery_point == 0
+    host.pass_time(INTERVAL_MS)
+    assert log.recovery_point >= log.segments[-1].base_offset == 6
+    host.pass_time(INTERVAL_MS)
+    assert offsets(host.files, RECOVERY_POINTS)["demo", 0] >= 6
+
+
+def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    files.make_directory("data/gone-0.ff-delete")
+    files.make_file("data/gone-0.ff-delete/00000000000000000000.log", b"x")
+    make_host(files)
+    assert not files.exists("data/gone-0.ff-delete")
+
+
+def test_the_lane_removes_a_piece_at_a_time_until_all_is_gone() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    for number in range(3 * UNLINKED_AT_ONCE):
+        files.make_directory(f"data/gone-{number}.ff-delete")
+    host = VirtualHost(files, settled=False)
+    host.one_turn()
+    garbage = host.runner.directory.take_garbage()
+    assert garbage == [], "all of it is in the hands of whoever removes it"
+    host.settle()
+    assert not [name for name in files.list("data") if name.endswith("-delete")]
+
+
+def test_a_file_that_can_not_be_unlinked_is_said_and_left() -> None:
+    files = MemoryFiles()
+    files.make_directory("data")
+    files.make_directory("data/gone-0.ff-delete")
+    files.faults.append(Fault("remove_directory"))
+    host = make_host(files)
+    assert files.exists("data/gone-0.ff-delete")
+    assert any(line.startswith("removing deleted files") for line in host.said)
+
+
+def test_unwritable_checkpoints_stop_a_node_with_the_metadata_log() -> None:
+    host = make_host()
+    host.files.faults.append(Fault("pwritev", path="checkpoint", times=10))
+    with pytest.raises(NodeStoppedError, match="writing checkpoints"):
+        host.pass_time(INTERVAL_MS)
+
+
+def test_a_directory_that_is_offline_makes_no_work() -> None:
+    """A broker may live on without it, and must not turn its loop for logs nobody can look at."""
+    host = make_host()
+    host.runner.directory.disk.failed("a test", OSError(5, "Input/output error"))
+    later = host.now.monotonic_ms + host.node.config.settings.log_retention_check_interval_ms
+    host.runner.finish_turn(Now(later, host.now.wall_ms))
+    assert not host.runner.has_work

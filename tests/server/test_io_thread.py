@@ -1,0 +1,102 @@
+"""A lane runs jobs elsewhere, in order, and tells on the loop what came of them."""
+
+from __future__ import annotations
+
+import select
+import threading
+from typing import Any
+
+import pytest
+
+from kraftlog.server.io_thread import IOThread
+from kraftlog.types import Now
+from tests.patience import LIMIT_S
+from tests.server.crowded import no_room_for_threads
+
+NOW = Now(5, 6)
+
+
+def test_jobs_run_in_order_elsewhere_and_are_told_here() -> None:
+    io_thread = IOThread("test")
+    outcome: list[tuple[Any, BaseException | None, Now]] = []
+    workers: set[str] = set()
+
+    def job(number: int) -> int:
+        workers.add(threading.current_thread().name)
+        return 1 // number
+
+    for number in (1, 0, 1):
+        io_thread.submit(lambda n=number: job(n), lambda *what: outcome.append(what))  # type: ignore[misc]  # mypy gives a default no type
+    while len(outcome) < 3:
+        assert select.select([io_thread.ready_fd], [], [], LIMIT_S)[0]
+        io_thread.deliver(NOW)
+    io_thread.deliver(NOW)
+    io_thread.close()
+    assert [result for result, _, _ in outcome] == [1, None, 1]
+    assert [type(error) for _, error, _ in outcome] == [type(None), ZeroDivisionError, type(None)]
+    assert {now for _, _, now in outcome} == {NOW}
+    assert workers == {"test"}
+
+
+def test_a_lane_finishes_what_it_was_given_before_it_closes() -> None:
+    io_thread = IOThread("test")
+    done: list[int] = []
+    for number in range(100):
+        io_thread.submit(lambda n=number: done.append(n), lambda *_: None)  # type: ignore[misc]  # as above
+    io_thread.close()
+    assert done == list(range(100))
+
+
+def test_a_lane_that_was_given_nothing_closes() -> None:
+    io_thread = IOThread("test")
+    io_thread.finish(NOW)
+    io_thread.close()
+
+
+def test_a_stop_waits_for_what_is_under_way_and_hears_what_came_of_it() -> None:
+    """A flush whose end nobody was told is one that may have failed: no log is sound by that."""
+    io_thread = IOThread("test")
+    outcome: list[int] = []
+    may_end = threading.Event()
+
+    def ended(result: int, _: BaseException | None, __: Now) -> None:
+        outcome.append(result)
+        if result < 3:
+            io_thread.submit(lambda: result + 2, ended)  # what follows upon it is not waited for
+
+    io_thread.submit(lambda: [1, may_end.wait(60)][0], ended)
+    io_thread.submit(lambda: 2, ended)
+    may_end.set()
+    io_thread.finish(NOW)
+    assert outcome == [1, 2]
+    io_thread.finish(NOW)
+    assert outcome == [1, 2, 3, 4]
+    io_thread.close()
+
+
+def test_where_no_thread_can_be_started_jobs_are_done_on_the_loop(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """What is to be on the disk gets there; the next job tries again to have a thread."""
+    io_thread = IOThread("test")
+    outcome: list[tuple[str, BaseException | None]] = []
+
+    def submit() -> None:
+        io_thread.submit(
+            lambda: threading.current_thread().name,
+            lambda result, error, _: outcome.append((result, error)),
+        )
+
+    with no_room_for_threads():
+        submit()
+        submit()
+    assert not outcome, "on the loop, and not within the call"
+    io_thread.deliver(NOW)
+    submit()
+    while len(outcome) < 3:
+        assert select.select([io_thread.ready_fd], [], [], LIMIT_S)[0]
+        io_thread.deliver(NOW)
+    io_thread.close()
+    here = threading.current_thread().name
+    assert outcome == [(here, None), (here, None), ("test", None)]
+    assert capfd.readouterr().err == "the lane test has no thread: can't start new thread\n"

@@ -1,0 +1,73 @@
+"""Names of hosts are looked up beside the loop."""
+
+from __future__ import annotations
+
+import select
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.server.name_resolution import NameResolver, numeric
+from kraftlog.types import Now
+from tests.patience import LIMIT_S
+from tests.server.crowded import no_room_for_threads
+
+if TYPE_CHECKING:
+    from kraftlog.server.name_resolution import Place
+
+NOW = Now(5, 6)
+
+
+@pytest.mark.parametrize(
+    ("host", "family"), [("127.0.0.1", socket.AF_INET), ("::1", socket.AF_INET6)]
+)
+def test_an_address_needs_no_looking_up(host: str, family: int) -> None:
+    assert numeric(host, 9093) == (family, (host, 9093))
+
+
+def test_a_name_is_no_address() -> None:
+    assert numeric("localhost", 9093) is None
+
+
+@pytest.mark.parametrize(("host", "is_known"), [("localhost", True), ("no..host", False)])
+def test_what_is_found_is_told_on_the_loop(host: str, is_known: bool) -> None:
+    names = NameResolver()
+    outcome: list[tuple[list[Place], Now]] = []
+    names.find(host, 9093, lambda *what: outcome.append(what))
+    assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
+    assert not outcome
+    names.deliver(NOW)
+    names.deliver(NOW)
+    ((places, now),) = outcome
+    assert now == NOW
+    assert bool(places) == is_known
+    assert all(address[1] == 9093 for _, address in places)
+    names.close()
+
+
+def test_what_is_found_after_the_end_wakes_nobody() -> None:
+    """Its descriptor may be another's by then."""
+    names = NameResolver()
+    names.close()
+    names._look_up("localhost", 9093, lambda *_: None)
+
+
+def test_a_name_for_which_no_thread_can_be_started_is_not_found(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It is said once; whoever looks for it asks again, and may find it then."""
+    names = NameResolver()
+    outcome: list[list[Place]] = []
+    with no_room_for_threads():
+        for _ in range(2):
+            names.find("localhost", 9093, lambda places, _: outcome.append(places))
+        assert not outcome, "on the loop, and not within the call"
+        names.deliver(NOW)
+    assert outcome == [[], []]
+    assert capfd.readouterr().err == "localhost can't be looked up: can't start new thread\n"
+    names.find("localhost", 9093, lambda places, _: outcome.append(places))
+    assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
+    names.deliver(NOW)
+    assert outcome[2]
+    names.close()

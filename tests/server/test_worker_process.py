@@ -1,0 +1,70 @@
+"""What computes for long is done by another process, whose failures are told in one line."""
+
+from __future__ import annotations
+
+import select
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.server.files import OsFiles
+from kraftlog.server.loop import read_clock
+from kraftlog.server.worker_process import WorkerProcess
+from kraftlog.storage.compaction import candidate, describe_task
+from kraftlog.storage.disk import Disk, HandleCache
+from kraftlog.storage.recovery import open_log, run
+from tests.patience import LIMIT_S
+from tests.server.crowded import no_room_for_threads
+from tests.storage.compacting import COMPACTED
+from tests.storage.making import T0
+from tests.storage.test_compaction import end_segment, keyed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def asked(worker: WorkerProcess, task: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    answers: list[tuple[Any, BaseException | None]] = []
+    worker.compact(task, lambda result, error, _: answers.append((result, error)))
+    while not answers:
+        assert select.select([worker.ready_fd], [], [], LIMIT_S)[0]
+        worker.deliver(read_clock())
+    return answers[0]
+
+
+def test_segments_are_rewritten_or_the_reason_is_told(tmp_path: Path) -> None:
+    files = OsFiles()
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    log = run(open_log(Disk(files, HandleCache(files, 50)), str(folder), COMPACTED))[0]
+    for number in range(20):
+        keyed(log, (1, number))
+    end_segment(log)
+    found = candidate(log, log.end_offset, T0)
+    assert found is not None
+    task = describe_task(log, found, T0, 100)
+    worker = WorkerProcess()
+    result, error = asked(worker, task)
+    assert error is None
+    assert result["clean_to"] == 20
+    assert (folder / "00000000000000000000.log.cleaned").exists()
+    result, error = asked(worker, {**task, "folder": str(tmp_path / "elsewhere")})
+    assert result is None
+    assert isinstance(error, ChildProcessError)
+    assert "No such file" in str(error)
+    worker.close()
+    log.release()
+
+
+def test_where_no_thread_can_be_started_the_task_has_failed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """It would take the loop too long; the next look for dirty logs asks again."""
+    worker = WorkerProcess()
+    with no_room_for_threads():
+        result, error = asked(worker, {})
+    worker.close()
+    assert result is None
+    assert isinstance(error, OSError)
+    assert error.strerror == "no thread can be started for it"
+    assert "the lane helper has no thread" in capfd.readouterr().err

@@ -1,0 +1,37 @@
+"""The linearizability checker agrees with the verdicts of 108 histories made by others.
+
+They lie beside the checkout, as they are not ours to hand on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from kraftlog.simulator.checkers.linearizability import LINEARIZABLE, NOT_LINEARIZABLE, check
+from kraftlog.simulator.checkers.models import KeyValue, Register
+from tests.simulator.checkers.labelled_histories import FOLDER, etcd_histories, store_histories
+
+needs_histories = pytest.mark.skipif(
+    not os.path.isdir(FOLDER), reason="no labelled histories in ../shared/data/histories"
+)
+
+
+@needs_histories
+def test_102_histories_of_registers_in_etcd() -> None:
+    verdicts: Counter[str] = Counter()
+    for name, history, expected in etcd_histories():
+        assert check(history, Register()).outcome == expected, name
+        verdicts[expected] += 1
+    assert verdicts == {LINEARIZABLE: 23, NOT_LINEARIZABLE: 79}
+
+
+@needs_histories
+def test_6_histories_of_key_value_stores() -> None:
+    verdicts: Counter[str] = Counter()
+    for name, history, expected in store_histories():
+        assert check(history, KeyValue()).outcome == expected, name
+        verdicts[expected] += 1
+    assert verdicts == {LINEARIZABLE: 3, NOT_LINEARIZABLE: 3}

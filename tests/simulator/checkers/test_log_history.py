@@ -1,0 +1,395 @@
+"""The rules for clients of a log: each is broken once, and all are held against linearizability."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.simulator.checkers.linearizability import LINEARIZABLE, Model, Operation, check
+from kraftlog.simulator.checkers.log_history import (
+    Acknowledged,
+    Failed,
+    Invoked,
+    LogHistory,
+    ReadAnswered,
+    ReadInvoked,
+    Seen,
+    Unknown,
+    judge,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from kraftlog.simulator.checkers.log_history import Event
+
+    Log = list[tuple[int, Hashable | None]]
+
+#: What all cases below begin with: "a" at offset 0, and a record of the log itself behind it.
+A_DONE: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, 0)]
+AB: Log = [(0, "a"), (1, None), (2, "b")]
+
+
+def test_a_history_without_fault() -> None:
+    events = [
+        *A_DONE,
+        ReadInvoked("r", 12),
+        Invoked(2, 13, "b"),
+        Seen("reader", 14, 0, "a"),
+        Unknown(2, 15),
+        ReadAnswered("r", 16, 2),
+        Seen("reader", 17, 2, "b"),
+        Invoked(3, 18, "c"),
+        Failed(3, 19),
+        ReadInvoked("s", 20),
+        Failed("s", 21),
+        ReadInvoked("t", 22),
+        Invoked(4, 23, "d"),
+    ]
+    assert judge(events, AB) == []
+
+
+#: name -> (what happens after A_DONE, the final log, the violations)
+BROKEN: dict[str, tuple[list[Event], Log, list[str]]] = {
+    "rule 1: an acknowledged value is lost": (
+        [],
+        [],
+        ["acknowledged: append 1 (acknowledged at 11 with 0) is not in the final log"],
+    ),
+    "rule 1: it is lost, and something else took its place": (
+        [Invoked(2, 12, "b"), Unknown(2, 13)],
+        [(0, "b")],
+        [
+            (
+                "acknowledged: at offset 0 is 'a' by append 1 (acknowledged at 11 with 0), "
+                "'b' by the final log"
+            ),
+            (
+                "order: append 2 began at 12, behind append 1 (acknowledged at 11 with 0), "
+                "yet lies at 0"
+            ),
+        ],
+    ),
+    "rule 1: an acknowledged value is there twice": (
+        [],
+        [(0, "a"), (1, "a")],
+        ["acknowledged: append 1 lies at 0, and at 1 by the final log"],
+    ),
+    "rule 1: an offset is given to two": (
+        [Invoked(2, 12, "b"), Invoked(3, 12, "c"), Acknowledged(2, 13, 2), Acknowledged(3, 14, 2)],
+        AB,
+        [
+            (
+                "acknowledged: at offset 2 is 'b' by append 2 (acknowledged at 13 with 2), "
+                "'c' by append 3 (acknowledged at 14 with 2)"
+            )
+        ],
+    ),
+    "rule 2: a later append lies in front": (
+        [Invoked(2, 12, "b"), Acknowledged(2, 13, 2), Invoked(3, 14, "c"), Acknowledged(3, 15, 1)],
+        [(0, "a"), (1, "c"), (2, "b")],
+        ["order: append 3 began at 14, behind append 2 (acknowledged at 13 with 2), yet lies at 1"],
+    ),
+    "rule 2: the same with an unknown outcome": (
+        [Invoked(2, 12, "b"), Acknowledged(2, 13, 2), Invoked(3, 14, "c"), Unknown(3, 15)],
+        [(0, "a"), (1, "c"), (2, "b")],
+        ["order: append 3 began at 14, behind append 2 (acknowledged at 13 with 2), yet lies at 1"],
+    ),
+    "rule 3: a read is behind what was acknowledged": (
+        [ReadInvoked("r", 12), ReadAnswered("r", 13, 0)],
+        AB[:1],
+        [
+            (
+                "read: read r (answered at 13 with 0) began at 12, "
+                "behind append 1 (acknowledged at 11 with 0)"
+            )
+        ],
+    ),
+    "rule 3: a read is behind an earlier one": (
+        [
+            Invoked(2, 12, "b"),
+            ReadInvoked("r", 13),
+            ReadAnswered("r", 14, 3),
+            ReadInvoked("s", 15),
+            ReadAnswered("s", 16, 2),
+        ],
+        AB,
+        ["read: read s (answered at 16 with 2) began at 15, behind read r (answered at 14 with 3)"],
+    ),
+    "rule 3: a read is behind what a reader saw": (
+        [
+            Invoked(2, 12, "b"),
+            Seen("x", 13, 2, "b"),
+            ReadInvoked("r", 14),
+            ReadAnswered("r", 15, 2),
+        ],
+        AB,
+        ["read: read r (answered at 15 with 2) began at 14, behind reader x (saw offset 2 at 13)"],
+    ),
+    "rule 3: a read is beyond what had been invoked": (
+        [ReadInvoked("r", 12), ReadAnswered("r", 13, 3), Invoked(2, 14, "b")],
+        AB,
+        ["read: append 2 began at 14, behind read r (answered at 13 with 3), yet lies at 2"],
+    ),
+    "rule 3: a read is beyond the log": (
+        [ReadInvoked("r", 12), ReadAnswered("r", 13, 2)],
+        AB[:1],
+        ["read: read r (answered at 13 with 2) went beyond the end of the log, 1"],
+    ),
+    "rule 4: a failed append is in the log": (
+        [Invoked(2, 12, "b"), Failed(2, 13)],
+        AB,
+        ["outcome: the final log has 'b' of append 2, which failed at 13"],
+    ),
+    "rule 4: a failed append was seen": (
+        [Invoked(2, 12, "b"), Seen("x", 13, 2, "b"), Failed(2, 14)],
+        AB[:2],
+        [
+            "outcome: append 2 failed at 14, yet lies at 2",
+            "prefix: reader x (saw offset 2 at 13) is not in the final log",
+        ],
+    ),
+    "rule 4: an unknown append is there twice": (
+        [Invoked(2, 12, "b"), Unknown(2, 13)],
+        [*AB, (3, "b")],
+        ["outcome: append 2 lies at 2, and at 3 by the final log"],
+    ),
+    "rule 4: a value comes from nowhere": (
+        [],
+        AB,
+        ["outcome: the final log has 'b', which nobody appended"],
+    ),
+    "rule 5: two readers saw different values": (
+        [
+            Invoked(2, 12, "b"),
+            Invoked(3, 12, "c"),
+            Seen("x", 13, 2, "b"),
+            Seen("y", 14, 2, "c"),
+        ],
+        AB,
+        [
+            (
+                "prefix: at offset 2 is 'b' by reader x (saw offset 2 at 13), "
+                "'c' by reader y (saw offset 2 at 14)"
+            )
+        ],
+    ),
+    "rule 5: what was seen is gone": (
+        [Invoked(2, 12, "b"), Seen("x", 13, 0, "a"), Seen("x", 13, 2, "b")],
+        AB[:2],
+        ["prefix: reader x (saw offset 2 at 13) is not in the final log"],
+    ),
+    "rule 5: a record appears in front of what was seen": (
+        [
+            Invoked(2, 12, "b"),
+            Invoked(3, 12, "c"),
+            Seen("x", 13, 0, "a"),
+            Seen("x", 14, 2, "b"),
+        ],
+        [(0, "a"), (1, "c"), (2, "b")],
+        ["prefix: reader x (saw offset 2 at 14) was not shown offset 1 before"],
+    ),
+    "rule 5: an append that began later lies in front of what was seen": (
+        [Invoked(2, 12, "b"), Seen("x", 13, 2, "b"), Invoked(3, 14, "c")],
+        [(0, "a"), (1, "c"), (2, "b")],
+        ["prefix: append 3 began at 14, behind reader x (saw offset 2 at 13), yet lies at 1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_rule_is_told(name: str) -> None:
+    events, log, violations = BROKEN[name]
+    assert judge([*A_DONE, *events], log) == violations
+
+
+def test_an_offset_below_any_log_is_told() -> None:
+    append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 11, -1)]
+    assert "order: append 1 began at 10, behind the beginning of the log, yet lies at -1" in judge(
+        append, [(0, "a")]
+    )
+    read: list[Event] = [ReadInvoked("r", 10), ReadAnswered("r", 11, -1)]
+    assert len(judge(read, [])) == 1
+
+
+def test_violations_are_known_as_soon_as_they_happen() -> None:
+    history = LogHistory()
+    for event in (*A_DONE, ReadInvoked("r", 12)):
+        history.record(event)
+    assert history.violations == []
+    history.record(ReadAnswered("r", 13, 0))
+    assert len(history.violations) == 1
+
+
+def test_order_of_recording_counts_not_the_time() -> None:
+    """Events of one millisecond have an order too."""
+    read: list[Event] = [ReadInvoked("r", 10), ReadAnswered("r", 10, 0)]
+    append: list[Event] = [Invoked(1, 10, "a"), Acknowledged(1, 10, 0)]
+    assert judge([*read, *append], [(0, "a")]) == []
+    assert len(judge([*append, *read], [(0, "a")])) == 1
+
+
+def test_a_reader_may_go_back() -> None:
+    events = [*A_DONE, Invoked(2, 12, "b"), Seen("x", 13, 2, "b")]
+    assert judge([*events, Seen("x", 14, 0, "a"), Seen("x", 15, 2, "b")], AB) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "complaint"),
+    [
+        ([Invoked(1, 12, "b")], "used before"),
+        ([ReadInvoked(1, 12)], "used before"),
+        ([ReadInvoked("r", 12), ReadAnswered("r", 13, 1), ReadInvoked("r", 14)], "used before"),
+        ([Invoked(2, 12, "a")], "is appended by 2 and by another"),
+        ([Acknowledged(1, 12, 0)], "nothing under way is ended"),
+        ([Unknown(9, 12)], "nothing under way is ended"),
+        ([ReadAnswered("r", 12, 1)], "no read under way"),
+        ([ReadInvoked("r", 12), Unknown("r", 13), ReadAnswered("r", 14, 1)], "no read under way"),
+    ],
+)
+def test_what_no_recorder_should_make_is_refused(events: list[Event], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        judge([*A_DONE, *events], AB)
+
+
+def test_a_final_log_out_of_order_is_refused() -> None:
+    with pytest.raises(ValueError, match="offset 0 behind 0"):
+        judge(A_DONE, [(0, "a"), (0, None)])
+
+
+# -- the same verdicts as the general checker, for logs of clients' records only -------------------
+
+
+class LogModel(Model):
+    """A log as a sequential object."""
+
+    initial = ()
+
+    def apply(self, state: tuple[Hashable, ...], call: Any) -> tuple[Hashable, Hashable]:
+        match call:
+            case ("append", value):
+                return (*state, value), len(state)
+            case ("read",):
+                return state, len(state)
+            case ("see", offset):
+                return state, state[offset] if offset < len(state) else None
+            case ("everything",):
+                return state, state
+        raise ValueError(call)
+
+    def leaves_alone(self, call: Any, result: Hashable) -> bool:  # noqa: ARG002 - the call says it
+        return bool(call[0] != "append")
+
+
+def as_operations(events: list[Event], log: Log) -> list[Operation]:
+    """The history in the general checker's terms; what failed has not happened."""
+    pending: dict[int | str, Operation] = {}
+    done: list[Operation] = []
+    for at, event in enumerate(events):
+        match event:
+            case Invoked():
+                pending[event.id] = Operation(event.id, ("append", event.value), at)
+            case ReadInvoked():
+                pending[event.id] = Operation(event.id, ("read",), at)
+            case Acknowledged() | ReadAnswered():
+                begun = pending.pop(event.id)
+                done.append(begun.replace(returned=at, result=event.offset))
+            case Failed():
+                del pending[event.id]
+            case Seen():
+                done.append(Operation(event.reader, ("see", event.offset), at, at, event.value))
+    values = tuple(value for _, value in log)
+    end = len(events)
+    return [*done, *pending.values(), Operation("end", ("everything",), end, end, values)]
+
+
+class RandomClients:
+    """Clients of a log that works, except where `lies` is over zero: there it lies now and then."""
+
+    def __init__(self, random: Random, lies: float) -> None:
+        self._random = random
+        self._lies = lies
+        self.events: list[Event] = []
+        self.log: list[str] = []
+        self._appends: dict[str, int | None] = {}  # under way, and where they lie
+        self._reads: dict[str, int | None] = {}
+
+    def _off_by(self) -> int:
+        return self._random.choice((-1, 1)) if self._random.random() < self._lies else 0
+
+    def step(self, at: int) -> None:
+        name = f"v{at}"
+        action = self._random.randrange(8)
+        if action == 0:
+            self._appends[name] = None
+            self.events.append(Invoked(name, at, name))
+        elif action == 1:
+            self._reads[name] = None
+            self.events.append(ReadInvoked(name, at))
+        elif action == 2 and self.log:
+            offset = self._random.randrange(len(self.log))
+            seen = self.log[min(max(0, offset + self._off_by()), len(self.log) - 1)]
+            self.events.append(Seen(name, at, offset, seen))
+        elif action in {3, 4} and self._appends:
+            append = self._random.choice(list(self._appends))
+            if self._appends[append] is None:
+                self._appends[append] = len(self.log)
+                self.log.append(append)
+        elif action in {5, 6} and self._appends:
+            self._end_append(at, self._random.choice(list(self._appends)))
+        elif action == 7 and self._reads:
+            self._pass_read(at, self._random.choice(list(self._reads)))
+
+    def _end_append(self, at: int, append: str) -> None:
+        place = self._appends[append]
+        if place is not None:
+            self.events.append(Acknowledged(append, at, place + self._off_by()))
+        elif self._random.random() < 0.5:
+            self.events.append(Unknown(append, at))
+            if self._random.random() < 0.5:
+                self.log.append(append)
+        else:
+            self.events.append(Failed(append, at))
+            if self._random.random() < self._lies:
+                self.log.append(append)
+        del self._appends[append]
+
+    def _pass_read(self, at: int, read: str) -> None:
+        taken = self._reads[read]
+        if taken is None:
+            self._reads[read] = len(self.log)
+        else:
+            self.events.append(ReadAnswered(read, at, taken + self._off_by()))
+            del self._reads[read]
+
+    def final_log(self) -> Log:
+        log = list(self.log)
+        if len(log) > 1 and self._random.random() < self._lies:
+            match self._random.randrange(4):
+                case 0:
+                    log.pop()
+                case 1:
+                    log[0], log[1] = log[1], log[0]
+                case 2:
+                    log.append(log[0])
+                case 3:
+                    log.append("from nowhere")
+        return list(enumerate(log))
+
+
+@pytest.mark.parametrize("lies", [0.0, 0.05, 0.2])
+def test_the_rules_say_what_linearizability_says(lies: float) -> None:
+    random = Random(3)
+    fine = 0
+    for _ in range(1000):
+        clients = RandomClients(random, lies)
+        for at in range(random.randrange(10, 40)):
+            clients.step(at)
+        log = clients.final_log()
+        verdict = check(as_operations(clients.events, log), LogModel())
+        violations = judge(clients.events, log)
+        assert (violations == []) == (verdict.outcome == LINEARIZABLE), (clients.events, log)
+        fine += violations == []
+    assert fine == 1000 if lies == 0 else 200 < fine < 900

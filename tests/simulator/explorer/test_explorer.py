@@ -1,0 +1,215 @@
+"""The explorer: what it exhausts, that it is not blind, and that names make no difference."""
+
+from __future__ import annotations
+
+from itertools import permutations
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.simulator.explorer.bounds import NODES, PARTS, QUICK, Bound
+from kraftlog.simulator.explorer.quorum import ANSWER, PLACE_OF, REQUEST, Quorum
+from kraftlog.simulator.explorer.search import explore
+from kraftlog.simulator.explorer.step import step
+from kraftlog.simulator.explorer.symmetry import Symmetry
+from tests.explored import Mutant, all_mutants, explored, is_as_expected
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.explorer.node import Node
+    from kraftlog.simulator.explorer.quorum import Move, State
+
+BOUND = Bound("for tests", crashes=(1, 1, 1))
+MUTANTS = all_mutants()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bound", QUICK, ids=lambda bound: bound.name)
+def test_every_run_within_the_bound_keeps_the_invariants(bound: Bound) -> None:
+    outcome = explore(bound)
+    assert not outcome.broken, "\n".join(outcome.scenario)
+    assert outcome.exhausted
+    assert outcome.states > 10_000, "too few to have seen anything"
+
+
+@pytest.mark.parametrize("name", [name for name in MUTANTS if not MUTANTS[name].is_slow])
+def test_a_rule_that_is_broken_is_missed(name: str) -> None:
+    mutant = MUTANTS[name]
+    outcome = explored(name, mutant)
+    assert is_as_expected(mutant, outcome), outcome
+    assert len(outcome.scenario) == outcome.depth + 1
+    assert outcome.scenario[-1] == f"    broken: {outcome.broken}"
+
+
+def test_a_search_gives_up_where_it_is_told_to() -> None:
+    outcome = explore(BOUND.replace(most_states=50))
+    assert not outcome.exhausted
+    assert 50 <= outcome.states < 100
+    assert not explore(BOUND, lambda: False).exhausted
+
+
+def test_the_way_to_a_broken_rule_is_told_as_a_scenario() -> None:
+    """Nobody but itself elects a node: the shortest way to two leaders takes two moves."""
+    outcome = explored("", MUTANTS["minority_elects"])
+    assert [" ".join(line.split()) for line in outcome.scenario] == [
+        "1 A: stand A leader 1 [0-1@1] durable 2 committed 0",
+        "2 B: stand B leader 1 [0-1@1] durable 2 committed 0",
+        "broken: one leader an epoch: epoch 1 has A and B",
+    ]
+
+
+def test_a_mutant_whose_text_is_gone_is_an_error() -> None:
+    mutant = Mutant(rule="", missed_by="", module="m", original="a", replacement="b", bound={})
+    assert mutant.mutated("xax") == "xbx"
+    with pytest.raises(ValueError, match="2 times"):
+        mutant.mutated("xaxa")
+
+
+@pytest.fixture
+def quorum() -> Quorum:
+    return Quorum(BOUND)
+
+
+def deliver(source: int, target: int, kind: int) -> Move:
+    return "deliver", PLACE_OF[source, target, kind], None
+
+
+def election(quorum: Quorum, candidate: int, voter: int, crasher: int) -> State:
+    """`candidate` is elected by `voter`, and `crasher` crashes."""
+    state = quorum.first
+    for move in (
+        ("stand", candidate, None),
+        ("persist", candidate, None),
+        deliver(candidate, voter, REQUEST),
+        ("persist", voter, None),  # the epoch
+        ("persist", voter, None),  # the vote
+        deliver(voter, candidate, ANSWER),
+        ("crash", crasher, None),
+    ):
+        state = quorum.after(state, move)
+    return state
+
+
+def test_states_that_differ_by_names_have_one_key(quorum: Quorum) -> None:
+    key = Symmetry(quorum).key
+    elections = [election(quorum, a, b, c) for a, b, c in permutations(range(NODES))]
+    assert len({key(state) for state in elections}) == 1
+    assert len({key(election(quorum, 0, 1, crasher)) for crasher in range(NODES)}) == NODES
+
+
+def test_what_has_a_number_is_not_changed_by_what_follows_it(quorum: Quorum) -> None:
+    state = election(quorum, 0, 1, 2)
+    before = [quorum.nodes.number(quorum.nodes[n], i) for i, n in enumerate(state[:NODES])]
+    assert len([quorum.after(state, move) for move in quorum.moves(state)]) > 5
+    after = [quorum.nodes.number(quorum.nodes[n], i) for i, n in enumerate(state[:NODES])]
+    assert before == after == list(state[:NODES])
+
+
+class RealNodes(Quorum):
+    """Beside the numbers goes a node of its own each, that has lived through all of it."""
+
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
+        self.real = [self.nodes[number] for number in self.first[:NODES]]
+
+    def _happen(self, state: list[int], node_id: int, event: str, about: Any) -> None:
+        number = state[node_id]
+        super()._happen(state, node_id, event, about)
+        self._live(node_id, (number, event, about))
+
+    def _give_up(self, state: list[int], asker: int, peer: int) -> None:
+        number = state[peer]
+        super()._give_up(state, asker, peer)
+        if state[peer] != number:
+            self._live(peer, (number, "forget", asker))
+
+    def _live(self, node_id: int, made: tuple[int, str, Any]) -> None:
+        """What the real node makes of it is what is in the tables."""
+        _, event, about = made
+        known = self._steps[made]
+        taken = step(self.real[node_id], event, self.messages[about] if event == "hear" else about)
+        self.real[node_id] = taken.node
+        assert self.nodes.number(taken.node, node_id) == known.node, made
+        said = [self.messages.number(message) for message in taken.said]
+        assert said == [message for _, message in known.said], made
+        assert taken.given_up == known.given_up
+        assert taken.node.batches == self.nodes[known.node].batches  # payloads and all
+
+
+def test_a_step_depends_on_the_keys_of_node_and_message_alone() -> None:
+    """Nodes with long lives of their own do what those do that came to have the same key."""
+    rng = Random(1)
+    for bound in (BOUND, *PARTS):
+        quorum = RealNodes(bound)
+        first: list[Node] = quorum.real[:]
+        for _ in range(60):
+            state, quorum.real = quorum.first, first[:]
+            for _ in range(40):
+                moves = quorum.moves(state)
+                if not moves:
+                    break
+                state = quorum.after(state, rng.choice(moves))
+
+
+def observables(quorum: Quorum) -> set[Any]:
+    """What can be seen of nodes that have nothing left to write, in every reachable state."""
+    seen, found, left = {quorum.first}, set(), [quorum.first]
+    while left:
+        state = left.pop()
+        nodes = [quorum.nodes[number] for number in state[:NODES]]
+        if not any(node.pending or node.core.log.flushed < node.core.log.end for node in nodes):
+            found.add((tuple([seen_of(node) for node in nodes]), quorum.histories[state[3]]))
+        for move in quorum.moves(state):
+            following = quorum.after(state, move)
+            quorum.check(following)
+            if following not in seen:
+                seen.add(following)
+                left.append(following)
+    return found
+
+
+def seen_of(node: Node) -> Any:
+    core = node.core
+    return core.role.name, node.election, node.batches, core.log.high_watermark
+
+
+class Full(Quorum):
+    """Without leaving moves out."""
+
+    def moves(self, state: State) -> list[Move]:
+        return self.all_moves(state)
+
+
+@pytest.mark.slow
+def test_moves_that_are_left_out_make_no_difference() -> None:
+    """When "I have noticed that you lead" comes changes nothing that can be seen."""
+    bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
+    assert observables(Quorum(bound)) == observables(Full(bound))
+
+
+@pytest.mark.slow
+def test_writing_at_once_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a node that can't crash: what is reached when all is written is the same."""
+    bound = Bound("for tests", epochs=1, records=0, crashes=(0, 0, 0))
+    at_once = observables(Quorum(bound))
+    monkeypatch.setattr("kraftlog.simulator.explorer.step._write_at_once", lambda _: False)
+    assert observables(Quorum(bound)) == at_once
+
+
+def test_a_node_that_follows_has_heard_nobody(quorum: Quorum) -> None:
+    """Time stands still, so a leader that was heard once would be heard for ever."""
+    state = election(quorum, 0, 1, 2)
+    for move in (
+        ("persist", 0, None),
+        ("flush", 0, None),
+        deliver(0, 2, REQUEST),  # the vote that it asked for before it won, or its Begin
+    ):
+        state = quorum.after(state, move)
+    while quorum.nodes[state[2]].pending:
+        state = quorum.after(state, ("persist", 2, None))
+    for move in (deliver(2, 0, ANSWER), deliver(2, 0, REQUEST), deliver(0, 2, ANSWER)):
+        if state[move[1]]:
+            state = quorum.after(state, move)
+    follower = quorum.nodes[state[2]].core
+    assert (follower.role.name, follower.log.end) == ("follower", 2)
+    assert not follower.role.hears_a_leader(follower)

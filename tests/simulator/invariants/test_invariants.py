@@ -1,0 +1,493 @@
+"""Each invariant complains of a state that breaks it: a world goes well, then is tampered with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.logstate.voters import ReplicaKey, Voter
+from kraftlog.raft.messages import Batch, ElectionState, Fetch
+from kraftlog.raft.messages import VoteResult as Answer
+from kraftlog.raft.roles.leader import Leader
+from kraftlog.simulator.administrator import Administrator, VoterChange
+from kraftlog.simulator.checkers.log_history import Acknowledged, Invoked
+from kraftlog.simulator.faults import foreign_requests
+from kraftlog.simulator.invariants import INVARIANTS, Invariant
+from kraftlog.simulator.invariants.applied_once import AppliedOnce
+from kraftlog.simulator.invariants.changes_reported import ChangesReported
+from kraftlog.simulator.invariants.client_history import ClientHistory
+from kraftlog.simulator.invariants.committed_kept import CommittedKept
+from kraftlog.simulator.invariants.committed_prefix import CommittedPrefix
+from kraftlog.simulator.invariants.counts_its_epoch import CountsItsEpoch
+from kraftlog.simulator.invariants.durable_majority import DurableMajority
+from kraftlog.simulator.invariants.earned_epochs import EarnedEpochs
+from kraftlog.simulator.invariants.elected_by_voters import ElectedByVoters
+from kraftlog.simulator.invariants.epochs_grow import EpochsGrow
+from kraftlog.simulator.invariants.high_watermark_grows import HighWatermarkGrows
+from kraftlog.simulator.invariants.leader_completeness import LeaderCompleteness
+from kraftlog.simulator.invariants.legal_roles import LegalRoles
+from kraftlog.simulator.invariants.log_matching import LogMatching
+from kraftlog.simulator.invariants.log_shape import LogShape
+from kraftlog.simulator.invariants.one_change import OneChange
+from kraftlog.simulator.invariants.one_leader import OneLeader
+from kraftlog.simulator.invariants.one_vote import OneVote
+from kraftlog.simulator.invariants.own_epoch import OwnEpoch
+from kraftlog.simulator.invariants.sent_after_durable import SentAfterDurable
+from kraftlog.simulator.invariants.serves_late_enough import ServesLateEnough
+from kraftlog.simulator.invariants.snapshot_at_start import SnapshotAtStart
+from kraftlog.simulator.invariants.stable_leader import StableLeader
+from kraftlog.simulator.replica import Replica
+from kraftlog.simulator.scenarios.goals import all_reached, begin, expect_to_stay
+from kraftlog.simulator.setting import KAFKA_TIMES, Setting
+from kraftlog.simulator.snapshot import Snapshot, write_down
+from kraftlog.simulator.violation import Violation
+from kraftlog.simulator.world import World, passing
+from kraftlog.types import OffsetAndEpoch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kraftlog.raft.core import RaftCore
+    from kraftlog.simulator.rng import Rng
+    from kraftlog.simulator.world import Goal
+
+
+class Scene:
+    """Three voters that have committed a little: the leader, and a follower."""
+
+    def __init__(self) -> None:
+        self.world = World(5, Setting(voters=3, raft=KAFKA_TIMES))
+        self.world.play(self.script())
+        self.world.workload.stop()
+        leader = self.world.agreed_leader()
+        assert leader is not None
+        self.leader = leader
+        self.follower = next(r for r in self.world.running if r is not leader)
+
+    def script(self) -> Iterator[Goal]:
+        yield from begin(self.world)
+        yield all_reached(self.world, 10)
+
+    def core(self, replica: Replica) -> RaftCore:
+        assert replica.core is not None
+        return replica.core
+
+    def find(self, kind: type[Invariant]) -> Any:
+        return next(one for one in self.world.invariants if type(one) is kind)
+
+
+def two_leaders(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(leader_id=scene.follower.id)
+    scene.find(OneLeader).on_role(scene.follower, core)
+
+
+def epoch_shrinks(scene: Scene) -> None:
+    scene.find(EpochsGrow).on_persist(scene.follower, ElectionState(0))
+
+
+def durable_differs(scene: Scene) -> None:
+    scene.follower.disk.election = ElectionState(7)
+    scene.find(EpochsGrow).on_role(scene.follower, scene.core(scene.follower))
+
+
+def votes_twice(scene: Scene) -> None:
+    for voted in (scene.leader.key, scene.follower.key):
+        scene.find(OneVote).on_persist(scene.follower, ElectionState(9, -1, voted))
+
+
+def speaks_too_early(scene: Scene) -> None:
+    answer = Answer(error=0, leader_id=-1, epoch=9, granted=False)
+    scene.find(SentAfterDurable).on_say(scene.follower, scene.leader, answer)
+
+
+def leads_too_early(scene: Scene) -> None:
+    scene.leader.disk.election = ElectionState(1)
+    scene.find(SentAfterDurable).on_role(scene.leader, scene.core(scene.leader))
+
+
+def mark_goes_back(scene: Scene) -> None:
+    mark = scene.leader.seen_high_watermark - 1
+    scene.find(HighWatermarkGrows).on_commit(scene.leader, scene.core(scene.leader), mark)
+
+
+def new_leader_knows_less(scene: Scene) -> None:
+    scene.leader.seen_high_watermark = 0
+    scene.find(HighWatermarkGrows).on_commit(scene.leader, scene.core(scene.leader), 5)
+
+
+def commits_of_another_epoch(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    core.election = core.election.replace(epoch=core.election.epoch + 1)
+    scene.find(OwnEpoch).on_commit(scene.leader, core, core.log.high_watermark)
+
+
+def epoch_begins_with_a_record(scene: Scene) -> None:
+    disk = scene.follower.disk
+    batch = Batch(disk.end, disk.end, disk.batches[-1].epoch + 1, 100, None, "new")
+    disk.append(batch, 1)
+    scene.find(OwnEpoch).on_append(scene.follower, batch)
+
+
+def makes_an_epoch_alone(scene: Scene) -> None:
+    """P3: nobody was asked, and no leader named it."""
+    core = scene.core(scene.follower)
+    core.become("prospective")
+    scene.follower.seen_role = core.role
+    core.become("candidate", ElectionState(core.election.epoch + 1, -1, core.me))
+    scene.find(EarnedEpochs).on_role(scene.follower, core)
+
+
+def counts_on_another_epoch(scene: Scene) -> None:
+    """Q18: the leader has taken a fetch of a replica that has not arrived yet."""
+    election = scene.core(scene.follower).election
+    fetch = Fetch("cluster", scene.follower.key, election.epoch, 0, 0, 0, 0, 1000)
+    scene.follower.disk.election = election.replace(epoch=election.epoch - 1)
+    scene.find(CountsItsEpoch).on_heard(scene.leader, scene.follower, fetch)
+
+
+def minority_commits(scene: Scene) -> None:
+    disk = scene.leader.disk
+    batch = Batch(disk.end, disk.end, 1, 100, None, "new")
+    disk.append(batch, scene.world.oracle.chain(disk.chains[-1], batch))
+    core = scene.core(scene.leader)
+    scene.find(DurableMajority).on_commit(scene.leader, core, disk.end)
+
+
+def committed_otherwise(scene: Scene) -> None:
+    scene.follower.disk.chains[0] = 10**6
+    scene.find(CommittedPrefix).on_full_check()
+
+
+def committed_otherwise_in_a_step(scene: Scene) -> None:
+    disk = scene.follower.disk
+    disk.chains[:] = [chain + 10**6 for chain in disk.chains]
+    core = scene.core(scene.follower)
+    scene.find(CommittedPrefix).on_commit(scene.follower, core, core.log.high_watermark)
+
+
+def committed_elsewhere_is_cut(scene: Scene) -> None:
+    """The replica that cuts knows of nothing committed."""
+    core = scene.core(scene.follower)
+    core.log.high_watermark = scene.follower.seen_high_watermark = scene.follower.applied = 0
+    scene.world.truncates(scene.follower, 5)
+
+
+def record_of_the_present_epoch_is_cut(scene: Scene) -> None:
+    """No replica takes it for committed, and the one that cuts is the only one that holds it."""
+    core, disk = scene.core(scene.follower), scene.follower.disk
+    disk.append(Batch(disk.end, disk.end, core.election.epoch, 100), 10**6)
+    scene.world.truncates(scene.follower, disk.end - 1)
+
+
+def cut_of_what_both_hold(scene: Scene, *, durable_on_both: bool) -> None:
+    """In the next epoch; the leader of its own epoch has not heard that a majority holds it."""
+    epoch, whole = scene.core(scene.leader).election.epoch, scene.leader.disk
+    end = whole.end
+    whole.append(Batch(end, end, epoch, 100), 10**6)
+    disk = scene.follower.disk
+    for name in ("batches", "bases", "chains"):
+        setattr(disk, name, getattr(whole, name)[:])
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(epoch=epoch + 1)
+    whole.sync(len(whole.batches))
+    if durable_on_both:
+        disk.sync(len(disk.batches))
+    scene.world.truncates(scene.follower, end)
+
+
+def record_that_a_majority_holds_is_cut(scene: Scene) -> None:
+    cut_of_what_both_hold(scene, durable_on_both=True)
+
+
+def logs_part_below(scene: Scene) -> None:
+    disk = scene.follower.disk
+    disk.chains[-1] += 10**6
+    scene.find(LogMatching).on_append(scene.follower, disk.batches[-1])
+
+
+def leader_lacks_records(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    core.election = core.election.replace(epoch=core.election.epoch + 1)
+    scene.leader.disk.roll_back(2)
+    scene.find(LeaderCompleteness).on_role(scene.leader, core)
+
+
+def batches_have_a_gap(scene: Scene) -> None:
+    disk = scene.follower.disk
+    batch = Batch(disk.end + 1, disk.end + 1, 1, 100)
+    disk.append(batch, 1)
+    scene.find(LogShape).on_append(scene.follower, batch)
+
+
+def committed_is_cut(scene: Scene) -> None:
+    scene.find(LogShape).on_truncate(scene.follower, scene.follower.applied - 1)
+
+
+def core_is_wrong_about_its_log(scene: Scene) -> None:
+    scene.core(scene.follower).log.epochs.clear()
+    scene.find(LogShape).on_full_check()
+
+
+def role_does_not_fit(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(leader_id=-1)
+    scene.find(LegalRoles).on_role(scene.follower, core)
+
+
+def role_may_not_follow(scene: Scene) -> None:
+    scene.follower.seen_role = scene.core(scene.leader).role
+    core = scene.core(scene.follower)
+    scene.find(LegalRoles).on_role(scene.follower, core)
+
+
+def applied_twice(scene: Scene) -> None:
+    scene.find(AppliedOnce).on_apply(scene.follower, scene.follower.applied)
+
+
+def applied_too_much(scene: Scene) -> None:
+    mark = scene.core(scene.follower).log.high_watermark
+    scene.find(AppliedOnce).on_apply(scene.follower, mark + 1)
+
+
+def change_is_never_committed(scene: Scene) -> None:
+    end = scene.world.oracle.committed_end
+    scene.find(ChangesReported).on_change(VoterChange("reassign", (0,)), end + 1)
+    scene.find(ChangesReported).on_full_check()
+    scene.find(ChangesReported).on_end()
+
+
+def applied_behind_a_gap(scene: Scene) -> None:
+    scene.follower.state += 1
+    offset = scene.core(scene.follower).log.high_watermark
+    scene.follower.applied = offset - 1
+    scene.find(AppliedOnce).on_apply(scene.follower, offset)
+
+
+def snapshot_of(scene: Scene, end: int) -> Snapshot:
+    disk = scene.leader.disk
+    position = disk.position_before(end)
+    epoch = disk.batches[position].epoch
+    voters = scene.world.voters
+    return write_down(OffsetAndEpoch(end, epoch), disk.chains[position], voters, 1)
+
+
+def machine_goes_back(scene: Scene) -> None:
+    scene.find(AppliedOnce).on_load(scene.follower, snapshot_of(scene, 5))
+
+
+def leader_loads_a_snapshot(scene: Scene) -> None:
+    scene.find(SnapshotAtStart).on_load(scene.leader, snapshot_of(scene, 5))
+
+
+def uncommitted_is_loaded(scene: Scene) -> None:
+    del scene.world.oracle.committed[2:]
+    scene.find(SnapshotAtStart).on_load(scene.follower, snapshot_of(scene, 5))
+
+
+def snapshot_is_misnamed(scene: Scene) -> None:
+    wrong = snapshot_of(scene, 5).replace(id=OffsetAndEpoch(6, 1))
+    scene.find(SnapshotAtStart).on_load(scene.follower, wrong)
+
+
+def log_starts_elsewhere(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.snapshot, core.log.start = OffsetAndEpoch(5, 1), 6
+    scene.find(SnapshotAtStart).on_full_check()
+
+
+def log_starts_beyond_what_is_committed(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.drop_prefix(OffsetAndEpoch(5, 1))
+    core.log.high_watermark = 4
+    scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
+
+
+def snapshot_is_not_on_disk(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.drop_prefix(OffsetAndEpoch(5, 1))
+    scene.find(SnapshotAtStart).on_snapshot(scene.follower, core)
+
+
+def serves_too_early(scene: Scene) -> None:
+    scene.leader.applied = 0
+    epoch = scene.core(scene.leader).election.epoch
+    scene.find(ServesLateEnough).on_serve(scene.leader, epoch)
+
+
+def serves_for_another(scene: Scene) -> None:
+    epoch = scene.core(scene.follower).election.epoch
+    scene.find(ServesLateEnough).on_serve(scene.follower, epoch)
+
+
+def leader_is_deposed(scene: Scene) -> None:
+    expect_to_stay(scene.world, scene.leader)
+    core = scene.core(scene.follower)
+    core.election = core.election.replace(epoch=core.election.epoch + 1)
+    scene.find(StableLeader).on_role(scene.follower, core)
+
+
+def acknowledged_is_lost(scene: Scene) -> None:
+    history = scene.world.workload.history
+    history.record(Invoked(10**6, 1, "lost"))
+    history.record(Acknowledged(10**6, 2, 10**6))
+    scene.find(ClientHistory).on_end()
+
+
+def two_members_at_once(scene: Scene) -> None:
+    log = scene.core(scene.leader).log
+    log.voters.append(log.end, log.voter_set.without(0).without(1))
+    scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
+
+
+def two_changes_at_once(scene: Scene) -> None:
+    log = scene.core(scene.leader).log
+    log.voters.append(log.end, log.voter_set.without(0))
+    log.voters.append(log.end + 1, log.voter_set.without(1))
+    scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
+
+
+def another_disk_by_the_same_name(scene: Scene) -> None:
+    log = scene.core(scene.leader).log
+    for offset, directory in ((log.end, b"a" * 16), (log.end + 1, b"b" * 16)):
+        log.voters.append(offset, log.voter_set.with_voter(Voter(ReplicaKey(0, directory))))
+    scene.world.oracle.committed_batches[-1] = Batch(log.end, log.end + 1, 1, 100)
+    scene.find(OneChange).on_voters(scene.leader, scene.core(scene.leader))
+
+
+def changed_too_early(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    assert isinstance(core.role, Leader)
+    core.role.epoch_start = core.log.high_watermark
+    core.log.voters.append(core.log.end, core.log.voter_set.without(0))
+    scene.find(OneChange).on_voters(scene.leader, core)
+
+
+def leaves_on_the_way(scene: Scene) -> None:
+    """R5: it is not the last to go, and nobody is named as its successor."""
+    core = scene.core(scene.leader)
+    walking = core.log.voter_set.replace(targets=(7,))
+    core.log.voters.append(core.log.high_watermark - 2, walking)
+    core.log.voters.append(core.log.high_watermark - 1, walking.without(core.me.id))
+    scene.find(OneChange).on_voters(scene.leader, core)
+
+
+def stays_a_voter(scene: Scene) -> None:
+    core = scene.core(scene.follower)
+    core.log.voters.append(1, core.log.voter_set.without(core.me.id))
+    scene.find(LegalRoles).on_voters(scene.follower, core)
+
+
+def leads_on_although_removed(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    core.log.voters.append(1, core.log.voter_set.without(core.me.id))
+    scene.find(LegalRoles).on_voters(scene.leader, core)
+
+
+def elected_by_an_outsider(scene: Scene) -> None:
+    core = scene.core(scene.leader)
+    one, other = [voter_id for voter_id in (0, 1, 2) if voter_id != scene.leader.id]
+    scene.leader.seen_role, core.granted = None, (one, other, 7)
+    scene.find(ElectedByVoters).granted.clear()
+    scene.find(ElectedByVoters).on_role(scene.leader, core)
+
+
+def change_is_not_in_the_log(scene: Scene) -> None:
+    change = Administrator.removing(scene.follower.key)
+    scene.world.made(change, scene.world.oracle.committed_end)
+    scene.world.full_check()
+
+
+BROKEN: list[tuple[type[Invariant], Callable[[Scene], None]]] = [
+    (OneLeader, two_leaders),
+    (EpochsGrow, epoch_shrinks),
+    (EpochsGrow, durable_differs),
+    (OneVote, votes_twice),
+    (SentAfterDurable, speaks_too_early),
+    (SentAfterDurable, leads_too_early),
+    (HighWatermarkGrows, mark_goes_back),
+    (HighWatermarkGrows, new_leader_knows_less),
+    (OwnEpoch, commits_of_another_epoch),
+    (OwnEpoch, epoch_begins_with_a_record),
+    (EarnedEpochs, makes_an_epoch_alone),
+    (CountsItsEpoch, counts_on_another_epoch),
+    (DurableMajority, minority_commits),
+    (CommittedPrefix, committed_otherwise),
+    (CommittedPrefix, committed_otherwise_in_a_step),
+    (CommittedKept, committed_elsewhere_is_cut),
+    (CommittedKept, record_of_the_present_epoch_is_cut),
+    (CommittedKept, record_that_a_majority_holds_is_cut),
+    (LogMatching, logs_part_below),
+    (LeaderCompleteness, leader_lacks_records),
+    (LogShape, batches_have_a_gap),
+    (LogShape, committed_is_cut),
+    (LogShape, core_is_wrong_about_its_log),
+    (LegalRoles, role_does_not_fit),
+    (LegalRoles, role_may_not_follow),
+    (OneChange, leaves_on_the_way),
+    (LegalRoles, stays_a_voter),
+    (LegalRoles, leads_on_although_removed),
+    (OneChange, two_members_at_once),
+    (OneChange, two_changes_at_once),
+    (OneChange, another_disk_by_the_same_name),
+    (OneChange, changed_too_early),
+    (ElectedByVoters, elected_by_an_outsider),
+    (ChangesReported, change_is_not_in_the_log),
+    (ChangesReported, change_is_never_committed),
+    (AppliedOnce, applied_twice),
+    (AppliedOnce, applied_too_much),
+    (AppliedOnce, applied_behind_a_gap),
+    (AppliedOnce, machine_goes_back),
+    (SnapshotAtStart, leader_loads_a_snapshot),
+    (SnapshotAtStart, uncommitted_is_loaded),
+    (SnapshotAtStart, snapshot_is_misnamed),
+    (SnapshotAtStart, log_starts_elsewhere),
+    (SnapshotAtStart, log_starts_beyond_what_is_committed),
+    (SnapshotAtStart, snapshot_is_not_on_disk),
+    (ServesLateEnough, serves_too_early),
+    (ServesLateEnough, serves_for_another),
+    (StableLeader, leader_is_deposed),
+    (ClientHistory, acknowledged_is_lost),
+]
+
+
+@pytest.mark.parametrize(("kind", "tamper"), BROKEN, ids=[case[1].__name__ for case in BROKEN])
+def test_an_invariant_complains(kind: type[Invariant], tamper: Callable[[Scene], None]) -> None:
+    scene = Scene()
+    with pytest.raises(Violation) as found:
+        tamper(scene)
+    assert found.value.invariant == kind.name
+
+
+def test_a_record_that_a_minority_holds_durably_may_be_cut() -> None:
+    cut_of_what_both_hold(Scene(), durable_on_both=False)
+
+
+def test_a_record_that_a_later_leader_spread_may_be_cut() -> None:
+    """Q21: copies alone commit nothing of an older epoch."""
+    scene = Scene()
+    scene.follower.disk.spread.add(10**6)
+    cut_of_what_both_hold(scene, durable_on_both=True)
+
+
+def test_every_invariant_has_a_case() -> None:
+    assert {kind for kind, _ in BROKEN} == set(INVARIANTS)
+    assert len({kind.name for kind in INVARIANTS}) == len(INVARIANTS)
+
+
+def ask_often(world: World, rng: Rng) -> Iterator[Goal]:
+    for _ in range(100):
+        foreign_requests.send_foreign_requests(world, rng)
+        yield passing(1)
+
+
+def test_obeying_a_stranger_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """I17: a core that does not look at the cluster's id."""
+    scene = Scene()
+    core = scene.core(scene.follower)
+    monkeypatch.setattr(type(core), "cluster_id_differs", lambda *_: False)
+    rng = scene.world.rng("strangers")
+    with pytest.raises(Violation) as found:
+        scene.world.play(ask_often(scene.world, rng))
+    assert found.value.invariant == foreign_requests.NAME

@@ -1,0 +1,85 @@
+"""The command, the named scenarios, shrinking: what a user sees of the simulator."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+
+from kraftlog.cli import main
+from kraftlog.raft import elections
+from kraftlog.simulator.run import plan_of, simulate
+from kraftlog.simulator.scenarios.catalog import KAFKA_MIX, SCENARIOS
+from kraftlog.simulator.shrink import shrink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_every_scenario_by_its_name(scenario: str) -> None:
+    """Q37: Kafka's own scenarios, and ours."""
+    outcome = simulate(scenario, 1)
+    assert not outcome.failed, str(outcome)
+    assert outcome.steps > 10
+
+
+def test_the_mix_for_comparing_speed_is_kafkas() -> None:
+    assert KAFKA_MIX[0] == "initial-leader"
+    assert KAFKA_MIX[-1] == "data-loss"
+
+
+@cache
+def failing_seed() -> int:
+    """The first seed that finds what the test has broken; all of them break the same."""
+    return next(seed for seed in range(1, 100) if simulate("mixture", seed).failed)
+
+
+def test_a_failing_run_says_how_to_repeat_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Votes for anybody: found, printed in one line, shrunk, and found again by that line."""
+    monkeypatch.setattr(elections, "_grants", lambda *_: True)
+    seed = failing_seed()
+    assert main(["simulate", "--seed", str(seed), "--shrink"]) == 1
+    printed = capsys.readouterr().out.splitlines()
+    line = printed[-1]
+    assert line.startswith(f"seed {seed} mixture step ")
+    words = line.partition("again: kraftlog ")[2].split(" ")
+    again = main(words)
+    assert again == 1
+    assert capsys.readouterr().out.splitlines()[-1].partition(" | ")[0] == line.partition(" | ")[0]
+    assert len(printed) - 1 < len(plan_of(seed))
+
+
+def test_shrinking_keeps_the_kind_of_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elections, "_grants", lambda *_: True)
+    failing = simulate("mixture", failing_seed())
+    small = shrink(failing)
+    assert small.violation.invariant == failing.violation.invariant
+    assert len(small.plan) <= len(failing.plan)
+
+
+def test_the_plan_is_limited_by_kind_and_by_number() -> None:
+    plan = plan_of(3, ["loss", "pause"])
+    assert {fault.kind for fault in plan} == {"loss", "pause"}
+    kept = simulate("mixture", 3, kinds=["loss", "pause"], keep=[0]).plan
+    assert kept == plan[:1]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace = tmp_path / "trace"
+    assert main(["simulate", "--scenario", "initial-leader", "--trace", str(trace)]) == 0
+    assert "all well" in capsys.readouterr().out
+    assert "starts" in trace.read_text().splitlines()[0]
+    assert main(["simulate", "--scenario", "quiet", "--runs", "2"]) == 0
+    assert capsys.readouterr().out == "2 runs, 0 failed\n"
+    assert main(["simulate", "--list"]) == 0
+    assert "mixture" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["--scenario", "nonsense"], ["--faults", "loss,nonsense"]])
+def test_a_wrong_name_is_named(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", *words]) == 2
+    assert "nonsense" in capsys.readouterr().err

@@ -1,0 +1,123 @@
+"""The repository keeps the rules of `tests/house_rules.py`, and each rule can fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import house_rules
+
+
+@pytest.fixture(scope="module")
+def files() -> dict[str, str]:
+    return house_rules.repository()
+
+
+def in_src(text: str) -> dict[str, str]:
+    return {"src/kraftlog/a.py": text}
+
+
+BANNED = {
+    "workplace": (house_rules.WORKPLACE, "see issue #12", "the fetch session ends; two issues"),
+    "session": (house_rules.WORKPLACE, "done in the last session", "scope='session'"),
+    "machine path": (house_rules.MACHINE_PATH, "open('/home/me/x')", "docs/work/home.md, ~/work/x"),
+    "registry": (house_rules.REGISTRY_HOST, "see https://pypi.org/x", "from PyPI"),
+    "unfinished": (house_rules.UNFINISHED, "# TODO later", "mastodon"),
+    "hidden skip": (house_rules.HIDDEN_SKIP, "pytest.importorskip('x')", "pytest.skip('x')"),
+}
+
+
+@pytest.mark.parametrize("rule", BANNED)
+def test_banned_words(files: dict[str, str], rule: str) -> None:
+    pattern, bad, good = BANNED[rule]
+    assert list(house_rules.banned(pattern, files)) == []
+    assert len(list(house_rules.banned(pattern, in_src(f"{good}\n{bad}\n")))) == 1
+    assert list(house_rules.banned(pattern, in_src(good))) == []
+
+
+def test_no_stray_files(files: dict[str, str]) -> None:
+    assert list(house_rules.stray_files(files)) == []
+    stray = ["uv.lock", "a/package-lock.json", "b.orig", "x.egg-info/PKG", "lib/kafka.jar"]
+    assert list(house_rules.stray_files([*stray, "src/lock.py", "storage/log.py"])) == stray
+
+
+def test_file_length(files: dict[str, str]) -> None:
+    assert list(house_rules.long_files(files, house_rules.LONG_FILES)) == []
+    long = in_src("x = 1\n" * 601)
+    [path] = long
+    assert list(house_rules.long_files(long, {})) == [f"{path} has 601 lines"]
+    assert list(house_rules.long_files(long, {path: (601, "a table")})) == []
+    assert list(house_rules.long_files(long, {path: (601, "")})) != []
+    assert list(house_rules.long_files(in_src("x = 1\n"), {path: (601, "a table")})) != []
+
+
+def test_function_length(files: dict[str, str]) -> None:
+    assert list(house_rules.long_functions(files, house_rules.LONG_FUNCTIONS)) == []
+    text = "class A:\n    def f(self):\n" + "        x = 1\n"
+    assert list(house_rules.long_functions(in_src(text + "        x = 1\n" * 68), {})) == []
+    assert list(house_rules.long_functions(in_src(text + "        x = 1\n" * 69), {})) == [
+        "src/kraftlog/a.py:f has 71 lines"
+    ]
+
+
+@pytest.mark.parametrize(("length", "complaints"), [(100, 0), (101, 1)])
+def test_summaries_of_docstrings_are_short(
+    files: dict[str, str], length: int, complaints: int
+) -> None:
+    assert list(house_rules.long_summaries(files)) == []
+    text = f'def f():\n    """{"x" * length}\n\n    {"y" * 101}"""\n'
+    assert len(list(house_rules.long_summaries(in_src(text)))) == complaints
+
+
+@pytest.mark.parametrize(("length", "complaints"), [(70, 0), (71, 1)])
+def test_names_of_tests_are_short(files: dict[str, str], length: int, complaints: int) -> None:
+    assert list(house_rules.long_test_names(files)) == []
+    text = f"def {'test_'.ljust(length, 'x')}(): pass\ndef {'x' * 71}(): pass\n"
+    assert len(list(house_rules.long_test_names({"tests/test_a.py": text}))) == complaints
+
+
+@pytest.mark.parametrize(
+    "bare",
+    [
+        "# type: ignore",
+        "# type: ignore[x]",
+        "# noqa",
+        "# noqa: S102",
+        "# noqa - why",
+        "# pragma: x",
+    ],
+)
+def test_waivers_have_reasons(files: dict[str, str], bare: str) -> None:
+    assert list(house_rules.bare_waivers(files)) == []
+    assert len(list(house_rules.bare_waivers(in_src(f"x = 1  {bare}\n")))) == 1
+    reasoned = f"x = 1  {bare} - why\ny = '{bare}'\n"
+    is_complete = "[" in bare or ": S" in bare or "pragma" in bare
+    assert (list(house_rules.bare_waivers(in_src(reasoned))) == []) == is_complete
+
+
+def test_no_dead_code(files: dict[str, str]) -> None:
+    assert list(house_rules.unused_names(files, house_rules.UNUSED)) == []
+    text = "def lonely(): pass\n# lonely\ndef called(): pass\ncalled()\nclass Named: pass\n"
+    dead = {**in_src(text), "tests/test_a.py": "x = 'a.Named'\n'''lonely in prose'''\n"}
+    assert list(house_rules.unused_names(dead, {})) == ["src/kraftlog/a.py:lonely is used nowhere"]
+    allowed = {"src/kraftlog/a.py:lonely": "used by Spark", "src/kraftlog/a.py:called": "once"}
+    assert list(house_rules.unused_names(dead, allowed)) == [
+        "src/kraftlog/a.py:called fits nothing that is unused: take it off the list"
+    ]
+
+
+def test_test_modules_say_what_they_test(files: dict[str, str]) -> None:
+    assert list(house_rules.modules_without_docstring(files)) == []
+    mute = {"tests/a/test_b.py": "x = 1\n", "tests/a/test_c.py": "'''C.'''\n", "tests/b.py": ""}
+    assert len(list(house_rules.modules_without_docstring(mute))) == 1
+
+
+def test_links_lead_somewhere(files: dict[str, str]) -> None:
+    assert list(house_rules.broken_links(files, files)) == []
+    docs = {
+        "docs/a.md": "[b](b.md) [h](b.md#the-way) [web](https://x.y) [up](../src) `[no](code)`",
+        "docs/b.md": "# The way!",
+        "src/x.py": "",
+    }
+    assert list(house_rules.broken_links(docs, docs)) == []
+    broken = {**docs, "docs/c.md": "[a](d.md) [b](b.md#nowhere) [c](#here)"}
+    assert len(list(house_rules.broken_links(broken, broken))) == 3
