@@ -13,6 +13,8 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
@@ -22,27 +24,39 @@ GROUP = 0
 TRANSACTION = 1
 #: The first version that asks for several at once.
 SEVERAL_SINCE = 4
+#: After so many keys there is a pause; one costs so many microseconds.
+KEYS_IN_A_STEP = 50
+A_KEY_COSTS = 5
 
 
-def handle(node: Node, slot: PendingResponse, request: FindCoordinatorRequest, now: Now) -> None:
+def handle(
+    node: Node, slot: PendingResponse, request: FindCoordinatorRequest, now: Now
+) -> Iterator[int] | None:
     assert node.group_coordinators is not None
     if request.key_type != GROUP or node.group_coordinators.partition_count:
-        _answer(node, slot, request)
-        return
+        return _answering(node, slot, request)
     from kraftlog.node.broker.auto_topic_creation import create_topics
 
-    create_topics(node, [TOPIC], lambda _, __: _answer(node, slot, request), now)
+    def made(_: object, __: object) -> None:
+        node.sliced.run(slot, _answering(node, slot, request))
+
+    create_topics(node, [TOPIC], made, now)
+    return None
 
 
-def _answer(node: Node, slot: PendingResponse, request: FindCoordinatorRequest) -> None:
+def _answering(node: Node, slot: PendingResponse, request: FindCoordinatorRequest) -> Iterator[int]:
     several = slot.version >= SEVERAL_SINCE
     keys = request.coordinator_keys if several else [request.key]
-    if request.key_type == TRANSACTION:
-        found = [_without_transactions(key, several=several) for key in keys]
-    else:
-        found = [_find(node, slot, request.key_type, key) for key in keys]
+    found = []
+    for number, key in enumerate(keys, 1):
+        if request.key_type == TRANSACTION:
+            found.append(_without_transactions(key, several=several))
+        else:
+            found.append(_find(node, slot, request.key_type, key))
+        if not number % KEYS_IN_A_STEP:
+            yield KEYS_IN_A_STEP * A_KEY_COSTS
     if several:
-        slot.respond(FindCoordinatorResponse(coordinators=found))
+        yield from slot.respond_in_steps(FindCoordinatorResponse(coordinators=found), len(found))
         return
     one = found[0]
     slot.respond(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.groups.admin import CLASSIC
+from kraftlog.groups.states import MAY_FOLLOW
 from kraftlog.node.handlers.group_members import context_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
@@ -11,6 +13,7 @@ from kraftlog.wire.messages.describe_groups import DescribedGroup, DescribeGroup
 from kraftlog.wire.messages.list_groups import ListGroupsResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
@@ -23,35 +26,59 @@ if TYPE_CHECKING:
 ALL_OPERATIONS = sum([1 << operation for operation in (3, 6, 8, 10, 11)])
 
 
-def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> None:
+STATES = tuple(MAY_FOLLOW)
+#: What a group and a member of it cost in microseconds, and after how much work there is a pause.
+A_GROUP_COSTS = 10
+A_STEP_COSTS = 200
+
+
+def handle(node: Node, slot: PendingResponse, request: Any, now: Now) -> Iterator[int] | None:
     assert slot.api is not None
     coordinators = node.group_coordinators
     assert coordinators is not None
+    if slot.api.key == ApiKey.DESCRIBE_GROUPS:
+        return _describing(node, coordinators, slot, request)
     if slot.api.key == ApiKey.LIST_GROUPS:
         slot.respond(_listed(coordinators, request))
-    elif slot.api.key == ApiKey.DESCRIBE_GROUPS:
-        slot.respond(_described(coordinators, slot, request))
     else:
         _delete(coordinators, slot, list(dict.fromkeys(request.groups_names)), now)
     coordinators.settle(now)
+    return None
 
 
 def _listed(coordinators: GroupCoordinators, request: Any) -> ListGroupsResponse:
     groups, code = [], int(ErrorCode.NONE)
+    # There are few of either, however many are named; every shard is asked by the few.
+    states = _known(request.states_filter, STATES)
+    types = _known(request.types_filter, (CLASSIC,))
     for shard in coordinators.shards():
         if shard.is_loaded:
-            groups += shard.list_groups(request.states_filter, request.types_filter)
+            groups += shard.list_groups(states, types)
         else:
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return ListGroupsResponse(error_code=code, groups=groups)
 
 
-def _described(
-    coordinators: GroupCoordinators, slot: PendingResponse, request: Any
-) -> DescribeGroupsResponse:
+def _known(names: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """Those of the names that there are; where none is, one that nothing has."""
+    if not names:
+        return ()
+    named = {name.lower() for name in names}
+    return tuple([name for name in known if name.lower() in named]) or ("",)
+
+
+def _describing(
+    node: Node, coordinators: GroupCoordinators, slot: PendingResponse, request: Any
+) -> Iterator[int]:
     """One result for each group that was asked for: some clients die of a missing one."""
     found = []
+    work = 0
     for group_id in dict.fromkeys(request.groups):
+        if work >= A_STEP_COSTS:
+            coordinators.settle(node.now)
+            yield work
+            work = 0
+        work += A_GROUP_COSTS
         shard = coordinators.shard_of(group_id)
         if isinstance(shard, int):
             found.append(
@@ -69,7 +96,10 @@ def _described(
         if request.include_authorized_operations and not described.error_code:
             described.authorized_operations = ALL_OPERATIONS
         found.append(described)
-    return DescribeGroupsResponse(groups=found)
+        work += len(described.members)
+    coordinators.settle(node.now)
+    yield work
+    yield from slot.respond_in_steps(DescribeGroupsResponse(groups=found), len(found))
 
 
 def _delete(

@@ -13,6 +13,8 @@ from kraftlog.wire.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kraftlog.node.node import Node
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.types import Now
@@ -22,23 +24,29 @@ if TYPE_CHECKING:
     )
 
 
+#: After so many partitions there is a pause; one costs so many microseconds.
+PARTITIONS_IN_A_STEP = 50
+A_PARTITION_COSTS = 4
+
+
 def handle(
     node: Node,
     slot: PendingResponse,
     request: OffsetForLeaderEpochRequest,
     now: Now,  # noqa: ARG001 - every handler is called alike
-) -> None:
-    slot.respond(
-        OffsetForLeaderEpochResponse(
-            topics=[
-                OffsetForLeaderTopicResult(
-                    topic=topic.topic,
-                    partitions=[_one(node, topic.topic, part) for part in topic.partitions],
-                )
-                for topic in request.topics
-            ]
-        )
-    )
+) -> Iterator[int]:
+    topics = []
+    count = 0
+    for topic in request.topics:
+        found = []
+        for number, part in enumerate(topic.partitions, 1):
+            found.append(_one(node, topic.topic, part))
+            if not number % PARTITIONS_IN_A_STEP:
+                yield PARTITIONS_IN_A_STEP * A_PARTITION_COSTS
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+        count += 1 + len(found)
+        yield (1 + len(found) % PARTITIONS_IN_A_STEP) * A_PARTITION_COSTS
+    yield from slot.respond_in_steps(OffsetForLeaderEpochResponse(topics=topics), count)
 
 
 def _one(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
