@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NODES = (1, 2, 3)
 #: What only voters say to each other.
 OF_VOTERS = frozenset((ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH))
+CHANGES_OF_VOTERS = (ApiKey.ADD_RAFT_VOTER, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER)
 #: So long two of three need at most to agree on another leader, and brokers to come back.
 AGREED_MS = 30_000
 #: So long a leader is waited for that is gone for good with the majority of the voters.
@@ -212,6 +213,8 @@ class LifeOfThree(Life):
         elif len(self.hosts) < len(NODES) and rng < 0.15:
             self.bring_back()
         self.host = self.random.choice(list(self.hosts.values()))
+        if rng > 0.9:
+            self.request(self.random.choice(CHANGES_OF_VOTERS), 0)
         super().step()
 
     def take_down(self, node_id: int) -> None:
@@ -238,6 +241,9 @@ class LifeOfThree(Life):
         self._start(node_id)
         self.host = self.hosts[node_id]
         self.settle(3000)
+
+    def address_of(self, voter_id: int) -> tuple[str, int]:
+        return host_of(voter_id), 9093
 
     def altered(self, key: int, request: Any) -> Any:
         """Nobody speaks in a voter's name."""

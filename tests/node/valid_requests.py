@@ -187,14 +187,25 @@ def _voter(life: Life) -> tuple[int, bytes]:
     return 2, bytes([2] * 16)
 
 
+def _added_voter(life: Life) -> tuple[int, bytes]:
+    """One that does not vote now, if there is one."""
+    voters = life.host.node.quorum.core.log.voter_set
+    left = [it for it in life.directory_ids if it[0] and voters.voter(it[0]) is None]
+    if not left:
+        return _voter(life)
+    directory_id = life.random.choice(left)
+    return directory_id[0], directory_id
+
+
 def _add_voter(life: Life) -> Message:
-    voter_id, directory_id = _voter(life)
+    voter_id, directory_id = _added_voter(life)
+    host, port = life.address_of(voter_id)
     return add_raft_voter.AddRaftVoterRequest(
         cluster_id=CLUSTER_ID,
         timeout_ms=10,
         voter_id=voter_id,
         voter_directory_id=directory_id,
-        listeners=[add_raft_voter.Listener(name="CONTROLLER", host="h", port=9)],
+        listeners=[add_raft_voter.Listener(name="CONTROLLER", host=host, port=port)],
         ack_when_committed=False,
     )
 

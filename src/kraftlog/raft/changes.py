@@ -47,14 +47,20 @@ def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...]
 
 def add_voter(core: RaftCore, leader: Leader, slot: Any, added: Voter) -> int:
     """One more voter, which must have caught up as an observer (R4)."""
+    error = refusal_of_added(core, leader, added.key)
+    return error or _change(core, leader, slot, core.log.voter_set.with_voter(added))
+
+
+def refusal_of_added(core: RaftCore, leader: Leader, key: ReplicaKey) -> int:
+    """Why this one can't be added now."""
     error = _not_now(core, leader)
     if error:
         return error
-    if core.log.voter_set.voter(added.key.id) is not None:
+    if core.log.voter_set.voter(key.id) is not None:
         return ErrorCode.DUPLICATE_VOTER
-    if not leader.progress.is_caught_up(added.key, core.now, core.config.fetch_timeout_ms):
+    if not leader.progress.is_caught_up(key, core.now, core.config.fetch_timeout_ms):
         return ErrorCode.REQUEST_TIMED_OUT
-    return _change(core, leader, slot, core.log.voter_set.with_voter(added))
+    return ErrorCode.NONE
 
 
 def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey) -> int:

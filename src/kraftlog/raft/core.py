@@ -428,6 +428,13 @@ class RaftCore:
         """Walk to these voters, or with None stop walking (R2); the code of a refusal."""
         return self._change(changes.reassign, slot, targets, now)
 
+    def refusal_of_added(self, key: ReplicaKey, now: Now) -> int:
+        """Why `add_voter` would refuse this one; NONE: it would not."""
+        self.now = now
+        if not isinstance(self.role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return changes.refusal_of_added(self, self.role, key)
+
     def add_voter(self, slot: Any, voter: Voter, now: Now) -> int:
         return self._change(changes.add_voter, slot, voter, now)
 

@@ -9,6 +9,7 @@ from kraftlog.effects import ResponseReceived, SendRequest, VersionUnsupported
 from kraftlog.errors import ErrorCode
 from kraftlog.node.error_responses import refusal
 from kraftlog.value import TYPE_CHECKING
+from kraftlog.wire.apis import APIS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,17 +60,41 @@ class ControllerChannel:
         if where is None or leader == self._quorum.core.me.id:
             on_done(None, now)
             return
+        self._send(leader, where, api_key, version, request, TIMEOUT_MS, on_done)
+
+    def ask_at(
+        self,
+        peer: int,
+        where: tuple[str, int],
+        api_key: int,
+        request: Message,
+        timeout_ms: int,
+        on_done: OnDone,
+    ) -> None:
+        """Ask another node, whether it leads or not."""
+        self._send(peer, where, api_key, APIS[api_key].last, request, timeout_ms, on_done)
+
+    def _send(
+        self,
+        peer: int,
+        where: tuple[str, int],
+        api_key: int,
+        version: int,
+        request: Message,
+        timeout_ms: int,
+        on_done: OnDone,
+    ) -> None:
         self._numbers += 1
         ask = SendRequest(
             channel=CONTROLLER_CHANNEL,
-            peer=leader,
+            peer=peer,
             host=where[0],
             port=where[1],
             number=self._numbers,
             api_key=api_key,
             version=version,
             request=request,
-            timeout_ms=TIMEOUT_MS,
+            timeout_ms=timeout_ms,
         )
         self._waiting[self._numbers] = ask, on_done
         self._emit(ask)

@@ -1,0 +1,86 @@
+"""R4: an added voter has caught up and tells, where it listens, which kraft.version it can do."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kraftlog.errors import ErrorCode
+from kraftlog.node.handlers import api_versions
+from kraftlog.simulator.host import CLUSTER_ID, directory_of, host_of
+from kraftlog.wire.apis import CONTROLLER, ApiKey
+from kraftlog.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from kraftlog.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from tests.node.frame_client import FrameClient
+from tests.node.lives_of_three import NODES, LifeOfThree
+
+if TYPE_CHECKING:
+    from kraftlog.simulator.host import VirtualHost
+    from kraftlog.wire.schema import Message
+
+
+def ask(life: LifeOfThree, host: VirtualHost, api_key: int, request: Message) -> Any:
+    client = FrameClient(host, CONTROLLER, "CONTROLLER")
+    client.send(api_key, 0, request)
+    life.settle(5000)
+    [(_, answer)] = client.take()
+    return answer
+
+
+def without_a_follower() -> tuple[LifeOfThree, VirtualHost, int]:
+    """Three nodes of which one votes no more: they, the leader, and that one's id."""
+    life = LifeOfThree(Random(1))
+    life.loss = 0.0
+    leader = life._leader()
+    removed = next(i for i in NODES if life.hosts[i] is not leader)
+    request = RemoveRaftVoterRequest(
+        cluster_id=CLUSTER_ID, voter_id=removed, voter_directory_id=directory_of(removed)
+    )
+    assert ask(life, leader, ApiKey.REMOVE_RAFT_VOTER, request).error_code == 0
+    life.settle(5000)
+    return life, leader, removed
+
+
+def addition(voter_id: int, host: str) -> AddRaftVoterRequest:
+    return AddRaftVoterRequest(
+        cluster_id=CLUSTER_ID,
+        timeout_ms=1000,
+        voter_id=voter_id,
+        voter_directory_id=directory_of(voter_id),
+        listeners=[Listener(name="CONTROLLER", host=host, port=9093)],
+    )
+
+
+def voters(host: VirtualHost) -> tuple[int, ...]:
+    return host.node.quorum.core.log.voter_set.ids
+
+
+def test_r4_a_node_that_answers_where_it_listens_is_added() -> None:
+    life, leader, removed = without_a_follower()
+    assert removed not in voters(leader)
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, host_of(removed)))
+    assert answer.error_code == 0
+    assert voters(leader) == NODES
+    life.check()
+
+
+def test_r4_a_node_that_does_not_answer_there_is_not_added() -> None:
+    """As a broker alone, which has caught up but has no listener for controllers."""
+    life, leader, removed = without_a_follower()
+    before = leader.node.quorum.end
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, "nowhere"))
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+    assert (removed in voters(leader), leader.node.quorum.end) == (False, before)
+
+
+@pytest.mark.parametrize("offered", [{}, {"kraft.version": (0, 0)}])
+def test_r4_a_node_that_can_not_do_kraft_version_is_not_added(
+    offered: dict[str, tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life, leader, removed = without_a_follower()
+    monkeypatch.setattr(api_versions, "OFFERED", offered)
+    answer = ask(life, leader, ApiKey.ADD_RAFT_VOTER, addition(removed, host_of(removed)))
+    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    assert removed not in voters(leader)
