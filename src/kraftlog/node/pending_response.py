@@ -8,35 +8,50 @@ from __future__ import annotations
 
 from kraftlog.errors import InternalError
 from kraftlog.steps import letting_go_of
-from kraftlog.value import TYPE_CHECKING, Value
+from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.codec import encoding
 from kraftlog.wire.frames import framed, joined, response_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from kraftlog.wire.apis import Api
+    from kraftlog.wire.schema import Message
 
 #: A response with no more items is written at once.
 FEW_ITEMS = 100
 #: What it costs to write one, in microseconds; so many become a piece that is not joined again.
 AN_ITEM_COSTS, JOINED_AT_ONCE = 2, 1000
 
+_arrays: dict[type[Message], Sequence[tuple[str, bool]]] = {}
+
 
 def items_of(message: Any, most: int = FEW_ITEMS) -> int:
     """How many structs a message holds; counted no further than to one more than `most`."""
     count = 0
-    for name in message._fields:
-        found = getattr(message, name)
-        if not isinstance(found, (list, tuple)) or not found or not isinstance(found[0], Value):
-            continue
+    for name, has_more in _arrays_of(type(message)):
+        found = getattr(message, name) or ()
         count += len(found)
-        for item in found:
+        if count > most:
+            return most + 1
+        for item in found if has_more else ():
+            count += items_of(item, most)
             if count > most:
                 return most + 1
-            count += items_of(item, most)
     return count
+
+
+def _arrays_of(cls: type[Message]) -> Sequence[tuple[str, bool]]:
+    """The fields that are arrays of structs, and whether these have such fields, too."""
+    found = _arrays.get(cls)
+    if found is None:
+        found = _arrays[cls] = [
+            (field.name, bool(_arrays_of(field.struct)))
+            for field in cls._schema
+            if field.is_array and field.struct is not None
+        ]
+    return found
 
 
 class PendingResponse:
