@@ -2,7 +2,8 @@
 
 The node emits effects; a host (the server or the simulator) carries them out in order and reports
 back by messages. The raft core inside the node has effects of its own, in `raft/messages.py`: the
-quorum's driver turns those into these. Records that are produced take no effects: see `Node.turn`.
+quorum's driver turns those into these. Records that are produced take no effects: see
+`ReplicaManager.turn`.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def test_counts_that_lie_are_refused_and_cost_others_nothing(codec: int) -> None
     assert writer.write(batch(b"acknowledged"))[0] == ErrorCode.NONE
     host.files.kill()
     again = VirtualHost(host.files)
-    assert again.node.by_log["demo", 0].end == 3
+    assert again.node.replica_manager.by_log["demo", 0].end == 3
     assert again.said == []
 
 

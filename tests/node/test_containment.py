@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from random import Random
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,7 +111,7 @@ def test_a_produce_that_stops_half_way_is_taken_back(
     client = FrameClient(host)
     for number in range(repeats):
         assert client.ask(ApiKey.PRODUCE, 9, produce(numbered(number))) is not None
-    partition = host.node.by_log["demo", 0]
+    partition = host.node.replica_manager.by_log["demo", 0]
     other = FrameClient(host)
     other.send(ApiKey.PRODUCE, 9, produce(batch(b"in the same turn")))
     monkeypatch.setattr(ProducerState, "apply", rude)
@@ -136,7 +135,7 @@ def test_a_sliced_produce_that_stops_half_way_is_taken_back(
     """Its partition ends where it is written, also if it is appended in a later turn."""
     host = make_host(demo=1)
     create_topics(host, {"compacted": 1}, {"cleanup.policy": "compact"})
-    partition = host.node.by_log["compacted", 0]
+    partition = host.node.replica_manager.by_log["compacted", 0]
     builder = BatchBuilder(producer_id=5, producer_epoch=0, base_sequence=0)
     for _ in range(10_000):
         builder.append(1000, b"key", None)
@@ -183,7 +182,7 @@ def test_a_wait_that_stops_half_way_costs_its_client(
         FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x")))
     monkeypatch.undo()
     assert isinstance(connection.failure, InternalError)
-    assert not host.node.by_log["demo", 0].fetches
+    assert not host.node.replica_manager.by_log["demo", 0].fetches
     still_serves(host, 0 if wakes == "time" else 1)
 
 
@@ -374,7 +373,7 @@ def test_forgetting_producers_that_stops_half_way_waits_for_its_next_time(
     producer_expiration = host.node.producer_expiration
     assert producer_expiration is not None
     mistake = Counted()
-    monkeypatch.setattr(producer_expiration, "_node", SimpleNamespace(config_layers=mistake))
+    monkeypatch.setattr(producer_expiration, "_expiration_ms", mistake)
     host.pass_time(producer_expiration.deadline())
     busy_for(host, 100)
     assert (mistake.times, len(complaints(host, "forgetting producers"))) == (1, 1)

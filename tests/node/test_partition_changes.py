@@ -43,11 +43,13 @@ def test_logs_are_left_alone_until_the_broker_has_read_that_it_is_back() -> None
     again = VirtualHost(host.files, settled=False)
     seen = []
     while not again.node.is_ready:
-        seen.append((again.node.has_arrived, len(again.node.partitions)))
+        seen.append(
+            (again.node.replica_manager.has_arrived, len(again.node.replica_manager.partitions))
+        )
         again.turn()
     assert (False, 0) in seen
     assert (False, 1) not in seen
-    assert len(again.node.partitions) == 1
+    assert len(again.node.replica_manager.partitions) == 1
 
 
 def test_a_snapshot_may_hold_another_topic_of_the_same_name() -> None:
@@ -55,7 +57,7 @@ def test_a_snapshot_may_hold_another_topic_of_the_same_name() -> None:
     host = make_host()
     write(host, b"first")
     node = host.node
-    [old] = node.partitions.values()
+    [old] = node.replica_manager.partitions.values()
     files = MemoryFiles()
     files.starts = 2  # ids of another life are others
     other = VirtualHost(files)
@@ -66,9 +68,9 @@ def test_a_snapshot_may_hold_another_topic_of_the_same_name() -> None:
     mine = [r for r in node.image.records() if type(r).__name__.startswith(("Reg", "Feat"))]
     node.reload([*mine, *topics], 100)
     host.settle()
-    [name] = [p for p in node.partitions.values() if p.topic == "demo"]
+    [name] = [p for p in node.replica_manager.partitions.values() if p.topic == "demo"]
     assert name.topic_id != old.topic_id
-    assert node.by_log["demo", 0] is name
+    assert node.replica_manager.by_log["demo", 0] is name
     assert name.online
     assert values(host) == []
     write(host, b"of another life")

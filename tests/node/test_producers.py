@@ -118,7 +118,9 @@ def test_what_was_taken_on_behind_a_write_that_fails_is_not_written() -> None:
     host = make_host()
     writer = Writer(host)
     writer.send(ApiKey.PRODUCE, 9, produce(numbered(0)))
-    host.node.write_failed(host.node.by_log["demo", 0], stays_online=True)
+    host.node.replica_manager.write_failed(
+        host.node.replica_manager.by_log["demo", 0], stays_online=True
+    )
     [(_, answer)] = writer.take()
     assert told_of(answer).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     host.turn()

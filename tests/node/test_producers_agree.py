@@ -73,7 +73,7 @@ class Model:
         self.end += count
 
     def agree(self) -> None:
-        partition = self.host.node.by_log["demo", 0]
+        partition = self.host.node.replica_manager.by_log["demo", 0]
         log = self.host.runner.directory.logs["demo", 0]
         known = {} if partition.producers is None else partition.producers.entries
         assert known == log.producers.entries

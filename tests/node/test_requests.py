@@ -279,7 +279,7 @@ def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))
         reader.connection.slots.pop().abandon()
     assert len(host.node._waiting) <= WAITING_UNTIDIED
-    assert host.node.by_log["demo", 0].fetches == {}
+    assert host.node.replica_manager.by_log["demo", 0].fetches == {}
 
 
 def test_a_fetch_gets_no_more_than_a_node_gives_at_once() -> None:

@@ -393,7 +393,7 @@ def test_a_batch_of_very_many_records_is_checked_a_slice_a_turn() -> None:
         assert outcome.error_code == code
         assert turns.others_answered > 10
         assert turns.longest < CALLS_OF_A_TURN
-    assert host.node.by_log["compacted", 0].end == 50_001
+    assert host.node.replica_manager.by_log["compacted", 0].end == 50_001
 
 
 def test_batches_of_a_client_keep_their_order_though_one_takes_long() -> None:

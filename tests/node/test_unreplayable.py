@@ -12,6 +12,7 @@ from kraftlog.logstate.voters import voters_by_id
 from kraftlog.node.quorum.batches import unreplayable_snapshot
 from kraftlog.node.quorum.proposal import Proposal
 from kraftlog.raft.repair import RepairRefusedError, may_be_lost
+from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import CLUSTER_ID, VirtualHost
@@ -90,10 +91,11 @@ def test_an_exception_in_what_follows_a_record_names_its_offset(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("kraftlog.node.partition_changes.apply_partition", broken)
+    monkeypatch.setattr(ReplicaManager, "_follow", broken)
     end = host.node.quorum.end
     with pytest.raises(
-        UnreplayableError, match=rf"record at offset {end + 1} can't.*(?s:.)*of ours"
+        UnreplayableError,
+        match=rf"record at offset {end + 1} can't.*(?s:.)*the replica manager(?s:.)*of ours",
     ):
         create_topics(host, {"later": 1})
 

@@ -173,7 +173,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
     host.pass_time(log_maintenance.INTERVAL_MS)
 
     def ends_late(files: MemoryFiles, task: dict[str, Any]) -> None:
-        host.node.emit(DeleteLog(NAME, host.node.by_log[NAME].topic_id))
+        host.node.emit(DeleteLog(NAME, host.node.replica_manager.by_log[NAME].topic_id))
         host.node.emit(OpenLog(NAME, ANOTHER_ID, host.node.topic_configs.of("demo").config))
         host.one_turn()
         files.make_file(f"{task['folder']}/{task['groups'][0][0][0]:020d}.log.cleaned", b"old")

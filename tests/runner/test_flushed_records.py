@@ -90,7 +90,7 @@ def test_a_flush_that_comes_back_late_takes_nothing_back() -> None:
     send(talker, b"b")  # the settings come behind what the turn writes
     send(talker, b"c")
     assert codes(talker) == [0, 0]
-    partition = host.node.by_log[LOG]
+    partition = host.node.replica_manager.by_log[LOG]
     host.deliver()
     assert (partition.written_end, partition.high_watermark) == (3, 3)
     host.turn()

@@ -74,7 +74,7 @@ def test_a_log_may_be_deleted_while_its_flush_is_under_way() -> None:
     host = host_with_records(1)
     slot = held(host, 1)
     host.one_turn()  # the lane has not come to it yet
-    host.node.emit(DeleteLog(LOG, host.node.by_log[LOG].topic_id))
+    host.node.emit(DeleteLog(LOG, host.node.replica_manager.by_log[LOG].topic_id))
     host.one_turn()
     host.turn()
     assert not slot

@@ -50,7 +50,9 @@ def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) 
     while not online or online[-1] < LOGS + 1:
         host.deliver()
         host.one_turn()
-        online.append(sum(partition.is_open for partition in host.node.partitions.values()))
+        online.append(
+            sum(partition.is_open for partition in host.node.replica_manager.partitions.values())
+        )
         assert len(online) < LOGS
     opened = [after - before for before, after in zip([0, *online], online, strict=False)]
     assert max(opened) <= STEPS_A_TURN

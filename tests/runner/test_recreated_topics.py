@@ -12,7 +12,6 @@ import pytest
 
 from kraftlog.effects import LogFailed, LogOpened, LogStartMoved, LogStartNotStored
 from kraftlog.errors import ErrorCode
-from kraftlog.node.partition_changes import forget
 from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.files import PowerLost
@@ -107,8 +106,8 @@ def test_the_folder_keeps_its_name_until_the_flush_in_it_has_ended() -> None:
     Writer(host).send(ApiKey.PRODUCE, 9, produce(batch(b"old"), -1))
     host.one_turn()  # the flush is in the lane, and writes the epochs of the first log
     assert host.runner.directory.logs["demo", 0].is_flushing
-    [partition] = host.node.partitions.values()
-    forget(host.node, partition)
+    [partition] = host.node.replica_manager.partitions.values()
+    host.node.replica_manager.forget(partition)
     host.one_turn()
     assert host.runner.directory.names() == [METADATA_LOG]
     assert "demo-0" in host.files.list("data"), "a job still works in it"

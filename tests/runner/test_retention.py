@@ -53,7 +53,7 @@ def test_segments_go_when_their_newest_record_is_too_old() -> None:
     assert start_of(host) == 0, "its segment has a record that is young enough"
     host.pass_time(CHECK_MS)
     assert start_of(host) == 5, "all are too old, the last segment's too"
-    assert written(host, 330_000).node.by_log["demo", 0].end == 6
+    assert written(host, 330_000).node.replica_manager.by_log["demo", 0].end == 6
 
 
 def test_a_segment_goes_alone() -> None:
@@ -118,7 +118,7 @@ def test_a_wall_clock_that_jumps_back_deletes_nothing_and_holds_up_nothing() -> 
     written(host, *[10_000_000] * 4)
     host.now = Now(FIRST_CHECK_MS, 1_000)
     assert start_of(host) == 0
-    assert written(host, 2_000).node.by_log["demo", 0].end == 5
+    assert written(host, 2_000).node.replica_manager.by_log["demo", 0].end == 5
     host.now = Now(FIRST_CHECK_MS + CHECK_MS, 10_020_000)
     assert start_of(host) == 5, "it is right again, and all are old"
 
@@ -134,7 +134,7 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
     starts: list[int] = []
     while not starts or host.runner.has_work:
         host.one_turn()
-        starts.append(host.node.by_log["demo", 0].start)
+        starts.append(host.node.replica_manager.by_log["demo", 0].start)
     assert starts == [4, 8, 10]
 
 
@@ -148,7 +148,7 @@ def test_many_logs_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> N
     begun: list[int] = []
     while not begun or host.runner.has_work:
         host.one_turn()
-        begun.append(sum(part.start for part in host.node.partitions.values()))
+        begun.append(sum(part.start for part in host.node.replica_manager.partitions.values()))
     assert begun[0] <= 2
     assert begun == sorted(begun)
     assert begun[-1] == 5
@@ -161,7 +161,7 @@ def test_a_file_that_can_not_be_renamed_takes_the_disk_offline() -> None:
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
     with pytest.raises(NodeStoppedError, match="removing old segments"):
         host.turn()
-    assert not host.node.by_log["demo", 0].online
+    assert not host.node.replica_manager.by_log["demo", 0].online
 
 
 def test_a_full_disk_puts_off_what_needs_a_new_segment() -> None:
@@ -191,7 +191,7 @@ def test_ends_of_transactions_are_forgotten_once_nobody_can_ask_for_them() -> No
     host = written(configured_host(retention_ms=-1), 0)
     Writer(host).write(numbered(0))
     state = host.runner.directory.logs["demo", 0].tracker.state
-    end = host.node.by_log["demo", 0].high_watermark
+    end = host.node.replica_manager.by_log["demo", 0].high_watermark
     state.unreplicated.update({0: end - 1, 1: end})
     host.pass_time(FIRST_CHECK_MS)
     assert state.unreplicated == {1: end}, "its marker is not before the high watermark"

@@ -91,7 +91,7 @@ def test_a_topic_that_was_made_anew_survives_a_kill_in_any_turn_of_a_start() -> 
             host.deliver()
             host.one_turn()
         turns += 1
-        if host.node.is_ready and host.node.partitions and not host.runner.has_work:
+        if host.node.is_ready and host.node.replica_manager.partitions and not host.runner.has_work:
             break
     host.files.kill()
     assert turns > 3
@@ -109,7 +109,7 @@ def test_what_belongs_to_no_partition_of_the_broker_is_set_aside_and_kept() -> N
     directory.close()
     expected = [f"left-{index}.{ANOTHER_ID.hex()}{STRAY}" for index in range(7)]
     host = VirtualHost(first.files, settled=False)
-    while not host.node.has_arrived:
+    while not host.node.replica_manager.has_arrived:
         assert folders(host, "left") == [f"left-{index}" for index in range(7)]
         host.deliver()
         host.one_turn()

@@ -179,7 +179,7 @@ def test_a_large_buffer_is_lent_again_while_its_batch_waits_for_the_disk() -> No
     values = [b"a" * (FIRST_LARGE - 1000), b"b" * (3 * FIRST_LARGE)]
     for number, value in enumerate(values):
         give(host, arena, produce(number, value))
-    partition = host.node.by_log["demo", 0]
+    partition = host.node.replica_manager.by_log["demo", 0]
     assert (partition.end, partition.written_end) == (2, 0)
     assert [append.buffers for append in partition.unwritten] == [[], []]
     host.turn()

@@ -256,7 +256,7 @@ def test_batches_left_over_are_written_as_they_came(
     peer.sock.sendall(large[1000:])
     turn_until(server, lambda: len(peer.answered()) > MANY)
     assert peer.answered() == list(range(MANY + 1))
-    assert server.node.by_log["demo", 0].end == MANY + 1
+    assert server.node.replica_manager.by_log["demo", 0].end == MANY + 1
 
 
 def test_answers_a_turn_has_no_time_to_send_leave_in_the_next(

@@ -113,7 +113,7 @@ def test_what_a_node_knows_is_set_aside_whenever_it_has_grown_by_much(server: Se
         os.eventfd_write(server.io_thread.ready_fd, 1)
         server.turn()
         assert gc.get_freeze_count() > before
-        assert server._set_aside_above == 2 * len(server.node.by_log) + GROWN_BY
+        assert server._set_aside_above == 2 * len(server.node.replica_manager.by_log) + GROWN_BY
     finally:
         gc.unfreeze()
 

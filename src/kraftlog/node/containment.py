@@ -16,7 +16,7 @@ from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import ApiKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any, Protocol
 
     from kraftlog.node.node import Node
@@ -43,7 +43,7 @@ def contain(
     slot.abandon()
     assert slot.api is not None, "it is known what is served"
     if slot.api.key == ApiKey.PRODUCE and request is not None:
-        _take_back(node, _partitions_of(node, request))
+        node.replica_manager.take_back(_partitions_of(node, request))
     elif slot.api.key == ApiKey.FETCH and request is not None:
         node.fetch_sessions.drop(request.session_id)
     if node.group_coordinators is not None:
@@ -54,8 +54,13 @@ def contain(
 def contain_repeated(node: Node, partition: Partition, error: Exception) -> InternalError:
     """The same for a request that was served by a template, about one partition."""
     _check_whole(node, error)
-    _take_back(node, (partition,))
+    node.replica_manager.take_back((partition,))
     return InternalError("serving a request that repeats", error)
+
+
+def fail(node: Node, slot: PendingResponse, error: Exception) -> None:
+    """What waited for its time, or to be looked at again, costs its client when it stops so."""
+    slot.connection.fail(contain(node, slot, error))
 
 
 class Attempts:
@@ -110,17 +115,7 @@ def _partitions_of(node: Node, request: Any) -> list[Partition]:
     for topic in request.topic_data:
         topic_id = node.image.topic_ids.get(topic.name, topic.topic_id)
         for part in topic.partition_data:
-            partition = node.partitions.get((topic_id, part.index))
+            partition = node.replica_manager.partitions.get((topic_id, part.index))
             if partition is not None:
                 found.append(partition)
     return found
-
-
-def _take_back(node: Node, partitions: Iterable[Partition]) -> None:
-    """Have them end where they are written: what else this turn has sent to them is refused."""
-    for partition in partitions:
-        pending = partition.pending
-        if pending is not None:
-            # Were there others that wait to be durable, their offsets would be given once more.
-            is_alone = partition.unwritten[0] is pending
-            node.write_failed(partition, stays_online=is_alone)

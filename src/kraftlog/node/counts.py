@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kraftlog.node.request_latency import RequestLatency
-from kraftlog.replication.counts import TopicCounts
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,9 +17,6 @@ class Counts:
     def __init__(self) -> None:
         self.requests: dict[int, int] = {}
         self.times = RequestLatency()
-        self.topics: dict[str, TopicCounts] = {}
-        #: What topics had counted that are gone: sums over all topics only grow.
-        self._gone = TopicCounts()
         #: How often a replica was elected that was not known to hold everything committed.
         self.unclean_elections = 0
         #: How often this node became the active controller.
@@ -40,24 +36,6 @@ class Counts:
         for what, count in self.requests.items():
             totals[what >> _VERSIONS] = totals.get(what >> _VERSIONS, 0) + count
         return totals
-
-    def of_topic(self, topic: str) -> TopicCounts:
-        found = self.topics.get(topic)
-        if found is None:
-            found = self.topics[topic] = TopicCounts()
-        return found
-
-    def forget_topic(self, topic: str) -> None:
-        counts = self.topics.pop(topic, None)
-        if counts is not None:
-            self._gone.add(counts)
-
-    def of_all_topics(self) -> TopicCounts:
-        total = TopicCounts()
-        total.add(self._gone)
-        for counts in self.topics.values():
-            total.add(counts)
-        return total
 
     def by_api(self) -> Iterator[tuple[int, int, int]]:
         """API key, version, how many requests of it."""

@@ -6,19 +6,24 @@ Clients ask for all topics again and again, and thousands of partitions take mil
 from __future__ import annotations
 
 from kraftlog.metadata.changes import BrokerChanged, PartitionChanged, TopicRemoved, TopicShown
+from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.image import Image
     from kraftlog.types import Uuid
 
 #: What is kept at most; beyond that all of it is made anew.
 MOST_BYTES = 32 << 20
 
 
-class EncodedTopics:
+class EncodedTopics(MetadataPublisher):
     """By topic, and by whatever else makes a difference: a version, what was asked for."""
+
+    name = "encoded topics"
 
     def __init__(self) -> None:
         self._kept: dict[Uuid, dict[Any, bytes]] = {}
@@ -39,8 +44,8 @@ class EncodedTopics:
         self._kept.setdefault(topic_id, {})[form] = piece
         return piece
 
-    def note(self, change: Any) -> None:
-        """The image has changed: what it said of this does not count any more."""
+    def changed(self, change: Change) -> None:
+        """What the image said of this does not count any more."""
         self.changes += 1
         if isinstance(change, PartitionChanged):
             partition = change.after or change.before
@@ -50,6 +55,9 @@ class EncodedTopics:
             self._forget(change.topic.id)
         elif isinstance(change, BrokerChanged):
             self.clear()  # replicas on it may be offline now, or no longer
+
+    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - publishers are called alike
+        self.clear()
 
     def _forget(self, topic_id: Uuid) -> None:
         for piece in self._kept.pop(topic_id, {}).values():

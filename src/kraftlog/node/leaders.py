@@ -1,4 +1,4 @@
-"""Leaders of partitions and their epochs: who leads, and up to where the log is of which epoch."""
+"""Leaders of partitions, as answers tell of them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,10 @@ if TYPE_CHECKING:
     from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
     from kraftlog.node.pending_response import PendingResponse
-    from kraftlog.replication.partition import Partition
     from kraftlog.types import Uuid
 
-#: No leader and so no epoch, or no epoch and so no end.
+#: No leader, and so no epoch.
 NONE_KNOWN = -1, -1
-
-
-def end_of_epoch(node: Node, partition: Partition, epoch: int) -> tuple[int, int]:
-    """The newest epoch with records that is not above this one, and where it ends; else -1, -1.
-
-    The leader's own epoch is known also before it has written; one yet to come is not.
-    """
-    if epoch < 0 or epoch > partition.leader_epoch:
-        return NONE_KNOWN
-    if epoch == partition.leader_epoch:
-        return epoch, partition.written_end
-    return node.logs.end_of_epoch(partition.log, epoch)
 
 
 def leader_of(image: Image, topic: str, topic_id: Uuid, index: int) -> tuple[int, int]:

@@ -1,16 +1,16 @@
 """`Node`: requests in, effects out. Pure; the server and the simulator are its hosts.
 
-Two doors. Control traffic comes in by `handle` and leaves as effects. Requests come in by
-`request`; what they do to partitions goes on the flat list `turn`, which the host writes and
-empties once per turn of its loop, reporting back by `written` or `write_failed`.
+Two doors. Control traffic comes in by `handle` and leaves as effects. Requests come in by `frame`
+or `request`; what they do to partitions, its `replica_manager` has for the host.
 
 Its parts are cores: the quorum of the metadata (`quorum`), what governs the cluster while this
-node leads that quorum, and the partitions. What the cluster is, `image` says, and only replayed
-records change it.
+node leads that quorum, the replicas and the coordinators. What the cluster is, `image` says, and
+only replayed records change it: who follows it is in the list of the `metadata_loader`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from kraftlog.config.keys import BROKER
@@ -28,29 +28,28 @@ from kraftlog.effects import (
     ResponseReceived,
     VersionUnsupported,
 )
-from kraftlog.errors import ErrorCode, ProtocolError
+from kraftlog.errors import ProtocolError
 from kraftlog.logstate.voters import Endpoint, ReplicaKey
-from kraftlog.metadata.image import Image, ReplayError
+from kraftlog.metadata.image import ReplayError
+from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
-from kraftlog.node.broker.producer_expiration import ProducerExpiration
 from kraftlog.node.broker.producer_ids import ProducerIds
 from kraftlog.node.config import MOST_REPLICAS
-from kraftlog.node.containment import Attempts, contain
+from kraftlog.node.containment import Attempts, contain, fail
 from kraftlog.node.counts import Counts
-from kraftlog.node.delayed_produce import high_watermark_moved, wait_for_replicas
 from kraftlog.node.encoded_topics import EncodedTopics
 from kraftlog.node.fast_path.request_templates import learn
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.partition_changes import apply_snapshot, applying_records
 from kraftlog.node.quorum.addresses import named_voters, reached_at
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
 from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
-from kraftlog.node.topic_configs import TopicConfigs
 from kraftlog.raft.core import RaftCore
-from kraftlog.replication.partition import Append, Partition
+from kraftlog.replication.producer_expiration import ProducerExpiration
+from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire import codec
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import Voter
-    from kraftlog.metadata.values import BrokerImage
+    from kraftlog.metadata.image import Image
     from kraftlog.node.broker.broker_lifecycle import BrokerAddress, BrokerLifecycle
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
     from kraftlog.node.controller.active_controller import ActiveController
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
     from kraftlog.node.quorum.snapshotter import SnapshotPolicy
     from kraftlog.node.quorum.voter_updater import VoterUpdater
     from kraftlog.ports.logs import LogReader
-    from kraftlog.types import Buffer, LogName, Now, Uuid
+    from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
 #: So many waiting requests are not worth looking through for those that are done.
@@ -98,23 +97,23 @@ class Node:
         #: changed what is due, or when. Data alone does not, unless somebody has to wait.
         self.needs_poll = True
         self.counts = Counts()
-        self.image = Image()
-        self.partitions: dict[tuple[Uuid, int], Partition] = {}
-        self.by_log: dict[LogName, Partition] = {}
-        #: Whether this life of the broker was read of in the log: no partition is taken up before.
-        self.has_arrived = False
+        self.metadata_loader = MetadataLoader()
         self._layers = ConfigLayers(config.settings.texts)
-        self.topic_configs = TopicConfigs(self)
+        self.topic_configs = TopicConfigs(self.metadata_loader, self.config_layers)
         self.encoded_topics = EncodedTopics()
-        #: Topics of which the log says that they were deleted before.
-        self.deleted_meanwhile: set[Uuid] = set()
+        self.replica_manager = ReplicaManager(
+            config.node_id,
+            self.metadata_loader,
+            self.topic_configs,
+            self.emit,
+            self._wait_for_ms,
+            partial(fail, self),
+        )
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
             config.settings.max_incremental_fetch_session_cache_slots, config.rng
         )
-        #: What the requests of this turn append, a partition at a time.
-        self.turn: list[Append] = []
         self._effects: list[Any] = []
         #: Requests that wait with a time limit: (deadline, number, what waits).
         self._waiting: list[tuple[int, int, Any]] = []
@@ -146,9 +145,10 @@ class Node:
         self.voter_updater = self._make_voter_updater()
         self.broker_lifecycle = self._make_broker_lifecycle() if settings.is_broker else None
         self.group_coordinators = self._make_group_coordinators() if settings.is_broker else None
-        self.producer_expiration = ProducerExpiration(self, now) if settings.is_broker else None
+        self.producer_expiration = self._make_producer_expiration() if settings.is_broker else None
         self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.controller_channel)
         self._snaps = snapshot_policy_of(settings)
+        self._add_publishers()
         try:
             self.replay(metadata.snapshot, metadata.applied - 1)
         except ReplayError as error:
@@ -183,6 +183,21 @@ class Node:
             controller, self.quorum, self._bootstrap, self.emit, self.logs, self.sliced
         )
 
+    def _add_publishers(self) -> None:
+        """Who follows the image, in the order in which they hear of a change."""
+        publishers = self.metadata_loader.publishers
+        publishers += [self.encoded_topics, self.topic_configs]
+        if self.active_controller is not None:
+            from kraftlog.node.controller.unclean_elections import UncleanElections
+
+            publishers.append(UncleanElections(self.counts, self.active_controller))
+        if self.group_coordinators is not None:
+            publishers.append(self.group_coordinators)
+            self.replica_manager.listeners.append(self.group_coordinators)
+        publishers.append(self.replica_manager)
+        if self.broker_lifecycle is not None:
+            publishers.append(self.broker_lifecycle)
+
     def _make_voter_updater(self) -> VoterUpdater | None:
         """Where settings name the voters, they say where those are."""
         settings = self.config.settings
@@ -213,6 +228,11 @@ class Node:
         self.emit(LogLine(line))
 
     @property
+    def image(self) -> Image:
+        """The cluster, as the records say it that were replayed so far."""
+        return self.metadata_loader.image
+
+    @property
     def cluster_id(self) -> str | None:
         """To which cluster this node belongs; None until its directory or the log says it (Q29)."""
         return self.quorum.core.cluster_id
@@ -241,6 +261,14 @@ class Node:
 
         return GroupCoordinators(self)
 
+    def _make_producer_expiration(self) -> ProducerExpiration:
+        return ProducerExpiration(
+            self.replica_manager.partitions,
+            self.config.settings["producer.id.expiration.check.interval.ms"],
+            lambda: self.config_layers().value("producer.id.expiration.ms"),
+            self.now,
+        )
+
     def _make_broker_lifecycle(self) -> BrokerLifecycle:
         from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
 
@@ -255,6 +283,8 @@ class Node:
             heartbeat_ms=settings.broker_heartbeat_interval_ms,
             controller_channel=self.controller_channel,
             applied=lambda: self.quorum.applied,
+            metadata=self.metadata_loader,
+            arrived=self.replica_manager.take_up,
         )
 
     # The control door ----------------------------------------------------------------------------
@@ -268,7 +298,7 @@ class Node:
         began_ns = self.config.stopwatch_ns()
         if self.active_controller is not None:
             yield from self.active_controller.replaying(records, last_offset)
-        yield from applying_records(self, records)
+        yield from self.metadata_loader.replaying(records)
         took_ms = (self.config.stopwatch_ns() - began_ns) / 1e6
         self.quorum.times.applying.add(took_ms, self.now.monotonic_ms)
 
@@ -277,7 +307,7 @@ class Node:
         records = list(records)
         if self.active_controller is not None:
             self.active_controller.controller.installed(records)
-        apply_snapshot(self, records)
+        self.metadata_loader.reload(records)
 
     def led_by(self, leader_id: int, epoch: int) -> None:  # noqa: ARG002 - see StateMachine
         """The quorum has another leader, or none (-1)."""
@@ -293,7 +323,9 @@ class Node:
         if self.active_controller is not None:
             self.counts.activations += 1
             # An earlier life of this broker is over, and need not be waited for.
-            self.active_controller.begin(epoch, now, is_gone=self.registration is None)
+            lifecycle = self.broker_lifecycle
+            is_gone = lifecycle is None or lifecycle.registration is None
+            self.active_controller.begin(epoch, now, is_gone=is_gone)
             self._contact_new_leader(now)
 
     def _poll_soon(self) -> None:
@@ -315,9 +347,7 @@ class Node:
         self.now = now
         self.needs_poll = True
         if isinstance(message, LogOpened | LogStartMoved | LogStartNotStored | LogFailed):
-            partition = self.partitions.get((message.topic_id, message.log[1]))
-            if partition is not None:
-                self._handle_log(partition, message, now)
+            self.replica_manager.handle(message)
         elif isinstance(message, ResponseReceived | RequestFailed | VersionUnsupported) and (
             message.channel == CONTROLLER_CHANNEL
         ):
@@ -328,26 +358,6 @@ class Node:
         elif not isinstance(message, LogFlushed) or message.log == METADATA_LOG:
             self.quorum.handle(message, now)
 
-    def _handle_log(
-        self,
-        partition: Partition,
-        message: LogOpened | LogStartMoved | LogStartNotStored | LogFailed,
-        now: Now,
-    ) -> None:
-        if isinstance(message, LogOpened):
-            partition.opened(message.start, message.end, message.producers)
-            self._wake(partition)
-            if partition.online and self.group_coordinators is not None:
-                self.group_coordinators.leads(partition, now)
-        elif isinstance(message, LogStartMoved):
-            self._start_moved(partition, message)
-        elif isinstance(message, LogStartNotStored):
-            self._drop_deletions(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-        else:
-            self.write_failed(partition)
-            if self.group_coordinators is not None:
-                self.group_coordinators.log_failed(partition, now)
-
     @property
     def is_ready(self) -> bool:
         """Whether clients may come: a broker is let in, and knows it from the log itself.
@@ -355,20 +365,7 @@ class Node:
         Before that its answers would name no broker, and some clients do not ask again for long.
         """
         lifecycle = self.broker_lifecycle
-        if lifecycle is None:
-            return True
-        me = self.registration
-        if me is None or me.fenced or me.epoch != lifecycle.epoch:
-            return False
-        return not lifecycle.is_fenced
-
-    @property
-    def registration(self) -> BrokerImage | None:
-        """What the log says of this life of the broker; None: nothing, or nothing yet."""
-        me = self.image.brokers.get(self.config.node_id)
-        if me is None or self.broker_lifecycle is None:
-            return None
-        return me if me.incarnation_id == self.broker_lifecycle.incarnation else None
+        return lifecycle is None or lifecycle.is_let_in
 
     def shut_down(self, now: Now) -> None:
         """Begin to leave: what this node leads is handed over where there is somebody to take it.
@@ -397,7 +394,7 @@ class Node:
     @property
     def has_work(self) -> bool:
         """Whether the host has something to carry out or to write."""
-        return bool(self._effects or self.turn or self.quorum.proposal_batch)
+        return bool(self._effects or self.replica_manager.turn or self.quorum.proposal_batch)
 
     def take_effects(self) -> list[Any]:
         self.quorum.append_batched(self.now)
@@ -424,9 +421,9 @@ class Node:
         while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
             waiter = heappop(self._waiting)[2]
             try:
-                waiter.expire(self, now)
+                waiter.expire(now)
             except Exception as error:
-                waiter.slot.connection.fail(contain(self, waiter.slot, error))
+                fail(self, waiter.slot, error)
 
     def snap_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
         """A transaction that is open is in no snapshot, so it is waited for, and so is a batch of
@@ -449,8 +446,11 @@ class Node:
                 due.append(at)
         return min(due, default=None)
 
+    def _wait_for_ms(self, waiter: Any, timeout_ms: int) -> None:
+        self.wait(waiter, self.now.monotonic_ms + timeout_ms)
+
     def wait(self, waiter: Any, deadline_ms: int) -> None:
-        """Have `waiter.expire(node)` called then, unless it is done before."""
+        """Have `waiter.expire` called then, unless it is done before."""
         self.needs_poll = True
         if len(self._waiting) >= self._tidy_at:
             # Those that are done lie about until their time comes, which may be weeks.
@@ -515,86 +515,3 @@ class Node:
         steps = handler(api_key)(self, slot, request, now)
         if steps is not None:
             self.sliced.run(slot, steps)
-
-    def partition(self, topic: str, topic_id: Uuid, index: int, by_id: bool) -> Partition | int:
-        """The partition a request names, by name or id; else the code of what is wrong."""
-        if not by_id:
-            found = self.image.topic_ids.get(topic)
-            if found is None:
-                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topic_id = found
-        elif topic_id not in self.image.topics:
-            return ErrorCode.UNKNOWN_TOPIC_ID
-        partition = self.partitions.get((topic_id, index))
-        if partition is not None:
-            return partition
-        if (topic_id, index) in self.image.partitions:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-    def take_turn(self) -> list[Append]:
-        """What the host has to write now; each ends in `written` or `write_failed`."""
-        taken, self.turn = self.turn, []
-        for append in taken:
-            append.partition.pending = None
-        return taken
-
-    def written(self, partition: Partition, end: int) -> None:
-        for _, slot, _, _ in partition.written(end):
-            self.one_done(slot)
-        if partition.just_written:
-            wait_for_replicas(self, partition)
-        self._wake(partition)
-
-    def write_failed(self, partition: Partition, *, stays_online: bool = False) -> None:
-        """Nobody is told that what could not be written was. A full disk is no reason to go."""
-        if partition.pending is not None:
-            self.turn.remove(partition.pending)  # it follows upon offsets that are not real
-        partition.failed(stays_online=stays_online)
-        self.drop_waiting(partition, ErrorCode.KAFKA_STORAGE_ERROR)
-
-    def drop_waiting(self, partition: Partition, code: int) -> None:
-        """Who waits for this partition is told that it waits in vain."""
-        for slot, result in partition.take_waiting():
-            result.error_code = code
-            result.base_offset = -1
-            self.one_done(slot)
-        self._drop_deletions(partition, code)
-        self._wake(partition)
-
-    def _drop_deletions(self, partition: Partition, code: int) -> None:
-        for _, slot, result in partition.take_deletions():
-            result.error_code = code
-            result.low_watermark = -1
-            self.one_done(slot)
-
-    def _start_moved(self, partition: Partition, moved: LogStartMoved) -> None:
-        if not moved.is_stored:
-            partition.start = max(partition.start, moved.start)
-            return
-        for _, slot, result in partition.start_stored(moved.start):
-            result.low_watermark = partition.stored_start
-            self.one_done(slot)
-
-    def replicas_changed(self, partition: Partition, replica_count: int, in_sync: int) -> None:
-        """Once no other replica is in sync, nobody has to be waited for."""
-        partition.replica_count, partition.in_sync = replica_count, in_sync
-        if in_sync == 1 and partition.high_watermark < partition.written_end:
-            partition.high_watermark = partition.written_end
-            high_watermark_moved(self, partition)
-            self._wake(partition)
-
-    @staticmethod
-    def one_done(slot: Any) -> None:
-        """One of the things that an answer waits for has come."""
-        slot.waits -= 1
-        if not slot.waits:
-            slot.respond(slot.response)
-
-    def _wake(self, partition: Partition) -> None:
-        if partition.fetches:
-            for fetch in list(partition.fetches):
-                try:
-                    fetch.try_again(self, partition)
-                except Exception as error:
-                    fetch.slot.connection.fail(contain(self, fetch.slot, error))

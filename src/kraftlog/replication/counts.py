@@ -29,3 +29,30 @@ class TopicCounts:
     def add(self, other: TopicCounts) -> None:
         for name in self.__slots__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class BrokerTopicStats:
+    """The counts of every topic that has had a partition here."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, TopicCounts] = {}
+        #: What topics had counted that are gone: sums over all topics only grow.
+        self._gone = TopicCounts()
+
+    def of_topic(self, topic: str) -> TopicCounts:
+        found = self.topics.get(topic)
+        if found is None:
+            found = self.topics[topic] = TopicCounts()
+        return found
+
+    def forget_topic(self, topic: str) -> None:
+        counts = self.topics.pop(topic, None)
+        if counts is not None:
+            self._gone.add(counts)
+
+    def of_all_topics(self) -> TopicCounts:
+        total = TopicCounts()
+        total.add(self._gone)
+        for counts in self.topics.values():
+            total.add(counts)
+        return total

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.logstate.producers import ProducerEntry, RetainedBatch
     from kraftlog.records.header import BatchHeader
     from kraftlog.replication.append_config import AppendConfig
+    from kraftlog.replication.delayed_produce import DelayedProduce
     from kraftlog.types import LogName, Uuid
 
     #: The offset needed, a slot, what that is told, how many milliseconds it waits for replicas.
@@ -70,7 +71,10 @@ class Append:
 
 
 class Partition:
-    """The leader's side. Only the data door changes it: append, written, failed, lead."""
+    """The leader's side. Nobody else writes its fields: whatever changes it is a method.
+
+    The one exception are `acks`, to which the fast path of Produce adds by itself.
+    """
 
     __slots__ = (
         "acks",
@@ -101,7 +105,15 @@ class Partition:
         "written_end",
     )
 
-    def __init__(self, topic: str, topic_id: Uuid, index: int, log: LogName) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: Uuid,
+        index: int,
+        log: LogName,
+        append_config: AppendConfig = DEFAULT_APPEND_CONFIG,
+        counts: TopicCounts | None = None,
+    ) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
@@ -126,15 +138,15 @@ class Partition:
         #: As of `end`; None until a producer numbers its batches.
         self.producers: ProducerState | None = None
         #: What the topic's settings ask of writes; replaced when they change.
-        self.append_config: AppendConfig = DEFAULT_APPEND_CONFIG
+        self.append_config = append_config
         self.replica_count = self.in_sync = 1
         #: Shared with the topic's other partitions.
-        self.counts = TopicCounts()
+        self.counts = TopicCounts() if counts is None else counts
         #: Who waits for a write, oldest first.
         self.acks: deque[Ack] = deque()
-        #: Whose batch is written and must be in every replica in sync: fresh ones, and the node's.
+        #: Whose batch is written and must be in every replica in sync: fresh ones, and the others.
         self.just_written: list[Ack] = []
-        self.awaiting_isr: list[Any] = []
+        self.awaiting_isr: list[DelayedProduce] = []
         #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
         self.deletions: list[tuple[int, Any, Any]] = []
         #: Fetches that wait for the high watermark to move.
@@ -160,6 +172,19 @@ class Partition:
         """Another leads in this epoch, or nobody."""
         self.leader_epoch = leader_epoch
         self.leads = self.online = False
+
+    def replicas_changed(self, replica_count: int, in_sync: int) -> bool:
+        """Whether the high watermark has moved: once no other replica is in sync, nobody has to be
+        waited for."""
+        self.replica_count, self.in_sync = replica_count, in_sync
+        if in_sync > 1 or self.high_watermark >= self.written_end:
+            return False
+        self.high_watermark = self.written_end
+        return True
+
+    def configure(self, append_config: AppendConfig) -> None:
+        """The topic has other settings."""
+        self.append_config = append_config
 
     def append(self, header: BatchHeader, batch: memoryview, turn: list[Append]) -> int:
         """Take on a valid batch: give it its offsets, in place. Returns its base offset."""
@@ -226,9 +251,42 @@ class Partition:
             place -= 1
         self.acks.insert(place, (offset, slot, result, timeout_ms))
 
+    def take_just_written(self) -> list[Ack]:
+        """Those whose batch is written, and who have not been told for how long they wait."""
+        just_written, self.just_written = self.just_written, []
+        return just_written
+
+    def take_replicated(self) -> list[DelayedProduce]:
+        """Those whose batch every replica in sync has."""
+        waiting, self.awaiting_isr = self.awaiting_isr, []
+        replicated = []
+        for one in waiting:
+            if one.offset > self.high_watermark:
+                self.awaiting_isr.append(one)
+            else:
+                one.done = True
+                replicated.append(one)
+        return replicated
+
+    def watch(self, fetch: Any) -> None:
+        """Have a fetch look again when the high watermark moves."""
+        self.fetches[fetch] = None
+
+    def watch_no_more(self, fetch: Any) -> None:
+        self.fetches.pop(fetch, None)
+
+    def start_moved(self, start: int) -> None:
+        """The log begins later, but an earlier start may come back after a crash."""
+        self.start = max(self.start, start)
+
+    def delete_records(self, offset: int, slot: Any, result: Any) -> None:
+        """Nobody reads before the offset from now on; the slot waits until that is durable."""
+        self.start_moved(offset)
+        self.deletions.append((offset, slot, result))
+
     def start_stored(self, start: int) -> list[tuple[int, Any, Any]]:
         """What is before `start` is gone from the log for good; gives those who waited for it."""
-        self.start = max(self.start, start)
+        self.start_moved(start)
         self.stored_start = max(self.stored_start, start)
         done = [waiting for waiting in self.deletions if waiting[0] <= start]
         if done:
@@ -239,6 +297,10 @@ class Partition:
         """All who wait for the log to begin later."""
         waiting, self.deletions = self.deletions, []
         return waiting
+
+    def handed_over(self) -> None:
+        """The host has what this turn has taken on."""
+        self.pending = None
 
     def written(self, end: int) -> list[Ack]:
         """The host has written up to `end`; gives those whose wait is over.

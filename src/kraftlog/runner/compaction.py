@@ -148,7 +148,7 @@ class Compactions:
         self._worker.compact(task, lambda result, error, now: self._made(this, result, error, now))
 
     def _candidate(self, node: Node, name: LogName, log: Log, now: Now) -> LogToClean | None:
-        partition = node.by_log.get(name)
+        partition = node.replica_manager.by_log.get(name)
         if partition is None or not partition.is_open:
             return None
         if now.monotonic_ms < self._resting_until_ms.get(name, 0):

@@ -161,7 +161,7 @@ class LogMaintenance:
             name = self._to_look_at.pop()
             looks -= 1
             log = self._directory.logs.get(name)
-            partition = node.by_log.get(name)
+            partition = node.replica_manager.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
                 log.tracker.replicated(partition.high_watermark)
                 log.tracker.expire(now.wall_ms, remembered_ms)
@@ -270,8 +270,8 @@ class LogMaintenance:
 
     def _make_checkpoint(self, node: Node) -> Generator[None, None, None]:
         starts = self._starts_to_store()
-        for number, (name, partition) in enumerate(list(node.by_log.items()), 1):
-            if partition.online and node.by_log.get(name) is partition:
+        for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
+            if partition.online and node.replica_manager.by_log.get(name) is partition:
                 self._directory.high_watermarks[name] = partition.high_watermark
             if not number % LINES_IN_A_STEP:
                 yield

@@ -117,7 +117,7 @@ class Runner:
         if self.node.sliced.finish_turn():
             self._step("sliced requests")
         while self.node.has_work:
-            for append in self.node.take_turn():
+            for append in self.node.replica_manager.take_turn():
                 self._write(append, now)
             for effect in self.node.take_effects():
                 self._carry_out[type(effect)](effect, now)
@@ -186,11 +186,11 @@ class Runner:
                 self._log_line(str(error))
             # Were there others that wait to be durable, their offsets would be given once more.
             is_alone = append.partition.unwritten[0] is append
-            self.node.write_failed(append.partition, stays_online=is_alone)
+            self.node.replica_manager.write_failed(append.partition, stays_online=is_alone)
             return
         except StorageError as error:
             self._log_line(str(error))
-            self.node.write_failed(append.partition)
+            self.node.replica_manager.write_failed(append.partition)
             return
         finally:
             # It may be remembered for long; what it was received into is used again meanwhile.
@@ -208,9 +208,11 @@ class Runner:
             if log.tracker.late:
                 self._maintenance.write_snapshots(partition.log, log)
         if end - log.recovery_point < log.config.flush_messages:
-            self.node.written(partition, end)
+            self.node.replica_manager.written(partition, end)
         else:
-            self._flushes.hold(partition.log, end, lambda: self.node.written(partition, end))
+            self._flushes.hold(
+                partition.log, end, lambda: self.node.replica_manager.written(partition, end)
+            )
 
     # Effects -------------------------------------------------------------------------------------
 

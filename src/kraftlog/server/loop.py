@@ -262,7 +262,7 @@ class Server:
         second. What goes is given back all the same, but for what is part of a circle just now.
         """
         gc.freeze()
-        self._set_aside_above = 2 * len(self.node.by_log) + GROWN_BY
+        self._set_aside_above = 2 * len(self.node.replica_manager.by_log) + GROWN_BY
 
     def turn(self) -> None:
         """Wait, serve what came, write, answer.
@@ -289,7 +289,7 @@ class Server:
             self._serve_on(now)
         if node.needs_poll or now.monotonic_ms >= self._due_ms:
             node.needs_poll = True
-            if len(node.by_log) > self._set_aside_above:
+            if len(node.replica_manager.by_log) > self._set_aside_above:
                 self._set_aside()
                 turns.step("garbage collection")
             if self.full_until_ms is not None and self.full_until_ms <= now.monotonic_ms:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.loader import MetadataLoader
 from kraftlog.node.broker.broker_lifecycle import LONGEST_RETRY_MS, BrokerLifecycle
 from kraftlog.types import Now
 from kraftlog.wire.messages.broker_registration import BrokerRegistrationResponse
@@ -38,6 +39,8 @@ def lifecycle(controller_channel: RefusingChannel) -> BrokerLifecycle:
         heartbeat_ms=2000,
         controller_channel=controller_channel,  # type: ignore[arg-type]  # all that is needed of errands
         applied=lambda: 0,
+        metadata=MetadataLoader(),
+        arrived=lambda: None,
     )
 
 

@@ -99,9 +99,9 @@ def test_a_record_that_is_no_group_takes_one_coordinator_offline() -> None:
     host = make_host(None, **{TOPIC: PARTITIONS, "t": 1})
     builder = BatchBuilder()
     builder.append(0, OFFSETS_LOG.encode_key(GroupMetadataKey(group=LOST)), b"\0\3\xff")
-    partition = host.node.by_log[TOPIC, AT]
+    partition = host.node.replica_manager.by_log[TOPIC, AT]
     raw = memoryview(bytearray(builder.build()))
-    partition.add(raw, 0, 0, host.node.turn)
+    partition.add(raw, 0, 0, host.node.replica_manager.turn)
     host.settle()
     host.runner.close()
     host.files.kill()

@@ -498,7 +498,7 @@ def test_only_a_coordinator_writes_what_coordinators_read() -> None:
     broker = Broker()
     answer = broker.client.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic=TOPIC))
     assert told_of(answer).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    assert not broker.host.node.turn
+    assert not broker.host.node.replica_manager.turn
 
 
 def test_a_partition_that_can_not_be_understood_stops_no_other() -> None:
@@ -506,9 +506,9 @@ def test_a_partition_that_can_not_be_understood_stops_no_other() -> None:
     broker.commit(8)
     mine = partition_of("g", PARTITIONS)
     bad = (mine + 1) % PARTITIONS
-    partition = broker.host.node.by_log[TOPIC, bad]
+    partition = broker.host.node.replica_manager.by_log[TOPIC, bad]
     raw = memoryview(bytearray(batch(b"no key, which no coordinator has written")))
-    partition.append(read_header(raw), raw, broker.host.node.turn)
+    partition.append(read_header(raw), raw, broker.host.node.replica_manager.turn)
     broker.host.settle()
     broker.host.runner.close()
     again = Broker(broker.host.files)

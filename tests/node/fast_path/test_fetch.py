@@ -153,7 +153,7 @@ def carry_out(side: Side, readers: list[Reader], step: tuple[Any, ...], number: 
     elif step[0] == "write":
         write(side, step[1])
     elif step[0] == "delete":
-        delete(side.host, min(2, side.host.node.by_log["demo", 0].high_watermark))
+        delete(side.host, min(2, side.host.node.replica_manager.by_log["demo", 0].high_watermark))
     elif step[0] == "forget":
         readers[0].ask(0, parts=0, forgotten=[0])
     else:
@@ -316,7 +316,7 @@ def test_readers_are_recognised_by_the_leader_of_the_next_epoch(
 ) -> None:
     side = Side(VirtualConnection)
     write(side, 5)
-    partition = side.host.node.by_log["demo", 0]
+    partition = side.host.node.replica_manager.by_log["demo", 0]
     reader = Reader(side, 1, {"version": 12}, wants=True)
     seen: list[bool] = []
     for epoch in (0, 1):

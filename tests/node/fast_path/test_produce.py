@@ -94,7 +94,10 @@ class Side:
         return (
             self.host.said,
             node.counts.requests,
-            {name: vars_of(counts) for name, counts in node.counts.topics.items()},
+            {
+                name: vars_of(counts)
+                for name, counts in node.replica_manager.topic_stats.topics.items()
+            },
             {
                 log: (
                     partition.start,
@@ -104,7 +107,7 @@ class Side:
                     None if partition.producers is None else partition.producers.entries,
                     logs[log].producers.entries if log in logs else None,
                 )
-                for log, partition in node.by_log.items()
+                for log, partition in node.replica_manager.by_log.items()
             },
             {
                 name: self.host.files.pread(fd, 1 << 20, 0)
@@ -265,7 +268,7 @@ def carry_out(side: Side, talks: list[Any], step: tuple[Any, ...], number: int) 
     elif step[0] == "set":
         set_config(host, TOPIC, "demo", step[1], step[2])
     elif step[0] == "delete records":
-        end = host.node.by_log["demo", 0].high_watermark
+        end = host.node.replica_manager.by_log["demo", 0].high_watermark
         if "delete" in host.node.topic_configs.of("demo").config.cleanup_policy:
             delete(host, end)
     else:
@@ -393,7 +396,7 @@ def test_what_serves_no_more_is_forgotten_and_the_rest_is_not() -> None:
     repeats = learnt_by(side, frame(PLAIN), frame(PLAIN, topic="other"))
     rest = set(repeats._known)
     for change in range(MOST_LESSONS + 1):
-        partition = side.host.node.by_log["demo", 0]
+        partition = side.host.node.replica_manager.by_log["demo", 0]
         partition.append_config = partition.append_config.replace(min_insync_replicas=change)
         side.send(0, frame(PLAIN))
         assert set(repeats._known) == rest
@@ -439,10 +442,10 @@ def test_a_broker_that_can_not_serve_for_long_costs_no_lessons() -> None:
     side = Side(VirtualConnection)
     raw = frame(PLAIN, index=1)
     repeats = learnt_by(side, raw)
-    side.host.node.by_log["demo", 1].online = False
+    side.host.node.replica_manager.by_log["demo", 1].online = False
     learnt_by(side, *10 * [raw])
     assert (repeats._lessons, repeats._known) == (0, {})
-    side.host.node.by_log["demo", 1].online = True
+    side.host.node.replica_manager.by_log["demo", 1].online = True
     assert learnt_by(side, raw)._known
 
 

@@ -113,7 +113,7 @@ def test_nothing_is_left_of_it_when_the_client_is_gone(turns: int) -> None:
     assert host.node.sliced.has_work == (not turns)
     client.connection.slots[0].abandon()
     host.settle()
-    assert not any(partition.fetches for partition in host.node.partitions.values())
+    assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())
     handles = host.runner.directory.disk.handles
     assert handles.open_count <= handles.limit
 
@@ -181,13 +181,17 @@ def test_partitions_that_changed_meanwhile_are_looked_at_in_slices(goes: bool) -
     client.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=5000, min_bytes=MANY * SIZE))
     slot: Any = client.connection.slots[0]
     produce_at_once(host, *range(1, MANY))
-    while not host.node.partitions[host.node.image.topic_ids["many"], MANY - 1].fetches:
+    while not host.node.replica_manager.partitions[
+        host.node.image.topic_ids["many"], MANY - 1
+    ].fetches:
         host.one_turn()
     assert host.node.sliced.has_work
     if goes:
         slot.abandon()
     host.settle()
-    waiting = [bool(partition.fetches) for partition in host.node.partitions.values()]
+    waiting = [
+        bool(partition.fetches) for partition in host.node.replica_manager.partitions.values()
+    ]
     assert waiting == [not goes] * len(waiting)
     slot.abandon()
-    assert not any(partition.fetches for partition in host.node.partitions.values())
+    assert not any(partition.fetches for partition in host.node.replica_manager.partitions.values())

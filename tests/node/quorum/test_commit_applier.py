@@ -267,7 +267,7 @@ def test_v4_a_topic_that_is_deleted_disappears_before_its_partitions() -> None:
         {"other": 1},
     ]
     host.settle()
-    assert {topic for topic, _ in host.node.by_log} == {"other"}
+    assert {topic for topic, _ in host.node.replica_manager.by_log} == {"other"}
     assert len(host.node.image.partitions) == 1
 
 

@@ -255,7 +255,7 @@ def test_batches_that_nobody_has_asked_to_write_are_work_for_the_host() -> None:
     """A coordinator may write when what it had to read is read, at the end of a turn."""
     host = VirtualHost()
     assert not host.node.has_work
-    host.node.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
+    host.node.replica_manager.turn.append(object())  # type: ignore[arg-type]  # nothing looks at it
     assert host.node.has_work
 
 

@@ -118,7 +118,7 @@ class SlowImage(Image):
 
 def test_q35_applying_is_timed_by_the_stopwatch() -> None:
     host = make_host()
-    image = host.node.image = SlowImage(host)
+    image = host.node.metadata_loader.image = SlowImage(host)
     for record in (FeatureLevelRecord(name=name, feature_level=1) for name in ("a", "b")):
         host.node.replay([record], 100)
     assert host.node.quorum.times.applying.most(0) == 2

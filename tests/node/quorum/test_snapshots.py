@@ -79,7 +79,7 @@ def test_q38_a_node_starts_from_its_snapshot_and_the_log_behind_it() -> None:
     again = VirtualHost(first.files, OFTEN)
     assert again.node.image.topics == first.node.image.topics
     assert again.node.image.configs == first.node.image.configs
-    assert set(again.node.partitions) == set(first.node.partitions)
+    assert set(again.node.replica_manager.partitions) == set(first.node.replica_manager.partitions)
     create_topics(again, {"later": 1})
     assert "later" in again.node.image.topic_ids
 

@@ -4,7 +4,9 @@ and leaves in order."""
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
+from kraftlog.metadata.changes import BrokerChanged
 from kraftlog.metadata.features import OFFERED
+from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.value import TYPE_CHECKING, Value
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.messages import broker_heartbeat as heartbeats
@@ -14,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.image import Image
+    from kraftlog.metadata.loader import MetadataLoader
+    from kraftlog.metadata.values import BrokerImage
     from kraftlog.node.broker.controller_channel import ControllerChannel
     from kraftlog.node.controller.active_controller import OnDone
     from kraftlog.types import Now, Uuid
@@ -33,8 +39,13 @@ class BrokerAddress(Value):
     security_protocol: int = 0
 
 
-class BrokerLifecycle:
-    """`epoch` is the one that the controller gave this life of the broker."""
+class BrokerLifecycle(MetadataPublisher):
+    """`epoch` is the one that the controller gave this life of the broker.
+
+    `arrived` is called when this life of the broker is read of in the log.
+    """
+
+    name = "broker lifecycle"
 
     def __init__(
         self,
@@ -48,6 +59,8 @@ class BrokerLifecycle:
         heartbeat_ms: int,
         controller_channel: ControllerChannel,
         applied: Callable[[], int],
+        metadata: MetadataLoader,
+        arrived: Callable[[], None],
     ) -> None:
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -59,6 +72,8 @@ class BrokerLifecycle:
         self._heartbeat_ms = heartbeat_ms
         self._controller_channel = controller_channel
         self._applied = applied
+        self._metadata = metadata
+        self._arrived = arrived
         self.epoch = UNKNOWN
         self.is_fenced = True
         self.wants_to_leave = False
@@ -69,6 +84,28 @@ class BrokerLifecycle:
         self._failures = 0
         #: Why it may not join, for people; said once.
         self.refusal = 0
+
+    @property
+    def registration(self) -> BrokerImage | None:
+        """What the log says of this life of the broker; None: nothing, or nothing yet."""
+        me = self._metadata.image.brokers.get(self._broker_id)
+        return me if me is not None and me.incarnation_id == self.incarnation else None
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether it is not fenced, by the controller's word and by the log's."""
+        me = self.registration
+        if me is None or me.fenced or me.epoch != self.epoch:
+            return False
+        return not self.is_fenced
+
+    def changed(self, change: Change) -> None:
+        if isinstance(change, BrokerChanged) and self.registration is not None:
+            self._arrived()
+
+    def reloaded(self, before: Image) -> None:  # noqa: ARG002 - publishers are called alike
+        if self.registration is not None:
+            self._arrived()
 
     def deadline(self) -> int | None:
         return None if self._is_asking or self.has_left else self._due_ms

@@ -10,6 +10,8 @@ from kraftlog.errors import CorruptBatchError, ErrorCode, InternalError, Protoco
 from kraftlog.groups.config import GroupConfig
 from kraftlog.groups.messages import GroupResponse, WriteFailed, WriteRecords, Written
 from kraftlog.groups.shard import GroupShard, partition_of
+from kraftlog.metadata.changes import TopicRemoved
+from kraftlog.metadata.loader import MetadataPublisher
 from kraftlog.node.coordinators.group_log import batch_of, replay
 from kraftlog.records.header import read_header
 from kraftlog.types import uuid_text
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.effects import LogRead
+    from kraftlog.metadata.changes import Change
+    from kraftlog.metadata.image import Image
     from kraftlog.node.node import Node
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
@@ -34,7 +38,7 @@ class CoordinatorWrite:
     __slots__ = ("base_offset", "done", "error_code", "response", "waits")
 
     def __init__(self, base_offset: int, done: Callable[[int, int], None]) -> None:
-        self.waits = 1
+        self.waits = 0
         self.response: Any = None
         self.error_code = int(ErrorCode.NONE)
         self.base_offset = base_offset
@@ -57,8 +61,10 @@ class ShardContext:
         self.is_offline = False
 
 
-class GroupCoordinators:
+class GroupCoordinators(MetadataPublisher):
     """Finds the shard of a group, and carries out what shards want."""
+
+    name = "group coordinators"
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -98,7 +104,7 @@ class GroupCoordinators:
         index = partition_of(group_id, count)
         context = self._shards.get(index)
         if context is None:
-            partition = self._node.by_log.get((TOPIC, index))
+            partition = self._node.replica_manager.by_log.get((TOPIC, index))
             if partition is not None and partition.leads and not partition.is_open:
                 return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
             return ErrorCode.NOT_COORDINATOR
@@ -123,7 +129,7 @@ class GroupCoordinators:
 
     # Partitions come and go ----------------------------------------------------------------------
 
-    def leads(self, partition: Partition, now: Now) -> None:
+    def leads(self, partition: Partition) -> None:
         """This broker leads the partition, whose log is open."""
         context = self._shards.get(partition.index)
         if partition.topic != TOPIC or (context is not None and not context.is_offline):
@@ -131,19 +137,19 @@ class GroupCoordinators:
         self._reported.clear()
         context = ShardContext(partition, GroupShard(self._config, self._new_member_id))
         self._shards[partition.index] = context
-        self._load_on(context, now)
+        self._load_on(context, self._node.now)
 
-    def leads_no_more(self, partition: Partition, now: Now) -> None:
+    def leads_no_more(self, partition: Partition) -> None:
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
             del self._shards[partition.index]
-            self._unload(context, now)
+            self._unload(context, self._node.now)
 
-    def log_failed(self, partition: Partition, now: Now) -> None:
+    def log_failed(self, partition: Partition) -> None:
         """The partition's log can't be written any more."""
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
-            self._take_offline(context, "its log has failed", now)
+            self._take_offline(context, "its log has failed", self._node.now)
 
     def _take_offline(self, context: ShardContext, why: str, now: Now) -> None:
         """Its groups have no coordinator until the partition is led again."""
@@ -165,7 +171,16 @@ class GroupCoordinators:
             context.shard.is_loaded = False
             self._node.emit(LogLine(str(InternalError("unloading groups", error))))
 
-    def topic_deleted(self, topic: str, topic_id: bytes, now: Now) -> None:
+    def changed(self, change: Change) -> None:
+        if isinstance(change, TopicRemoved):
+            self._forget_offsets(change.topic.name, change.topic.id, self._node.now)
+
+    def reloaded(self, before: Image) -> None:
+        for topic in before.topics.values():
+            if topic.id not in self._node.image.topics:
+                self._forget_offsets(topic.name, topic.id, self._node.now)
+
+    def _forget_offsets(self, topic: str, topic_id: bytes, now: Now) -> None:
         for context in list(self._shards.values()):
             if context.shard.has_offsets_of(topic):
                 self._attempt(
@@ -258,8 +273,11 @@ class GroupCoordinators:
             load(0, 0)
         else:
             own = CoordinatorWrite(partition.end, load)
-            timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
-            partition.acks.append((partition.end, own, own, timeout_ms))
+            self._wait_for(partition, own)
+
+    def _wait_for(self, partition: Partition, own: CoordinatorWrite) -> None:
+        timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
+        self._node.replica_manager.wait_for(partition, partition.end, own, own, timeout_ms)
 
     # What shards want ----------------------------------------------------------------------------
 
@@ -290,7 +308,9 @@ class GroupCoordinators:
         if len(batch) > min(rules.max_batch_size, rules.segment_size):
             shard.handle(WriteFailed(effect.token, ErrorCode.MESSAGE_TOO_LARGE), now)
             return
-        base = partition.append(read_header(batch), memoryview(batch), self._node.turn)
+        base = partition.append(
+            read_header(batch), memoryview(batch), self._node.replica_manager.turn
+        )
 
         def done(error: int, base_offset: int) -> None:
             self._node.needs_poll = True
@@ -304,8 +324,7 @@ class GroupCoordinators:
             self._attempt(context, "hearing what came of a group's records", hear)
 
         own = CoordinatorWrite(base, done)
-        timeout_ms = self._node.config.settings.offsets_commit_timeout_ms
-        partition.acks.append((partition.end, own, own, timeout_ms))
+        self._wait_for(partition, own)
 
     # Time ----------------------------------------------------------------------------------------
 

@@ -253,7 +253,7 @@ def partition_of_request(
     topic = request.topics[0]
     asked = topic.partitions[0]
     by_id = slot.version >= BY_ID_SINCE
-    partition = node.partition(topic.topic, topic.topic_id, asked.partition, by_id)
+    partition = node.replica_manager.partition(topic.topic, topic.topic_id, asked.partition, by_id)
     session = node.fetch_sessions.of(request.session_id)
     ends = request.session_epoch == LAST and request.session_id != NO_SESSION
     if (

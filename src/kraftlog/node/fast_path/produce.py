@@ -252,7 +252,7 @@ class ProduceTemplate:
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[at:behind], delta, newest, self.node.turn)
+            partition.add(view[at:behind], delta, newest, self.node.replica_manager.turn)
         elif not self._append_numbered(fields, view[at:behind]):
             return False
         self._requests[self._count_key] += 1
@@ -266,7 +266,7 @@ class ProduceTemplate:
         header = BatchHeader(*fields)
         if header.base_sequence < 0 or self.partition.check_producer(header):
             return False
-        self.partition.append(header, batch, self.node.turn)
+        self.partition.append(header, batch, self.node.replica_manager.turn)
         return True
 
     # Answers -------------------------------------------------------------------------------------
@@ -344,7 +344,9 @@ def partition_of_request(
         return None
     topic = request.topic_data[0]
     part = topic.partition_data[0]
-    partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
+    partition = node.replica_manager.partition(
+        topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
+    )
     if isinstance(partition, int) or not partition.online or part.records is None:
         return None
     append_config = partition.append_config

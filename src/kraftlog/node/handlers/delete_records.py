@@ -6,8 +6,8 @@ takes is not held against it, so that a client which grants none gets an answer 
 
 from __future__ import annotations
 
-from kraftlog.effects import MoveLogStart
 from kraftlog.errors import ErrorCode
+from kraftlog.replication.delayed_produce import one_done
 from kraftlog.steps import drained
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
@@ -65,11 +65,13 @@ class DelayedDeleteRecords:
             topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=result))
             yield 1
         self.response.topics = topics
-        self._node.one_done(self)
+        one_done(self)
 
     def _delete(self, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
         node = self._node
-        partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
+        partition = node.replica_manager.partition(
+            topic, NULL_UUID, asked.partition_index, by_id=False
+        )
         code = partition if isinstance(partition, int) else _refusal(node, partition, asked.offset)
         result = DeleteRecordsPartitionResult(
             partition_index=asked.partition_index, low_watermark=-1, error_code=code
@@ -80,10 +82,7 @@ class DelayedDeleteRecords:
         if offset <= partition.stored_start:
             result.low_watermark = partition.stored_start
             return result
-        partition.start = max(partition.start, offset)  # nobody reads there from now on
-        self.waits += 1
-        partition.deletions.append((offset, self, result))
-        node.emit(MoveLogStart(partition.log, offset))
+        node.replica_manager.delete_records(partition, offset, self, result)
         return result
 
 

@@ -56,9 +56,13 @@ def handle(
 def _asked_for(node: Node, request: DescribeLogDirsRequest) -> list[Partition]:
     """Without a list all of them; what is not here is left out."""
     if request.topics is None:
-        return list(node.by_log.values())
+        return list(node.replica_manager.by_log.values())
     names = [(topic.topic, index) for topic in request.topics for index in topic.partitions]
-    return [node.by_log[name] for name in dict.fromkeys(names) if name in node.by_log]
+    return [
+        node.replica_manager.by_log[name]
+        for name in dict.fromkeys(names)
+        if name in node.replica_manager.by_log
+    ]
 
 
 def _topics(

@@ -49,7 +49,7 @@ def handle(
 
 
 def _described(node: Node, topic: str, index: int) -> Generator[int, None, PartitionResponse]:
-    partition = node.partition(topic, NULL_UUID, index, by_id=False)
+    partition = node.replica_manager.partition(topic, NULL_UUID, index, by_id=False)
     code = partition if isinstance(partition, int) else partition.refusal(-1)
     yield A_PARTITION_COSTS
     if code or isinstance(partition, int):

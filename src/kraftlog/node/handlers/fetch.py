@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from kraftlog.errors import ErrorCode, StorageError
 from kraftlog.node.fetch_sessions import FIRST, LAST, NO_SESSION
-from kraftlog.node.leaders import end_of_epoch, leader_of, name_endpoint
+from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.node.quorum.requests import request_from_wire
+from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.types import METADATA_TOPIC_ID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.apis import CONTROLLER, ApiKey
@@ -103,6 +104,7 @@ class DelayedFetch:
         "epoch",
         "failed",
         "found",
+        "node",
         "partitions",
         "request",
         "response",
@@ -111,6 +113,9 @@ class DelayedFetch:
         "size",
         "slot",
     )
+
+    #: Where it waits, once it does.
+    node: Node
 
     def __init__(
         self, slot: PendingResponse, request: FetchRequest, session: FetchSession | None
@@ -202,7 +207,7 @@ class DelayedFetch:
         self, node: Node, topic: FetchTopic | SessionTopic, part: FetchPartition
     ) -> PartitionData | None:
         """What there is of a partition; None if that is nothing new to the reader's session."""
-        partition = node.partition(
+        partition = node.replica_manager.partition(
             topic.topic, topic.topic_id, part.partition, self.slot.version >= BY_ID_SINCE
         )
         code = (
@@ -255,7 +260,7 @@ class DelayedFetch:
         self, node: Node, partition: Partition, part: FetchPartition
     ) -> PartitionData | None:
         """The answer to a reader whose last batch is none of this log: where the two part."""
-        epoch, end = end_of_epoch(node, partition, part.last_fetched_epoch)
+        epoch, end = end_of_epoch(node.logs, partition, part.last_fetched_epoch)
         if end < 0:
             return self._refused(part.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
         if epoch == part.last_fetched_epoch and part.fetch_offset <= end:
@@ -298,10 +303,11 @@ class DelayedFetch:
         )
 
     def park(self, node: Node, deadline_ms: int) -> None:
+        self.node = node
         node.wait(self, deadline_ms)
         self.slot.waiter = self
         for partition in self.partitions:
-            partition.fetches[self] = None
+            partition.watch(self)
         self._note_seen()
 
     def _note_seen(self) -> None:
@@ -323,11 +329,11 @@ class DelayedFetch:
         )
         return self.size + written - self.seen_bytes < self.request.min_bytes
 
-    def try_again(self, node: Node, partition: Partition) -> None:
+    def try_again(self, partition: Partition) -> None:
         """The high watermark of a partition has moved, or the partition is gone."""
         if partition.online and self._lacks_bytes():
             return
-        watched = self.partitions
+        node, watched = self.node, self.partitions
         self.look(node)
         if self.size >= self.request.min_bytes or self.failed:
             self._stop_watching(watched)
@@ -336,12 +342,12 @@ class DelayedFetch:
             self.partitions = watched
             self._note_seen()
 
-    def expire(self, node: Node, now: Now) -> None:
+    def expire(self, now: Now) -> None:
         if not self.done:
             watched = self.partitions
-            self.look(node)
+            self.look(self.node)
             self._stop_watching(watched)
-            self.respond(node, now)
+            self.respond(self.node, now)
 
     def respond(self, node: Node, now: Now) -> None:
         self.done = True
@@ -380,4 +386,4 @@ class DelayedFetch:
 
     def _stop_watching(self, partitions: list[Partition]) -> None:
         for partition in partitions:
-            partition.fetches.pop(self, None)
+            partition.watch_no_more(self)

@@ -76,7 +76,7 @@ class Forwarded:
         else:
             self._refuse(ErrorCode.REQUEST_TIMED_OUT)
 
-    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
+    def expire(self, now: Now) -> None:
         self.again(now)
 
     def again(self, now: Now) -> None:

@@ -58,19 +58,19 @@ class LargeFetch(DelayedFetch):
             self._let_go()
         self.park(node, deadline_ms)
         try:
-            yield from self._catching_up(node)
+            yield from self._catching_up()
         except GeneratorExit:
             self.cancel()
             raise
         if not self.done:
             self.slot.waiter = self
 
-    def _catching_up(self, node: Node) -> Iterator[int]:
+    def _catching_up(self) -> Iterator[int]:
         """Partitions may have changed after they were looked at, when nothing told it yet."""
         for partition in self.partitions:
             known = self.sizes.get(partition)
             if known is None or known[2] < partition.high_watermark or not partition.online:
-                self.try_again(node, partition)
+                self.try_again(partition)
                 if not self.done:
                     yield A_FIND_COSTS
             if self.done:
@@ -122,11 +122,11 @@ class LargeFetch(DelayedFetch):
     def _note_seen(self) -> None:
         """`sizes` says it, for each partition."""
 
-    def try_again(self, node: Node, partition: Partition) -> None:
+    def try_again(self, partition: Partition) -> None:
         part, before, _ = self.sizes.get(partition, (None, 0, 0))
         if part is not None and partition.online:
             try:
-                found = super()._locate(node, partition, part)
+                found = super()._locate(self.node, partition, part)
             except StorageError:
                 found = None
             size = 0 if found is None else len(found)
@@ -134,16 +134,17 @@ class LargeFetch(DelayedFetch):
             self.sizes[partition] = part, size, partition.high_watermark
             if self.size < self.request.min_bytes:
                 return
-        self._finish(node)
+        self._finish()
 
-    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
+    def expire(self, now: Now) -> None:  # noqa: ARG002 - waiters are called alike
         if not self.done:
-            self._finish(node)
+            self._finish()
 
-    def _finish(self, node: Node) -> None:
+    def _finish(self) -> None:
         """It waits no longer: what there is now is the answer."""
         self.done = True
         self._stop_watching(self.partitions)
+        node = self.node
         node.sliced.run(self.slot, self._look_and_answer(node), self.request)
 
     def _look_and_answer(self, node: Node) -> Iterator[int]:

@@ -63,7 +63,7 @@ def handle(
 def _one(
     node: Node, version: int, topic: str, asked: ListOffsetsPartition
 ) -> Generator[int, None, ListOffsetsPartitionResponse]:
-    partition = node.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
+    partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition_index, by_id=False)
     code = (
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kraftlog.errors import ErrorCode
-from kraftlog.node.leaders import end_of_epoch
+from kraftlog.replication.leader_epochs import end_of_epoch
 from kraftlog.types import NULL_UUID
 from kraftlog.value import TYPE_CHECKING
 from kraftlog.wire.messages.offset_for_leader_epoch import (
@@ -50,13 +50,13 @@ def handle(
 
 
 def _one(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
-    partition = node.partition(topic, NULL_UUID, asked.partition, by_id=False)
+    partition = node.replica_manager.partition(topic, NULL_UUID, asked.partition, by_id=False)
     code = (
         partition if isinstance(partition, int) else partition.refusal(asked.current_leader_epoch)
     )
     if code or isinstance(partition, int):
         return EpochEndOffset(error_code=code, partition=asked.partition)
-    epoch, end = end_of_epoch(node, partition, asked.leader_epoch)
+    epoch, end = end_of_epoch(node.logs, partition, asked.leader_epoch)
     return EpochEndOffset(
         error_code=ErrorCode.NONE, partition=asked.partition, leader_epoch=epoch, end_offset=end
     )

@@ -15,7 +15,6 @@ from kraftlog.errors import (
     UnansweredError,
     error_name,
 )
-from kraftlog.node.delayed_produce import wait_for_replicas
 from kraftlog.node.handlers.metadata import is_internal
 from kraftlog.node.leaders import leader_of, name_endpoint
 from kraftlog.records.header import (
@@ -100,7 +99,9 @@ def _takes_long(node: Node, slot: PendingResponse, request: ProduceRequest) -> b
 def _rules_of(
     node: Node, slot: PendingResponse, topic: TopicProduceData, part: PartitionProduceData
 ) -> ProduceRules | None:
-    partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
+    partition = node.replica_manager.partition(
+        topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
+    )
     if isinstance(partition, int):
         return None
     append_config = partition.append_config
@@ -171,7 +172,9 @@ def _produce(
     checked: Checked,
     now: Now,
 ) -> PartitionProduceResponse:
-    partition = node.partition(topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE)
+    partition = node.replica_manager.partition(
+        topic.name, topic.topic_id, part.index, slot.version >= BY_ID_SINCE
+    )
     if isinstance(partition, int):
         return _refused_here(node, slot, topic, part.index, partition)
     acks = request.acks
@@ -207,7 +210,7 @@ def _produce(
     except CorruptBatchError as error:
         counts.failed_produces += 1
         return _not_accepted(part.index, error)
-    base = partition.append(header, batch, node.turn)
+    base = partition.append(header, batch, node.replica_manager.turn)
     result = PartitionProduceResponse(
         index=part.index,
         error_code=ErrorCode.NONE,
@@ -216,8 +219,7 @@ def _produce(
         log_start_offset=partition.start,
     )
     if acks != ACKS_NONE:
-        slot.waits += 1
-        partition.acks.append((partition.end, slot, result, timeout_ms(request)))
+        node.replica_manager.wait_for(partition, partition.end, slot, result, timeout_ms(request))
     return result
 
 
@@ -262,10 +264,7 @@ def _repeated(
     needed = first.last_offset + 1
     patience = timeout_ms(request)
     if request.acks != ACKS_NONE and not partition.is_reached(needed, patience):
-        slot.waits += 1
-        partition.wait_for(needed, slot, result, patience)
-        if partition.just_written:
-            wait_for_replicas(node, partition)
+        node.replica_manager.wait_for(partition, needed, slot, result, patience)
     return result
 
 

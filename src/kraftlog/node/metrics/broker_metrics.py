@@ -52,7 +52,7 @@ def _partitions(name: str, what: str, is_meant: Callable[[Partition], bool]) -> 
         "kafka_server_replicamanager_" + name,
         GAUGE,
         what,
-        lambda node, _: sum(1 for p in node.partitions.values() if is_meant(p)),
+        lambda node, _: sum(1 for p in node.replica_manager.partitions.values() if is_meant(p)),
     )
 
 
@@ -66,7 +66,7 @@ def _each(
     """A sample of every partition that is here, or of those that this broker leads."""
 
     def measure(node: Node, _: Now) -> Samples:
-        for partition in list(node.partitions.values()):  # it is told in slices
+        for partition in list(node.replica_manager.partitions.values()):  # it is told in slices
             if partition.leads or not if_leading:
                 yield _labels(partition), value(node, partition)
 
@@ -157,8 +157,8 @@ def _traffic(name: str, what: str, value: Callable[[TopicCounts], float]) -> Fam
     """Of all topics, without a label, and of each."""
 
     def measure(node: Node, _: Now) -> Samples:
-        yield (), value(node.counts.of_all_topics())
-        for topic, counts in list(node.counts.topics.items()):
+        yield (), value(node.replica_manager.topic_stats.of_all_topics())
+        for topic, counts in list(node.replica_manager.topic_stats.topics.items()):
             yield (("topic", topic),), value(counts)
 
     return Family(f"kafka_server_brokertopicmetrics_{name}_total", COUNTER, what, measure)

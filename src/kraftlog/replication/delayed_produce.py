@@ -13,9 +13,15 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.node.node import Node
     from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
+
+
+def one_done(slot: Any) -> None:
+    """One of the things that an answer waits for has come."""
+    slot.waits -= 1
+    if not slot.waits:
+        slot.respond(slot.response)
 
 
 class DelayedProduce:
@@ -30,32 +36,11 @@ class DelayedProduce:
         self.slot = slot
         self.result = result
         self.done = False
+        partition.awaiting_isr.append(self)
 
-    def expire(self, node: Node, now: Now) -> None:  # noqa: ARG002 - whatever waits is called alike
+    def expire(self, now: Now) -> None:  # noqa: ARG002 - whatever waits is called alike
         if not self.done:
             self.done = True
             self.partition.awaiting_isr.remove(self)
             self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
-            node.one_done(self.slot)
-
-
-def wait_for_replicas(node: Node, partition: Partition) -> None:
-    """What was just written, and must be elsewhere as well, has from now on the time it said."""
-    just_written, partition.just_written = partition.just_written, []
-    for offset, slot, result, timeout_ms in just_written:
-        waiting = DelayedProduce(partition, offset, slot, result)
-        partition.awaiting_isr.append(waiting)
-        node.wait(waiting, node.now.monotonic_ms + timeout_ms)
-
-
-def high_watermark_moved(node: Node, partition: Partition) -> None:
-    """Whose batches are below it is told so; or that too few replicas are left that have them."""
-    waiting, partition.awaiting_isr = partition.awaiting_isr, []
-    for one in waiting:
-        if one.offset > partition.high_watermark:
-            partition.awaiting_isr.append(one)
-            continue
-        one.done = True
-        if partition.lacks_replicas:
-            one.result.error_code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        node.one_done(one.slot)
+            one_done(self.slot)

@@ -1,20 +1,31 @@
-"""What a broker looks after now and then: producers that were silent for long are forgotten."""
+"""Now and then producers that were silent for long are forgotten."""
 
 from __future__ import annotations
 
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kraftlog.node.node import Node
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from kraftlog.replication.partition import Partition
     from kraftlog.types import Now
 
 
 class ProducerExpiration:
     """`deadline` is in monotonic milliseconds; how old a producer is, its timestamps say."""
 
-    def __init__(self, node: Node, now: Now) -> None:
-        self._node = node
-        self._interval_ms: int = node.config.settings["producer.id.expiration.check.interval.ms"]
+    def __init__(
+        self,
+        partitions: Mapping[Any, Partition],
+        interval_ms: int,
+        expiration_ms: Callable[[], int],
+        now: Now,
+    ) -> None:
+        self._partitions = partitions
+        self._interval_ms = interval_ms
+        #: After how long a producer is forgotten, as the settings say now.
+        self._expiration_ms = expiration_ms
         self._due_ms = 0
         self.postpone(now)
 
@@ -25,8 +36,8 @@ class ProducerExpiration:
         if now.monotonic_ms < self._due_ms:
             return
         self.postpone(now)
-        expiration_ms = self._node.config_layers().value("producer.id.expiration.ms")
-        for partition in self._node.partitions.values():
+        expiration_ms = self._expiration_ms()
+        for partition in self._partitions.values():
             if partition.producers is not None:
                 partition.producers.expire(now.wall_ms, expiration_ms)
 
