@@ -204,7 +204,7 @@ def test_connections_that_are_still_make_room_for_others(
     assert "has neither sent nor received for 30 s" in capfd.readouterr().err
 
 
-def step(server: Server, unsent: dict[Peer, bytes], size: int) -> None:
+def step(server: Server, unsent: dict[Peer, memoryview], size: int) -> None:
     """A turn in which each of these peers sends so much more, if the node takes it."""
     for peer in unsent:
         peer.sock.setblocking(False)
@@ -220,11 +220,11 @@ def test_one_that_always_sends_does_not_keep_others_waiting(
     """At the bound, each in turn has room for one request."""
     server.memory.change(LIMIT)
     greedy, *others = [connect() for _ in range(4)]
-    unsent = {greedy: produce(1, bytes(900_000)) * 100}
+    unsent = {greedy: memoryview(produce(1, bytes(900_000)) * 100)}
     for _ in range(20):
         step(server, unsent, 200_000)
     assert server.memory.exempt is greedy.connection
-    unsent |= {peer: produce(1, bytes(900_000)) for peer in others}
+    unsent |= {peer: memoryview(produce(1, bytes(900_000))) for peer in others}
     for _ in range(200):
         step(server, unsent, 200_000)
         assert server.memory.used < LIMIT + 2 * MAX_FRAME
@@ -237,11 +237,11 @@ def test_one_that_the_node_does_not_read_is_not_closed_as_still(
 ) -> None:
     server.memory.change(LIMIT)
     gone, *others = [connect() for _ in range(4)]
-    unsent = {gone: struct.pack(">i", MAX_FRAME) + bytes(SMALL_FRAME * 2)}
+    unsent = {gone: memoryview(struct.pack(">i", MAX_FRAME) + bytes(SMALL_FRAME * 2))}
     for _ in range(20):
         step(server, unsent, 40_000)
     assert server.memory.exempt is gone.connection
-    unsent |= {peer: produce(1, bytes(900_000)) for peer in others}
+    unsent |= {peer: memoryview(produce(1, bytes(900_000))) for peer in others}
     for _ in range(20):
         step(server, unsent, 200_000)
     assert len(server.memory.waiting) == len(others)
