@@ -50,12 +50,15 @@ from kraftlog.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
+from kraftlog.wire.messages.metadata_records import PartitionChangeRecord, RemoveTopicRecord
 from kraftlog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.node.frame_client import FrameClient, ask_settled, create_topics, make_host
 from tests.node.turn_cost import CALLS_OF_A_TURN, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from kraftlog.wire.schema import Message
 
 
 def batch_of(count: int) -> bytes:
@@ -299,6 +302,36 @@ def test_metadata_of_a_topic_of_many_partitions_leaves_room_for_others() -> None
     assert len(turns.answer.topics[0].partitions) == 5_000
     assert turns.others_answered >= 3
     assert turns.longest < CALLS_OF_A_TURN
+
+
+def told_meanwhile(*changes: Message) -> tuple[int, int]:
+    """Metadata of the topic `many` when that changes while it is told: the code, and how many
+    partitions."""
+    host = make_host(many=5_000)
+    client = FrameClient(host)
+    names = [MetadataRequestTopic(name="many")]
+    asked = MetadataRequest(topics=names, allow_auto_topic_creation=False)
+    client.send(ApiKey.METADATA, 12, asked)
+    host.one_turn()
+    topic_id = host.node.image.topic_ids["many"]
+    host.node.replay([change.replace(topic_id=topic_id) for change in changes], 0)
+    assert not client.take()
+    host.settle()
+    [(_, answer)] = client.take()
+    return answer.topics[0].error_code, len(answer.topics[0].partitions)
+
+
+def test_a_topic_that_is_deleted_while_it_is_told_is_not_told_in_part() -> None:
+    told = told_meanwhile(RemoveTopicRecord(topic_id=b""))
+    assert told == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+
+
+def test_a_topic_that_shrinks_while_it_is_told_is_told_as_it_is_then() -> None:
+    gone = [
+        PartitionChangeRecord(partition_id=index, topic_id=b"", removed=True)
+        for index in range(10, 5_000)
+    ]
+    assert told_meanwhile(*gone) == (0, 10)
 
 
 def list_offsets(timestamp: int, *indexes: int) -> ListOffsetsRequest:

@@ -134,7 +134,11 @@ def _answer(
         elif topic.id in node.image.topics:  # else it has been deleted meanwhile
             reported.add(topic.id)
             piece = node.encoded_topics.get(topic.id, form)
-            topics.append(piece or (yield from _written_down(node, topic, form)))
+            piece = piece or (yield from _written_down(node, topic, form))
+            if piece is not None:
+                topics.append(piece)
+            elif not isinstance(one, TopicImage):
+                topics.append(_refused(one, slot.version, codes))
             work += 1
         if work >= NAMES_IN_A_STEP:
             yield work
@@ -196,11 +200,21 @@ def why_unknown(name: str) -> int:
 
 def _written_down(
     node: Node, topic: TopicImage, form: Form
-) -> Generator[int, None, MetadataResponseTopic]:
-    """A topic as the bytes that stand for it, kept unless it changes while they are written."""
+) -> Generator[int, None, MetadataResponseTopic | None]:
+    """A topic as the bytes that stand for it, kept unless it changes while they are written.
+
+    None: it was deleted meanwhile. It is told with all partitions that it has, or had.
+    """
     pieces = node.encoded_topics
-    changes = pieces.changes
-    result = yield from _result(node, topic, form)
+    while True:
+        changes = pieces.changes
+        result = yield from _result(node, topic, form)
+        now = node.image.topics.get(topic.id)
+        if now is None:
+            return None
+        if now.partition_count >= topic.partition_count:
+            break
+        topic = now  # some were removed, and may be missing
     if len(result.partitions) <= PARTITIONS_IN_A_STEP:
         piece = encode_piece(MetadataResponse, form[0], result)
     else:
