@@ -214,7 +214,7 @@ class InternalError(KraftlogError):
         from traceback import format_exception
 
         trace = "".join(format_exception(error))
-        super().__init__(f"a mistake of ours, {what}:\n{trace}".rstrip())
+        super().__init__(f"internal error, {what}:\n{trace}".rstrip())
 
 
 class UnansweredError(KraftlogError):

@@ -82,7 +82,7 @@ def test_offsets_directories_and_features(tools: Kafka, kafka_shell: Shell, name
     outcome["brokers"][0]["logDirs"][0]["partitions"].sort(key=lambda each: each["partition"])
     assert kafka_shell.json(f"log-dirs {flags}") == outcome
     assert "GiB free" in kafka_shell.run(f"log-dirs {flags} --broker-list 1")
-    assert "no broker 9" in kafka_shell.fails("log-dirs --broker-list 9")
+    assert "broker 9 is not in the cluster" in kafka_shell.fails("log-dirs --broker-list 9")
     lines = tools.run(TOOLS + "FeatureCommand", "describe")
     found = re.findall(r"Feature: (\S+).*Level: (\S+)", lines)
     shown = rows(kafka_shell.run("features describe"))[1:-1]

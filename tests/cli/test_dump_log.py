@@ -168,7 +168,7 @@ def test_damage_is_said_and_fails(capsys: pytest.CaptureFixture[str], tmp_path: 
     index.write_bytes(bytes.fromhex("0000000500000000") + index.read_bytes()[8:] + b"\1")
     shown = dumped(capsys, "--verify-index-only", "--files", str(index), code=1)
     assert "index offset: 5, log offset: 1" in shown
-    assert "1 bytes behind the last whole entry" in shown
+    assert "1 trailing bytes after the last complete entry" in shown
     times.write_bytes(times.read_bytes()[12:24] + times.read_bytes())
     assert "behind" in dumped(capsys, "--files", str(times), code=1)
     assert main(["dump-log", "--files", "meta.properties"]) == 2

@@ -36,6 +36,6 @@ def test_what_is_not_there_may_be_forgiven() -> None:
 def test_words_that_do_not_fit() -> None:
     with pytest.raises(UsageError, match="'a' is not KEY=VALUE"):
         pairs(["a"])
-    with pytest.raises(UsageError, match="no regular expression"):
+    with pytest.raises(UsageError, match="is not a valid regular expression"):
         matching([], "[")
     assert matching(["ab", "b", "c"], "a.,b") == ["ab", "b"]

@@ -14,7 +14,7 @@ from kraftlog.cli import main
         ([], 2, "usage: kraftlog COMMAND"),
         (["--help"], 0, "start           start a node"),
         (["--version"], 0, f"kraftlog {__version__}"),
-        (["stop"], 2, "no command 'stop'"),
+        (["stop"], 2, "unknown command 'stop'"),
         (["start", "--data", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
         (["start", "/dev/null/a"], 1, "kraftlog: /dev/null/a: Not a directory\n"),
     ],

@@ -74,7 +74,7 @@ def test_a_record_and_what_follows_it_is_given_up_only_if_that_is_accepted(
         ("3@h:9093:short", [], "is not ID@HOST:PORT"),
         ("1@h:9093", ["--accept-loss", "4@7"], "nothing of the log would be kept"),
         ("3@h:9093", ["--accept-loss", "3@7"], "says 3@7: it has to say 4@7"),
-        ("3@h:9093", ["--drop-from", "4"], "the log holds 0 to 3"),
+        ("3@h:9093", ["--drop-from", "4"], "the log has offsets 0 to 3"),
         ("3@h:9093:AAAAAAAAAAAAAAAAAAAAAA", ["--accept-loss", "4"], "says 4"),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_node_that_runs_is_left_alone(data: str) -> None:
     )
     OsFiles.close(held)
     assert refused.returncode == 1
-    assert "is in use: stop the node first" in refused.stderr
+    assert "is in use: stop the node" in refused.stderr
 
 
 def test_help_and_missing_words(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def test_a_node_that_was_asked_to_keep_people_out_does_not_run_without(tmp_path:
     ended = subprocess.run([*command, *asked], check=False, capture_output=True, text=True)
     assert (ended.returncode, ended.stdout, data.exists()) == (1, "", False)
     assert ended.stderr.splitlines()[-1].startswith(
-        "kraftlog: authorizer.class.name=org.example.Guard: access is not controlled here"
+        "kraftlog: authorizer.class.name=org.example.Guard: there is no access control"
     )
 
 

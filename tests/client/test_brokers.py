@@ -128,7 +128,7 @@ def test_a_quorum_grows_and_shrinks_by_our_command(
         with Client(f"127.0.0.1:{port[1]}", controllers=True) as controllers:
             assert controllers.describe_quorum().leader_id == CONTROLLERS[0]
             assert controllers.describe_cluster().controller_id == CONTROLLERS[0]
-            with pytest.raises(UnsupportedApiError, match="a controller knows no topics"):
+            with pytest.raises(UnsupportedApiError, match="a controller does not serve topics"):
                 controllers.produce("demo", "a")
         words = f"quorum add-controller --command-config {quorum.file(added)}"
         assert "would be added" in shell.run(f"{words} --dry-run")

@@ -48,7 +48,7 @@ def test_q33_bootstrap_servers_and_voters_by_their_former_names() -> None:
 
 def test_q33_two_values_of_one_setting_are_refused() -> None:
     both = "quorum.fetch.timeout.ms=5 ; controller.quorum.fetch.timeout.ms=6"
-    with pytest.raises(ConfigError, match=r"quorum\.fetch\.timeout\.ms=5: means the same as"):
+    with pytest.raises(ConfigError, match=r"quorum\.fetch\.timeout\.ms=5: the same setting as"):
         read_config(started_with(both), {})
     config, _ = read_config(started_with(both.replace("6", "5")), {})
     assert config.controller_quorum_fetch_timeout_ms == 5

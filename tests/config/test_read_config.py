@@ -40,7 +40,7 @@ def test_refused(case: str) -> None:
 
 def test_several_directories_are_refused_plainly() -> None:
     assert refusal(started_with("log.dirs=/a,/b")) == (
-        "log.dirs=/a,/b: expected one directory; a node here keeps its logs in one"
+        "log.dirs=/a,/b: expected one directory; only one is supported"
     )
 
 
@@ -96,11 +96,11 @@ def test_keys_that_nobody_knows() -> None:
         "super.users=User:a ; kraftlog.http.prot=1"
     )
     assert read_config(text, {})[1] == [
-        "num.partition: no such key; did you mean num.partitions?",
+        "num.partition: unknown key; did you mean num.partitions?",
         "zookeeper.connect: Kafka 4 has no ZooKeeper and dropped this key",
         "log.message.format.version: Kafka 4 dropped this key",
-        "qwertz: no such key",
-        "kraftlog.http.prot: no such key; did you mean kraftlog.http.port?",
+        "qwertz: unknown key",
+        "kraftlog.http.prot: unknown key; did you mean kraftlog.http.port?",
         "accepted, no effect: listener.name.plaintext.max.connections, super.users",
     ]
 

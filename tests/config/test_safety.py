@@ -15,22 +15,22 @@ BROKER_ALONE = (
 )
 
 
-WITHOUT = "whoever can connect may"
+EVERY = "every client may"
 
 
 @pytest.mark.parametrize(
     ("key", "without"),
     [
-        ("authorizer.class.name", f"access is not controlled here: {WITHOUT} do everything"),
-        ("create.topic.policy.class.name", f"no policy is asked here: {WITHOUT} create any topic"),
+        ("authorizer.class.name", f"there is no access control: {EVERY} do everything"),
+        ("create.topic.policy.class.name", f"policies are not supported: {EVERY} create any topic"),
         (
             "alter.config.policy.class.name",
-            f"no policy is asked here: {WITHOUT} change any setting",
+            f"policies are not supported: {EVERY} change any config",
         ),
     ],
 )
 def test_a_guard_that_is_not_there_is_refused(key: str, without: str) -> None:
-    expected = f"{key}=org.example.Guard: {without}; leave the key out"
+    expected = f"{key}=org.example.Guard: {without}; remove the key"
     assert refusal(f"{key}=org.example.Guard") == expected
 
 
@@ -43,17 +43,17 @@ MAP = "listener.security.protocol.map"
     [
         (
             f"{SSL_FOR_CLIENTS}{MAP}=SSL:SSL,CONTROLLER:PLAINTEXT ; inter.broker.listener.name=SSL",
-            "listeners: SSL wants SSL",
+            "listeners: SSL uses SSL",
         ),
-        (f"{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL", "listeners: CONTROLLER wants SASL_SSL"),
+        (f"{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL", "listeners: CONTROLLER uses SASL_SSL"),
         (
             f"{BROKER_ALONE}{MAP}=PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
-            "controller.listener.names: CONTROLLER wants SASL_PLAINTEXT",
+            "controller.listener.names: CONTROLLER uses SASL_PLAINTEXT",
         ),
     ],
 )
 def test_a_secret_that_would_not_be_kept_is_refused(case: str, said: str) -> None:
-    clear = "only PLAINTEXT is spoken here, without passwords and in the clear"
+    clear = "only PLAINTEXT is supported, without authentication or encryption"
     assert refusal(case) == f"{said}; {clear}"
 
 

@@ -47,9 +47,9 @@ def test_every_attribute_is_a_key() -> None:
     [
         (TOPIC, "retention.ms", "5", None),
         (TOPIC, "retention.ms", "x", "retention.ms=x: expected a whole number of at least -1"),
-        (TOPIC, "retention", "5", "retention: no such key of a topic"),
-        (GROUP, "retention.ms", "5", "retention.ms: no such key of a group"),
-        (CLIENT_METRICS, "a", "5", "a: no such key of a client metrics"),
+        (TOPIC, "retention", "5", "retention: unknown key of a topic"),
+        (GROUP, "retention.ms", "5", "retention.ms: unknown key of a group"),
+        (CLIENT_METRICS, "a", "5", "a: unknown key of a client metrics"),
         (BROKER, "num.io.threads", "5", None),
         (BROKER, "num.io.threads", "0",
          "num.io.threads=0: expected a whole number from 1 to 2147483647"),
@@ -58,7 +58,7 @@ def test_every_attribute_is_a_key() -> None:
         (BROKER, "leader.replication.throttled.rate", "5", None),
         (BROKER, "listener.name.a.ssl.keystore.location", "/a", None),
         (BROKER, "a.plug.in", "anything", None),
-        (BROKER_LOGGER, "kafka", "INFO", "resources of type 8 have no settings"),
+        (BROKER_LOGGER, "kafka", "INFO", "resources of type 8 have no configs"),
     ],
 )  # fmt: skip
 def test_one_by_one(kind: int, key: str, value: str, wrong: str | None) -> None:

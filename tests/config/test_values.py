@@ -67,7 +67,7 @@ def test_what_a_text_stands_for(name: str, text: str, value: object) -> None:
         "process.roles=: expected a list of broker, controller, not empty",
         "log.dirs=: expected a list, not empty",
         "metric.reporters=a,,b: expected a list",
-        "remote.log.metadata.manager.impl.prefix=: expected a text that is not empty",
+        "remote.log.metadata.manager.impl.prefix=: expected a non-empty string",
         "controller.quorum.voters=a: expected a list of id@host:port",
         "controller.quorum.bootstrap.servers=a: expected a list of host:port",
     ],
@@ -129,5 +129,5 @@ def test_the_value_of_a_secret_is_not_shown() -> None:
     assert key.name == "listener.name.a.plain.sasl.jaas.config"
     assert find_broker_key("listener.name.a.nope") is None
     assert complaint(key.replace(valid="+"), "") == (
-        f"{key.name}=(hidden): expected a text that is not empty"
+        f"{key.name}=(hidden): expected a non-empty string"
     )

@@ -109,7 +109,7 @@ def test_v4_defaults_stand_where_the_request_says_minus_one() -> None:
             ErrorCode.INVALID_CONFIG,
             "Null value",
         ),
-        (new_topic("t", configs={"x": "1"}), ErrorCode.INVALID_CONFIG, "no such key"),
+        (new_topic("t", configs={"x": "1"}), ErrorCode.INVALID_CONFIG, "unknown key"),
         (new_topic("t", partitions=10_001), ErrorCode.POLICY_VIOLATION, "Excessively large"),
     ],
 )

@@ -305,7 +305,7 @@ class Life:
         self.settle(3000)
 
     def check_said(self) -> None:
-        wrong = [line for line in self.host.said if "mistake of ours" in line]
+        wrong = [line for line in self.host.said if "internal error" in line]
         assert not wrong, wrong[0]
 
     # What others make of it ----------------------------------------------------------------------

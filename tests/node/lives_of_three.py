@@ -284,7 +284,7 @@ class LifeOfThree(Life):
 
     @staticmethod
     def _check_said_by(host: VirtualHost) -> None:
-        wrong = [line for line in host.said if "mistake of ours" in line]
+        wrong = [line for line in host.said if "internal error" in line]
         assert not wrong, wrong[0]
 
     def check(self) -> None:

@@ -278,7 +278,7 @@ def test_a_group_timer_that_stops_half_way_is_contained(monkeypatch: pytest.Monk
     host.pass_time(11_000)
     monkeypatch.undo()
     host.settle()
-    assert [line for line in host.said if "mistake of ours, doing what is due for groups" in line]
+    assert [line for line in host.said if "internal error, running group timers" in line]
     host.pass_time(11_000)
     host.settle()
     answer = ask_settled(host, ApiKey.JOIN_GROUP, 3, join())
@@ -292,7 +292,7 @@ def test_an_outcome_that_is_heard_half_way_is_contained(monkeypatch: pytest.Monk
     monkeypatch.setattr(shard.writes, "_replay", rude)
     FrameClient(host).send(ApiKey.OFFSET_COMMIT, 3, commit_request("h", "demo"))
     host.settle()
-    assert [line for line in host.said if "hearing what came of a group's records" in line]
+    assert [line for line in host.said if "handling the outcome of a group write" in line]
     assert host.node.group_coordinators is not None
     [shard] = host.node.group_coordinators.shards()
     assert shard.durable.offsets.get("h", "demo", 0) is not None
@@ -308,7 +308,9 @@ def test_a_decision_that_is_due_and_raises_is_tried_later(monkeypatch: pytest.Mo
     host.pass_time(60_000)
     host.settle()
     create_topics(host, {"more": 1})
-    said = [line for line in host.said if "mistake of ours, deciding on what is due" in line]
+    said = [
+        line for line in host.said if "internal error, running scheduled controller work" in line
+    ]
     assert said
     monkeypatch.undo()
     host.pass_time(60_000)
@@ -331,7 +333,7 @@ class Counted:
 
 
 def complaints(host: VirtualHost, what: str) -> list[str]:
-    return [line for line in host.said if f"mistake of ours, {what}" in line]
+    return [line for line in host.said if f"internal error, {what}" in line]
 
 
 def busy_for(host: VirtualHost, ms: int) -> None:
@@ -353,7 +355,7 @@ def test_a_heartbeat_that_stops_half_way_is_tried_again_later(
     monkeypatch.setattr(lifecycle, where, mistake)
     host.pass_time(5000)
     busy_for(host, 3000)
-    what = "registering the broker" if where == "_heartbeat" else "hearing a response"
+    what = "sending a registration" if where == "_heartbeat" else "handling a response"
     [line] = complaints(host, what)
     assert "Traceback" in line
     assert 3 < mistake.times < 80
@@ -391,7 +393,7 @@ def test_a_look_at_the_voters_that_stops_half_way_is_tried_again_later(
     monkeypatch.setattr(updater, "_change", mistake)
     updater._seen = None
     busy_for(host, 5000)
-    assert len(complaints(host, "looking after this node's record as a voter")) == 1
+    assert len(complaints(host, "updating the voter record of this node")) == 1
     assert 3 <= mistake.times <= 6
     monkeypatch.undo()
     busy_for(host, 2000)
@@ -430,5 +432,5 @@ def test_what_a_peer_answers_is_heard_half_way_and_asked_again() -> None:
     host.node.handle(ResponseReceived(CONTROLLER_CHANNEL, 2, 7, response), host.now)
     assert heard == [response, None]
     host.turn()
-    assert len(complaints(host, "hearing a response of the controller")) == 1
+    assert len(complaints(host, "handling a response of the controller")) == 1
     still_serves(host, 0)

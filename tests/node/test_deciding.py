@@ -241,7 +241,7 @@ def test_a_mistake_in_a_later_slice_costs_that_request_alone(
     assert asked.finish(2) == ["create", "later"]
     assert asked.outcome[0][1].topics[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert active_controller.controller.state.maps() == before == host.node.image.maps()
-    assert any("of ours" in line for line in host.said)
+    assert any("internal error" in line for line in host.said)
 
 
 def test_what_goes_wrong_in_hearing_of_a_decision_holds_up_nobody() -> None:

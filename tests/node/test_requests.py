@@ -269,7 +269,7 @@ def test_a_disk_that_can_not_be_read_is_told_to_who_asks_and_said_once() -> None
     assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
     refused = told_of(client.ask(ApiKey.PRODUCE, 9, produce(batch(b"d"))))
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert len([line for line in host.said if "offline until the next start" in line]) == 1
+    assert len([line for line in host.said if "offline until the node is restarted" in line]) == 1
 
 
 def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:

@@ -103,7 +103,7 @@ def test_an_exception_in_what_follows_a_record_names_its_offset(
 def test_a_snapshot_that_can_not_be_replayed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     said = str(unreplayable_snapshot(OffsetAndEpoch(7, 2), ZeroDivisionError("of ours")))
     assert "the snapshot at offset 7, epoch 2, can't be replayed" in said
-    assert "of ours" in said
+    assert "internal error" in said
     stray = TopicRecord(name="demo", topic_id=b"?" * 16)
 
     def records(_: object) -> list[TopicRecord]:
@@ -168,7 +168,7 @@ def test_what_is_not_in_the_log_can_not_be_given_up(offset: int) -> None:
     files, _ = with_bad_record(UNKNOWN)
     survivor = survivor_of(files)
     end = survivor.remains.end
-    with pytest.raises(RepairRefusedError, match=f"the log holds 0 to {end - 1}"):
+    with pytest.raises(RepairRefusedError, match=f"the log has offsets 0 to {end - 1}"):
         survivor.drop_from(offset)
     assert (survivor.remains.end, survivor.remains.dropped) == (end, 0)
     survivor.close()

@@ -151,7 +151,7 @@ def test_records_that_can_not_be_replayed_change_nothing(monkeypatch: pytest.Mon
         assert not controller.state._undoings
     assert host.node.quorum.end == end
     host.settle()
-    assert [line for line in host.said if "mistake of ours" in line]
+    assert [line for line in host.said if "internal error" in line]
 
 
 # Groups ------------------------------------------------------------------------------------------

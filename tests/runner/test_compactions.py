@@ -155,7 +155,7 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
     host.files.faults.append(Fault("sync", errno.ENOSPC, "log.cleaned"))
     looked_after(host)
     assert len(host.said) == 1
-    assert "could not be compacted" in host.said[0]
+    assert "compaction failed" in host.said[0]
     assert records(host) == 20
     assert host.runner.directory.disk.failure is None
     looked_after(host)

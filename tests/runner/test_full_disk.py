@@ -96,7 +96,7 @@ def test_once_there_is_room_the_reserve_is_made_again() -> None:
     host.files.capacity_bytes += RESERVE_BYTES
     host.pass_time(FULL_FOR_MS)
     host.settle()
-    assert host.said[-1] == "data: there is room again"
+    assert host.said[-1] == "data: disk space is available again; records are accepted"
     assert host.files.exists(RESERVE)
     assert create(host, "another") == ErrorCode.NONE
     assert Writer(host).write(batch(b"x"))[0] == ErrorCode.NONE
@@ -114,7 +114,7 @@ def test_a_reserve_that_cannot_be_made_again_is_tried_later() -> None:
     host.pass_time(FULL_FOR_MS)
     host.settle()
     assert host.files.exists(RESERVE)
-    assert host.said[-1] == "data: there is room again"
+    assert host.said[-1] == "data: disk space is available again; records are accepted"
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])

@@ -282,5 +282,5 @@ def test_that_no_folder_can_be_removed_is_said_once() -> None:
     while host.runner.has_work or host.node.has_work:
         host.one_turn()
     assert [line.partition(":")[0] for line in host.said[said:]] == [
-        "the log directory is offline until the next start"
+        "the log directory is offline until the node is restarted"
     ]

@@ -106,7 +106,7 @@ def test_q38_a_damaged_snapshot_is_skipped_where_the_log_covers_it() -> None:
     flip(files, newest)
     again = VirtualHost(files)
     assert again.node.image.topics == before
-    assert any(newest in line and "damaged" in line for line in again.said)
+    assert any(newest in line and "corrupt" in line for line in again.said)
     assert older in checkpoints_of(files)
 
 
@@ -122,7 +122,7 @@ def test_q38_no_start_without_what_was_before_the_log(harm: str) -> None:
         else:
             flip(files, name)
     there = set(files.list("data"))
-    with pytest.raises(CorruptLogError, match=r"begins at offset \d+.*kraftlog quorum repair"):
+    with pytest.raises(CorruptLogError, match=r"starts at offset \d+.*kraftlog quorum repair"):
         VirtualHost(files)
     assert set(files.list("data")) == there
 
@@ -186,7 +186,7 @@ def test_q38_only_a_whole_snapshot_takes_the_place_of_the_log(is_whole: bool) ->
         assert outcome == [effects.SnapshotDamaged(new)]
         assert log.end_offset == end
         assert checkpoints_of(files) == before
-        assert ["damaged" in line for line in said] == [True]
+        assert ["corrupt" in line for line in said] == [True]
         assert not [name for name in files.list(FOLDER) if name.endswith(".part")]
 
 
@@ -245,7 +245,7 @@ def log_with_voters(*voter_ids: int) -> MemoryFiles:
         (
             (1, 2, 4),
             (1, 2, 3),
-            ["controller.quorum.voters names 1, 2, 3; by the metadata log 1, 2, 4 vote"],
+            ["controller.quorum.voters names 1, 2, 3; the voters in the metadata log are 1, 2, 4"],
         ),
     ],
     ids=["as configured", "none configured", "a new log", "others"],

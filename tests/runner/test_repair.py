@@ -142,7 +142,7 @@ def test_voters_that_make_no_sense_are_refused(voters: VoterSet, why: str) -> No
 def test_a_node_that_runs_is_left_alone() -> None:
     files = left()
     running = LogDirectory(files, "data")
-    with pytest.raises(RepairRefusedError, match="stop the node first"):
+    with pytest.raises(RepairRefusedError, match="stop the node"):
         SurvivingDirectory(files, "data")
     running.release()
     SurvivingDirectory(files, "data").close()
@@ -153,7 +153,7 @@ def test_a_directory_without_the_log_is_no_survivor() -> None:
     directory = LogDirectory(files, "data")
     directory.delete(METADATA_LOG)
     directory.close()
-    with pytest.raises(RepairRefusedError, match="no voter was here"):
+    with pytest.raises(RepairRefusedError, match="not the directory of a voter"):
         SurvivingDirectory(files, "data")
     LogDirectory(files, "data").close()  # it was let go
 
@@ -166,7 +166,7 @@ def test_q8_a_log_that_can_not_be_recovered_is_not_repaired() -> None:
     files.pwritev(fd, [b"\xff" * 8], 70)
     files.close(fd)
     files.unlink("data/.kafka_cleanshutdown")
-    with pytest.raises(CorruptLogError, match="durable"):
+    with pytest.raises(CorruptLogError, match="had been flushed"):
         SurvivingDirectory(files, "data")
 
 
@@ -177,7 +177,7 @@ def test_q8_damage_before_the_recovery_point_is_found_reading_the_voters() -> No
     fd = files.open(segment)
     files.pwritev(fd, [b"\xff"], 70)
     files.close(fd)
-    with pytest.raises(CorruptLogError, match="no sound batch at offset 0"):
+    with pytest.raises(CorruptLogError, match="no valid batch at offset 0"):
         SurvivingDirectory(files, "data")
 
 

@@ -115,7 +115,9 @@ def test_what_belongs_to_no_partition_of_the_broker_is_set_aside_and_kept() -> N
         host.one_turn()
     host.settle()
     [line] = host.said
-    assert line.startswith("data: no partitions of this broker, set aside as folders that end in ")
+    assert line.startswith(
+        "data: renamed stray partitions, which are not assigned to this broker, to end in "
+    )
     assert line.endswith(f"{STRAY}: left-0, left-1, left-2, left-3, left-4 and 2 more")
     for clean in (True, False):
         host.pass_time(10 * 60_000)
@@ -144,7 +146,9 @@ def test_what_has_the_name_of_a_partition_and_is_not_its_log_is_set_aside(whose:
     owner = ANOTHER_ID if whose == "another's" else bytes(16)
     aside = f"demo-0.{owner.hex()}{STRAY}"
     assert aside in folders(host, "demo")
-    assert host.said == [f"data/demo-0: of another topic of this name, now data/{aside}"]
+    assert host.said == [
+        f"data/demo-0: belongs to a former topic of this name; renamed to data/{aside}"
+    ]
     assert (records_in(host), write(host), records_in(host)) == (0, ErrorCode.NONE, 1)
 
 
@@ -184,7 +188,9 @@ def test_deleting_an_unopened_log_leaves_anothers_folder_alone() -> None:
     host.settle()
     aside = f"left-0.{ANOTHER_ID.hex()}{STRAY}"
     assert folders(host, "left") == [aside]
-    assert host.said == [f"data/left-0: of another topic of this name, now data/{aside}"]
+    assert host.said == [
+        f"data/left-0: belongs to a former topic of this name; renamed to data/{aside}"
+    ]
 
 
 def test_a_node_that_is_stopped_at_once_has_set_aside_what_it_said() -> None:

@@ -148,7 +148,7 @@ def test_a_mistake_of_ours_that_changes_nothing_costs_its_asker_alone(rounds: No
         "answering ListConfigResources version 0",
         "deciding on CreatePartitions",
     ):
-        assert f"a mistake of ours, {doing}:\nTraceback" in said
+        assert f"internal error, {doing}:\nTraceback" in said
     assert said.count("KeyError: 'a deliberate mistake'") == 2
     assert node.stop() == 0
 

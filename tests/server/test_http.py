@@ -157,7 +157,7 @@ def test_q11_a_controller_without_a_majority_says_so(tmp_path: Path) -> None:
         answer, text = ask(port, "/health/ready")
         outcome = json.loads(text)
         assert (answer.status, outcome["ready"]) == (503, False)
-        assert outcome["reasons"] == ["the quorum has no leader that this node hears"]
+        assert outcome["reasons"] == ["this node knows no leader of the quorum"]
         assert (outcome["quorum"]["leader_id"], outcome["quorum"]["high_watermark"]) == (-1, -1)
         quorum.start(second)
         wait_for_status(port, 200)

@@ -99,4 +99,4 @@ def test_where_no_thread_can_be_started_jobs_are_done_on_the_loop(
     io_thread.close()
     here = threading.current_thread().name
     assert outcome == [(here, None), (here, None), ("test", None)]
-    assert capfd.readouterr().err == "the lane test has no thread: can't start new thread\n"
+    assert capfd.readouterr().err == "cannot start the I/O thread test: can't start new thread\n"

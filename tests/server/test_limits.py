@@ -150,7 +150,7 @@ def test_address_with_too_many_connections_is_refused(
     set_limit(host, "max.connections.per.ip", 2)
     first, _, third = connect(), connect(), connect()
     assert is_closed(third)
-    assert "127.0.0.1 has 2 connections already" in capfd.readouterr().err
+    assert "127.0.0.1 has reached max.connections.per.ip (2)" in capfd.readouterr().err
     first.close()
     for _ in range(3):
         look(server)

@@ -53,7 +53,7 @@ def test_a_listener_that_the_system_refuses_rests_for_a_while(
     now = read_clock()
     server._accept(ListeningSocket(deaf, "PLAINTEXT", BROKER), now)
     deaf.close()
-    assert "no connection can be taken: " in capfd.readouterr().err
+    assert "new connections wait: " in capfd.readouterr().err
     with socket.create_connection(("127.0.0.1", port)):
         assert (fd, EPOLLIN) not in server.epoll.poll(0)
         assert server.full_until_ms == now.monotonic_ms + FULL_FOR_MS

@@ -65,7 +65,7 @@ def test_a_name_for_which_no_thread_can_be_started_is_not_found(
         assert not outcome, "on the loop, and not within the call"
         names.deliver(NOW)
     assert outcome == [[], []]
-    assert capfd.readouterr().err == "localhost can't be looked up: can't start new thread\n"
+    assert capfd.readouterr().err == "cannot resolve localhost: can't start new thread\n"
     names.find("localhost", 9093, lambda places, _: outcome.append(places))
     assert select.select([names.ready_fd], [], [], LIMIT_S)[0]
     names.deliver(NOW)

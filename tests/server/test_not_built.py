@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tests.interop.driver import Driver
 
-WORDS = "this cluster has no transactions"
+WORDS = "transactions are not supported by this broker"
 
 
 @pytest.fixture(scope="module")

@@ -66,5 +66,5 @@ def test_where_no_thread_can_be_started_the_task_has_failed(
     worker.close()
     assert result is None
     assert isinstance(error, OSError)
-    assert error.strerror == "no thread can be started for it"
-    assert "the lane helper has no thread" in capfd.readouterr().err
+    assert error.strerror == "cannot start an I/O thread"
+    assert "cannot start the I/O thread helper" in capfd.readouterr().err

@@ -186,7 +186,7 @@ def test_damage_below_the_recovery_point_stops_the_log_and_changes_nothing(damag
         files.truncate(log.segments[0].log.use(), second)
     files.kill()
     before = files.bytes_of(path)
-    with pytest.raises(CorruptLogError, match="had been durable") as caught:
+    with pytest.raises(CorruptLogError, match="had been flushed") as caught:
         opened(new_disk(files), recovery_point=point)
     assert path in str(caught.value)
     if damage != "gone":

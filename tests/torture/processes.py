@@ -145,7 +145,9 @@ class Process:
         """Lines of standard error that no node may write, each with the next ones."""
         with open(self.errors, errors="replace") as file:
             lines = file.read().splitlines()
-        wrong = [n for n, line in enumerate(lines) if "Traceback" in line or "a mistake" in line]
+        wrong = [
+            n for n, line in enumerate(lines) if "Traceback" in line or "internal error" in line
+        ]
         return ["\n".join(lines[max(0, n - 1) : n + 40]) for n in wrong[:1]]
 
 

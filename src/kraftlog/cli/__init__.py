@@ -66,7 +66,7 @@ def _run(words: Sequence[str]) -> int:
         print(f"kraftlog {__version__}")
         return 0
     if words[0] not in COMMANDS:
-        print(f"kraftlog: no command {words[0]!r}\n\n{usage()}", file=sys.stderr)
+        print(f"kraftlog: unknown command {words[0]!r}\n\n{usage()}", file=sys.stderr)
         return 2
     run: Callable[[Sequence[str]], int] = import_module(_module(words[0])).run
     return run(words[1:])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "api-versions",
-        "Show which APIs each broker serves, and which version of them would be used.",
+        "Show the APIs of each broker, and the version that this client would use.",
         "--bootstrap-server 127.0.0.1:9092",
         controllers=True,
     )

@@ -18,12 +18,12 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = new_parser(
         "cluster",
-        "The cluster's id and endpoints; forget a broker that is gone.",
+        "Print the cluster id and endpoints; unregister a broker.",
         "list-endpoints --bootstrap-server 127.0.0.1:9092",
         controllers=True,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("cluster-id", help="print the cluster's id")
+    commands.add_parser("cluster-id", help="print the cluster id")
     endpoints = commands.add_parser(
         "list-endpoints", help="list brokers or controllers with their endpoints"
     )

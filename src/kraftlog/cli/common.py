@@ -94,7 +94,7 @@ def _with_client(
 
     controllers = getattr(options, "bootstrap_controller", None)
     if controllers and options.bootstrap_server:
-        raise UsageError("--bootstrap-server and --bootstrap-controller: give one of the two")
+        raise UsageError("give either --bootstrap-server or --bootstrap-controller, not both")
     properties = client_properties(options.command_config, ())
     client = Client(
         controllers or options.bootstrap_server or DEFAULT_SERVER,
@@ -141,7 +141,7 @@ def client_properties(path: str | None, given: Iterable[str]) -> dict[str, str]:
     found.update(pairs(given))
     protocol = found.get("security.protocol", "PLAINTEXT")
     if protocol.upper() != "PLAINTEXT":
-        raise ConfigError(f"security.protocol={protocol}: this client speaks PLAINTEXT alone")
+        raise ConfigError(f"security.protocol={protocol} is not supported; only PLAINTEXT is")
     return found
 
 
@@ -153,7 +153,7 @@ def read_text(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no text in UTF-8: {error}") from None
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
 
 
 def pairs(given: Iterable[str]) -> dict[str, str]:
@@ -176,11 +176,11 @@ def matching(names: Iterable[str], pattern: str | None) -> list[str]:
     try:
         expression = re.compile(pattern.strip().replace(",", "|"))
     except re.error as error:
-        raise UsageError(f"{pattern!r} is no regular expression: {error}") from None
+        raise UsageError(f"{pattern!r} is not a valid regular expression: {error}") from None
     return sorted(name for name in names if expression.fullmatch(name))
 
 
 def required(options: argparse.Namespace, *names: str) -> None:
     for name in names:
         if getattr(options, name.replace("-", "_")) is None:
-            raise UsageError(f"--{name} is missing")
+            raise UsageError(f"--{name} is required")

@@ -18,7 +18,7 @@ def load_config(path: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is no text in UTF-8: {error}") from None
+        raise ConfigError(f"{path} is not UTF-8 text: {error}") from None
     try:
         return read_config(text, overrides)
     except ConfigError as error:

@@ -63,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
 def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     """Type and name; "" names what holds for all brokers, None all of the type."""
     if options.entity_type in _LATER:
-        raise UsageError(f"--entity-type {options.entity_type}: quotas are not there yet")
+        raise UsageError(f"--entity-type {options.entity_type}: quotas are not supported yet")
     given = [
         (kind, getattr(options, flag.replace("-", "_")))
         for flag, kind in _SHORT.items()
@@ -74,10 +74,10 @@ def _entity(options: argparse.Namespace) -> tuple[str, str | None]:
     if options.entity_type is not None:
         is_default = options.entity_default
         if is_default and options.entity_type != "brokers":
-            raise UsageError("--entity-default: there are defaults of brokers alone")
+            raise UsageError("--entity-default: only brokers have defaults")
         given.append((options.entity_type, "" if is_default else options.entity_name))
     if len(given) != 1:
-        raise UsageError("name one entity: --topic, --broker, --entity-type …")
+        raise UsageError("specify an entity: --topic, --broker, --entity-type …")
     return given[0]
 
 

@@ -118,7 +118,7 @@ def _consume(client: Client, options: argparse.Namespace) -> None:
     properties = client_properties(options.command_config, options.command_property)
     group = options.group or properties.get("group.id")
     if options.partition is not None and group:
-        raise UsageError("--partition and --group: a group deals its partitions out itself")
+        raise UsageError("--partition does not work with --group: the group assigns partitions")
     if options.offset is not None and options.partition is None:
         raise UsageError("--offset needs --partition")
     show = _as_json if options.json else _shown_by(options)
@@ -149,7 +149,7 @@ def _print_records(
             except (struct.error, UnicodeDecodeError) as error:
                 if not options.skip_message_on_error:
                     place = f"{record.topic}-{record.partition} at offset {record.offset}"
-                    raise ValueError(f"the record of {place} can't be shown: {error}") from None
+                    raise ValueError(f"cannot format the record in {place}: {error}") from None
             progress.add(1)
             if not consumer.has_more:
                 output.flush()
@@ -162,12 +162,12 @@ def _print_records(
 
 def _topics(client: Client, options: argparse.Namespace) -> list[str]:
     if (options.topic is None) == (options.include is None):
-        raise UsageError("give one of --topic and --include")
+        raise UsageError("give either --topic or --include")
     if options.topic is not None:
         return [options.topic]
     found = matching([topic.name for topic in client.topics()], options.include)
     if not found:
-        raise ValueError(f"no topic is named like {options.include}")
+        raise ValueError(f"no topic matches {options.include}")
     return found
 
 

@@ -56,7 +56,7 @@ def offsets_in(text: str) -> dict[PartitionName, int]:
         for each in json.loads(text)["partitions"]:
             name = (str(each["topic"]), int(each["partition"]))
             if name in found:
-                raise ValueError(f"{name[0]}-{name[1]} stands there twice")
+                raise ValueError(f"{name[0]}-{name[1]} appears twice")
             found[name] = int(each["offset"])
     except json.JSONDecodeError as error:
         raise ValueError(f"expected JSON: {error}") from None

@@ -21,7 +21,7 @@ def base_offset(path: str) -> int:
     """The offset by which a file of a log is named."""
     text = os.path.basename(path).partition(".")[0].partition("-")[0]
     if not text.isdigit():
-        raise CorruptLogError(f"{path}: its name does not begin with an offset")
+        raise CorruptLogError(f"{path}: the file name does not begin with an offset")
     return int(text)
 
 
@@ -83,7 +83,7 @@ def _entries(data: bytes, unpack: object, size: int) -> list[tuple[int, int]]:
 
 def _out_of_order(path: str, data: bytes, size: int) -> list[str]:
     rest = len(data) % size
-    return [f"{path}: {rest} bytes behind the last whole entry"] if rest else []
+    return [f"{path}: {rest} trailing bytes after the last complete entry"] if rest else []
 
 
 def _judged(path: str, wrong: list[str], options: argparse.Namespace) -> bool:

@@ -31,11 +31,11 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in (("upgrade", "raise feature levels"), ("downgrade", "lower feature levels")):
         each = commands.add_parser(name, help=what)
         each.add_argument("--feature", action="append", default=[], metavar="NAME=LEVEL")
-        each.add_argument("--metadata", metavar="RELEASE", help="the level of metadata.version")
+        each.add_argument("--metadata", metavar="RELEASE", help="level of metadata.version")
         each.add_argument(
             "--release-version",
             metavar="RELEASE",
-            help="set all features to their levels in this release",
+            help="set all features to the levels of this release",
         )
     disable = commands.add_parser("disable", help="set features to level 0")
     disable.add_argument("--feature", action="append", required=True, metavar="NAME")

@@ -39,7 +39,9 @@ def planned(client: Client, group: str, options: argparse.Namespace) -> dict[Par
         known = client.committed(group, places)
         for place in places:
             if place not in known:
-                raise ClientError(f"group {group} has no offset in {place[0]}-{place[1]} to shift")
+                raise ClientError(
+                    f"--shift-by: group {group} has no committed offset for {place[0]}-{place[1]}"
+                )
         shifted = {place: known[place].offset + options.shift_by for place in places}
         return _within_log(client, shifted)
     if options.to_datetime is not None:
@@ -48,7 +50,7 @@ def planned(client: Client, group: str, options: argparse.Namespace) -> dict[Par
         from kraftlog.client.deadline import wall_ms
 
         return _at(client, places, wall_ms() - duration_ms(options.by_duration))
-    raise UsageError("--reset-offsets needs to know where to: --to-earliest, --to-offset, …")
+    raise UsageError("--reset-offsets needs a target: --to-earliest, --to-offset, …")
 
 
 def _places(client: Client, group: str, options: argparse.Namespace) -> list[PartitionName]:
@@ -70,7 +72,9 @@ def partitions_named(client: Client, words: Sequence[str]) -> list[PartitionName
             continue
         for text in indexes.split(","):
             if not text.isdigit():
-                raise UsageError(f"--topic {word}: expected numbers behind the colon, as in a:0,1")
+                raise UsageError(
+                    f"--topic {word}: expected partition numbers after the colon, as in a:0,1"
+                )
             if int(text) not in there:
                 raise ClientError(f"topic {topic} has no partition {text}")
             found.append((topic, int(text)))
@@ -125,7 +129,7 @@ def datetime_ms(text: str) -> int:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"{text!r} is no time like 2026-01-31T12:00:00.000") from None
+        raise UsageError(f"{text!r}: expected a time such as 2026-01-31T12:00:00.000") from None
     return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -135,7 +139,7 @@ def duration_ms(text: str) -> int:
 
     found = re.fullmatch(_DURATION, text)
     if found is None or not any(found.groups()):
-        raise UsageError(f"{text!r} is no duration like P1DT2H or PT90S")
+        raise UsageError(f"{text!r}: expected a duration such as P1DT2H or PT90S")
     parts = zip(found.groups(), _DURATION_UNITS_MS, strict=True)
     return int(sum(float(number) * unit for number, unit in parts if number))
 

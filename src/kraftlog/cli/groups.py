@@ -116,13 +116,13 @@ def _chosen(client: Client, options: argparse.Namespace) -> list[str]:
     if options.all_groups:
         return [each.id for each in client.groups() if each.protocol_type in {"", "consumer"}]
     if not options.group:
-        raise UsageError("--group is missing")
+        raise UsageError("--group is required")
     return list(options.group)
 
 
 def _describe(client: Client, options: argparse.Namespace) -> int:
     if sum((options.members, options.offsets, options.state is not None)) > 1:
-        raise UsageError("--members, --offsets and --state: give one of them")
+        raise UsageError("give only one of --members, --offsets and --state")
     if options.members:
         parts = [_members(client, name, options) for name in _chosen(client, options)]
     elif options.state is not None:
@@ -259,7 +259,7 @@ def _reset(client: Client, options: argparse.Namespace) -> int:
         rows = [[name, *at, offset] for name, plan in plans.items() for at, offset in plan.items()]
         print_table(("GROUP", "TOPIC", "PARTITION", "NEW OFFSET"), rows)
     if not options.execute and not options.dry_run:
-        print("nothing was changed; --execute does it", file=sys.stderr)
+        print("dry run: nothing was changed; add --execute to apply it", file=sys.stderr)
     return 0
 
 

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
-        "log-dirs", "Show what lies in the directories of brokers.", "--topic-list demo"
+        "log-dirs",
+        "Show the replicas and sizes in the log directories of brokers.",
+        "--topic-list demo",
     )
     parser.add_argument(
         "--describe", action="store_true", help="describe log directories (required)"
@@ -44,7 +46,7 @@ def _describe(client: Client, options: argparse.Namespace) -> None:
             raise UsageError(f"--broker-list {options.broker_list}: expected numbers") from None
         missing = sorted(set(brokers) - set(there))
         if missing:
-            raise ValueError(f"there is no broker {missing[0]}")
+            raise ValueError(f"broker {missing[0]} is not in the cluster")
     topics = set(options.topic_list.split(",")) if options.topic_list else None
     found = client.log_dirs(brokers)
     if options.json:

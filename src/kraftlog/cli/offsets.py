@@ -23,7 +23,7 @@ def _parser() -> argparse.ArgumentParser:
         "Print topic:partition:offset for each partition.",
         "--topic demo --time earliest",
     )
-    parser.add_argument("--topic", metavar="NAME", help="a name or a regular expression")
+    parser.add_argument("--topic", metavar="NAME", help="topic name or regular expression")
     parser.add_argument("--partitions", metavar="0,1", help="only these partitions")
     parser.add_argument("--topic-partitions", metavar="a:0,b:0-3", help="topics with partitions")
     parser.add_argument(
@@ -42,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _offsets(client: Client, options: argparse.Namespace) -> None:
     if options.topic_partitions and (options.topic or options.partitions):
-        raise UsageError("--topic-partitions stands for --topic and --partitions; give one")
+        raise UsageError("give either --topic-partitions or --topic and --partitions, not both")
     moment = _moment(options.time)
     rows = []
     for topic, indexes in _chosen(client, options).items():
@@ -85,7 +85,7 @@ def _chosen(client: Client, options: argparse.Namespace) -> dict[str, list[int]]
             found = {name: [n for n in indexes if n in wanted] for name, indexes in found.items()}
     found = {name: indexes for name, indexes in found.items() if indexes}
     if not found:
-        raise ClientError("no partition is named so")
+        raise ClientError("no partition matches")
     return found
 
 

@@ -115,7 +115,7 @@ def run(arguments: Sequence[str]) -> int:
 def _produce(client: Client, options: argparse.Namespace) -> None:
     properties = client_properties(options.command_config, options.command_property)
     for key in sorted(set(properties) - KNOWN_PROPERTIES):
-        print(f"kraftlog produce: {key} is not known here, and changes nothing", file=sys.stderr)
+        print(f"kraftlog produce: {key} is not supported and has no effect", file=sys.stderr)
     reader = LineReader(READER | _reader_properties(options))
     if options.max_block_ms is not None:
         client.cluster.timeout_s = options.max_block_ms / 1000
@@ -237,7 +237,7 @@ class LineReader:
         if not found:
             if self._forgives:
                 return None, line
-            raise ValueError(f"line {number} has no {what}: there is no {separator!r} in it")
+            raise ValueError(f"line {number} has no {what}: {separator!r} not found")
         return head, rest
 
     def _header(self, text: bytes, number: int) -> Header:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def _parser() -> argparse.ArgumentParser:
     parser = new_parser(
         "quorum",
-        "Look after the metadata quorum.",
+        "Describe the metadata quorum, change its voters, repair it.",
         "describe --status",
         controllers=True,
     )
@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
         "--drop-from",
         type=int,
         metavar="OFFSET",
-        help="give up the record at this offset and all that follow: for a record that no version "
+        help="drop the record at this offset and all that follow it; for a record that no version "
         "can replay",
     )
     _add_online(commands)
@@ -105,7 +105,7 @@ def _repair(data: str, voters_text: str, accepted: str | None, drop_from: int | 
         if may_be_lost(remains) and accepted is None:
             again = f"kraftlog quorum repair --data {data} --voters {voters_text}"
             again += "" if drop_from is None else f" --drop-from {drop_from}"
-            print(f"Nothing was changed. To go on:\n  {again} --accept-loss {remains.point}")
+            print(f"Nothing was changed. To proceed:\n  {again} --accept-loss {remains.point}")
             return 1
         done = survivor.repair(voters, accepted, time.time_ns() // 1_000_000)
         print(

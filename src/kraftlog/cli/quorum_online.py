@@ -129,7 +129,9 @@ def _add(client: Client, options: argparse.Namespace) -> None:
     from kraftlog.storage.meta_properties import load
 
     if options.node_file is None:
-        raise UsageError("add-controller needs --command-config: the controller's own properties")
+        raise UsageError(
+            "add-controller needs --command-config with the server.properties of the controller"
+        )
     config, _ = load_config(options.node_file, {})
     if not config.is_controller:
         raise ConfigError(f"{options.node_file}: expected controller among process.roles")
@@ -157,7 +159,7 @@ def _remove(client: Client, options: argparse.Namespace) -> None:
     directory = uuid_from_text(options.controller_directory_id)
     if not options.dry_run:
         client.remove_voter(options.controller_id, directory)
-    does = "would be removed" if options.dry_run else "votes no longer"
+    does = "would be removed" if options.dry_run else "was removed from the voters"
     if options.json:
         result = {"id": options.controller_id, "directoryId": uuid_text(directory)}
         print_json({**result, "dryRun": options.dry_run})

@@ -68,13 +68,13 @@ def run(arguments: Sequence[str]) -> int:
     unknown = [kind for kind in kinds or () if kind not in KINDS]
     if options.scenario not in {*scenarios(nodes=options.nodes), "any"} or unknown:
         what = f"--faults {unknown[0]}" if unknown else f"--scenario {options.scenario}"
-        print(f"kraftlog simulate: {what} is unknown; see --list", file=sys.stderr)
+        print(f"kraftlog simulate: unknown {what}; see --list", file=sys.stderr)
         return 2
     if options.nodes and (options.html is not None or options.soak is not None):
-        print("kraftlog simulate: --nodes goes with neither --html nor --soak", file=sys.stderr)
+        print("kraftlog simulate: --nodes does not work with --html or --soak", file=sys.stderr)
         return 2
     if options.html is not None and options.runs != 1:
-        print("kraftlog simulate: --html shows one run; leave --runs out", file=sys.stderr)
+        print("kraftlog simulate: --html shows a single run; remove --runs", file=sys.stderr)
         return 2
     if options.soak is not None:
         from kraftlog.cli.soak import Soak
@@ -102,7 +102,7 @@ def _all_seen(coverage: Counter[str], scenario: str) -> bool:
         print(f"{coverage[sight]:>9} {sight}")
     never = missing(coverage, scenario)
     if never:
-        print(f"kraftlog simulate: never seen: {', '.join(never)}", file=sys.stderr)
+        print(f"kraftlog simulate: never occurred: {', '.join(never)}", file=sys.stderr)
     return not never
 
 

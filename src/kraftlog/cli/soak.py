@@ -89,7 +89,7 @@ class Soak:
                     if self.runs % RUNS_A_REPORT == 0:
                         print(self, flush=True)
         if never := missing(self.coverage):
-            print(f"never seen: {', '.join(never)}")
+            print(f"never occurred: {', '.join(never)}")
         print(self)
         return 1 if self.failed else 0
 

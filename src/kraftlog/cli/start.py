@@ -43,8 +43,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bootstrap",
         action="store_true",
-        help="with a file: format an empty directory, for a new cluster whose first leader makes "
-        "the cluster id; on every node of it",
+        help="with a file: format an empty directory for a new cluster whose first leader makes "
+        "the cluster id; needed on every node",
     )
     parser.add_argument(
         "--override",

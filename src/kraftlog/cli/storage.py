@@ -106,14 +106,14 @@ def _format(options: argparse.Namespace) -> int:
     from kraftlog.storage.meta_properties import load
 
     if options.add_scram:
-        raise ConfigError("--add-scram: there are no SCRAM credentials here yet")
+        raise ConfigError("--add-scram: SCRAM credentials are not supported yet")
     config, _ = load_config(options.config, {})
     files = OsFiles()
     formatted = [path for path in config.directories if is_formatted(files, path)]
     if formatted and not options.ignore_formatted:
         raise ConfigError(
-            f"{formatted[0]} is formatted already; --ignore-formatted leaves it as it is and "
-            "formats the others"
+            f"{formatted[0]} is already formatted; --ignore-formatted skips it and formats "
+            "the others"
         )
     known = load(files, formatted[0]).cluster_id if formatted else None
     voters = _voters(options, config)
@@ -141,7 +141,10 @@ def _format(options: argparse.Namespace) -> int:
     elif not empty:
         print("All of the log directories are already formatted.")
     elif options.cluster_id is None and known is None:
-        print(f"The cluster's id is {formatting.cluster_id}: give it to its other nodes.")
+        print(
+            f"The cluster id is {formatting.cluster_id}: format the other nodes with "
+            f"--cluster-id {formatting.cluster_id}."
+        )
     return 0
 
 
@@ -193,7 +196,7 @@ def _initial_voters(text: str) -> list[Voter]:
                 "storage random-uuid makes such ids"
             )
         if voter.id in voters:
-            raise ConfigError(f"--initial-controllers: {voter.id} stands there twice")
+            raise ConfigError(f"--initial-controllers: controller {voter.id} appears twice")
         voters[voter.id] = voter
     return [voters[number] for number in sorted(voters)]
 
@@ -217,7 +220,7 @@ def _cluster_id(text: str | None) -> str:
     if text is None:
         return uuid_text(new_id())
     if not text or not all(letter.isalnum() or letter in "-_." for letter in text):
-        raise ConfigError(f"--cluster-id {text}: expected letters, digits, - _ and . alone")
+        raise ConfigError(f"--cluster-id {text}: expected only letters, digits, '-', '_' and '.'")
     return text
 
 

@@ -55,11 +55,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 _FILTERS = {
-    "under-replicated-partitions": "partitions without all their replicas in sync",
+    "under-replicated-partitions": "under-replicated partitions",
     "unavailable-partitions": "partitions without a leader",
     "under-min-isr-partitions": "partitions below min.insync.replicas",
-    "at-min-isr-partitions": "partitions just at min.insync.replicas",
-    "topics-with-overrides": "topics with settings of their own, without partitions",
+    "at-min-isr-partitions": "partitions at min.insync.replicas",
+    "topics-with-overrides": "topics with config overrides, without partitions",
 }
 
 
@@ -88,7 +88,7 @@ def _chosen(client: Client, options: argparse.Namespace) -> list[Topic]:
         found = [topic for topic in found if topic.name in names]
     asked = options.topic_id or options.topic
     if asked and not found and not options.if_exists and options.action != "list":
-        raise ClientError(f"there is no topic {asked}")
+        raise ClientError(f"topic {asked} does not exist")
     if options.exclude_internal:
         found = [topic for topic in found if not topic.is_internal]
     return found
@@ -196,7 +196,9 @@ def _create(client: Client, options: argparse.Namespace) -> None:
     assignment = _assignment(options.replica_assignment)
     numbers = options.partitions, options.replication_factor
     if assignment and numbers != (None, None):
-        raise UsageError("--replica-assignment says all; leave --partitions and factor out")
+        raise UsageError(
+            "--replica-assignment replaces --partitions and --replication-factor; remove them"
+        )
     try:
         client.create_topic(
             options.topic,
@@ -220,7 +222,7 @@ def _create(client: Client, options: argparse.Namespace) -> None:
 def _alter(client: Client, options: argparse.Namespace) -> None:
     required(options, "topic", "partitions")
     if options.config:
-        raise UsageError("settings of a topic are altered by: kraftlog configs --alter --topic")
+        raise UsageError("topic configs are altered by kraftlog configs --alter --topic")
     assignment = _assignment(options.replica_assignment)
     chosen = _chosen(client, options)
     for topic in chosen:

@@ -199,7 +199,7 @@ class Cluster:
             self._connections[number] = made
             self._was_reached = True
             return made
-        raise UnreachableError("no broker answers: " + "; ".join(dict.fromkeys(said)))
+        raise UnreachableError("no broker responds: " + "; ".join(dict.fromkeys(said)))
 
     def described(self, broker: int) -> str:
         known = self.brokers.get(broker)
@@ -268,7 +268,7 @@ class Cluster:
     ) -> Topic:
         """A topic, from memory where it is known. An unknown one is refused."""
         if self.is_controllers:
-            raise UnsupportedApiError("a controller knows no topics; ask a broker")
+            raise UnsupportedApiError("a controller does not serve topics; connect to a broker")
         limit = deadline or self.deadline()
         wait = Deadline(min(TOPIC_WAIT_S, limit.left_s()))
 

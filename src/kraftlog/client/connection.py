@@ -90,7 +90,9 @@ class Connection:
             return decode(api.response(), version, body, start)
         except ProtocolError as error:
             self.close()
-            raise UnreachableError(f"{self.address} answers {api.name} wrongly: {error}") from None
+            raise UnreachableError(
+                f"{self.address} sent an invalid {api.name} response: {error}"
+            ) from None
 
     def _introduce(self, deadline: Deadline) -> ApiVersionsResponse:
         """What the broker serves, and that it is one; an old one wants the question anew."""
@@ -123,7 +125,9 @@ class Connection:
         (came,) = struct.unpack_from(">i", body)
         if came != correlation_id:
             self.close()
-            raise UnreachableError(f"{self.address} answered {came}, asked was {correlation_id}")
+            raise UnreachableError(
+                f"{self.address} sent correlation id {came}; expected {correlation_id}"
+            )
         return body
 
     def _read(self, size: int, deadline: Deadline) -> bytes:
@@ -137,11 +141,11 @@ class Connection:
             except OSError as error:
                 raise self._lost(error) from None
             if not count:
-                raise self._lost(ConnectionError("it closed the connection"))
+                raise self._lost(ConnectionError("the broker closed the connection"))
             filled += count
         return bytes(buffer)
 
     def _lost(self, error: OSError) -> UnreachableError:
         self.close()
-        what = "no answer in time" if isinstance(error, TimeoutError) else error.strerror or error
+        what = "request timed out" if isinstance(error, TimeoutError) else error.strerror or error
         return UnreachableError(f"{self.address}: {what}")

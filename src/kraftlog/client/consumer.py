@@ -79,7 +79,7 @@ class Consumer:
         if isolation not in {"read_uncommitted", "read_committed"}:
             raise ValueError(f"isolation {isolation!r}: expected read_uncommitted, read_committed")
         if group is not None and partitions is not None:
-            raise ValueError("partitions are dealt out by the group; give one of the two")
+            raise ValueError("the group assigns partitions; give either a group or partitions")
         self._cluster = cluster
         self._topics = topics
         self._start = start

@@ -99,6 +99,6 @@ def parse_servers(text: str) -> list[tuple[str, int]]:
         if not colon or port.endswith("]"):
             host, port = item.strip(), "9092"
         if not host or "://" in item or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"{item.strip()!r} is not host:port")
+            raise ValueError(f"{item.strip()!r}: expected host:port")
         found.append((host.strip("[]"), int(port)))
     return found

@@ -37,7 +37,7 @@ def api_named(name: str) -> Api:
         _by_name.update({api.name: api for api in APIS.values()})
     api = _by_name.get(name)
     if api is None:
-        raise UnsupportedApiError(f"no API is named {name}")
+        raise UnsupportedApiError(f"unknown API {name}")
     return api
 
 

@@ -31,7 +31,7 @@ def by_their_names(texts: Mapping[str, str]) -> dict[str, str]:
         given = named.setdefault(name, texts[alias])
         if given != texts[alias]:
             raise ConfigError(
-                f"{alias}={texts[alias]}: means the same as {name}, which is {given}; give one"
+                f"{alias}={texts[alias]}: the same setting as {name}={given}; remove one of the two"
             )
     return named
 

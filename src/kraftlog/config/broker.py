@@ -48,7 +48,7 @@ class BrokerConfig:
             if name in self.texts:
                 self._values[name] = parse_value(key, self.texts[name])
             elif key.required:
-                raise ConfigError(f"{name} is missing; there is no default for it")
+                raise ConfigError(f"{name} is required")
             else:
                 self._values[name] = default_of(key)
         return self._values[name]

@@ -28,14 +28,14 @@ _WORDS = {TOPIC: "topic", GROUP: "group", CLIENT_METRICS: "client metrics"}
 def check(resource_type: int, key: str, value: str) -> str | None:
     """What is wrong with a key, or with a value for it; None is nothing."""
     if resource_type not in TABLES:
-        return f"resources of type {resource_type} have no settings"
+        return f"resources of type {resource_type} have no configs"
     found = _find(resource_type, key)
     if found is not None:
         wrong = _fixed(found) if resource_type == BROKER else None
         return wrong or complaint(found, value)
     if resource_type == BROKER:
         return None  # a plug-in's own
-    return f"{key}: no such key of a {_WORDS[resource_type]}"
+    return f"{key}: unknown key of a {_WORDS[resource_type]}"
 
 
 def is_list(resource_type: int, key: str) -> bool:

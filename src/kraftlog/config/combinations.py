@@ -32,8 +32,8 @@ def _node_id_is_broker_id(config: BrokerConfig) -> None:
 def _quorum_can_be_found(config: BrokerConfig) -> None:
     if not (config["controller.quorum.voters"] or config["controller.quorum.bootstrap.servers"]):
         raise ConfigError(
-            "neither controller.quorum.bootstrap.servers (host:port, …) nor "
-            "controller.quorum.voters (id@host:port, …) says where the controllers are"
+            "the addresses of the controllers are unknown; set controller.quorum.bootstrap.servers "
+            "(host:port, …) or controller.quorum.voters (id@host:port, …)"
         )
 
 
@@ -73,7 +73,7 @@ def _names_differ(key: str, listeners: list[Listener]) -> None:
     names = [listener.name for listener in listeners]
     for name in names:
         if names.count(name) > 1:
-            raise ConfigError(f"{key}: the name {name} stands there twice")
+            raise ConfigError(f"{key}: listener {name} appears twice")
 
 
 def _ports_differ(listeners: list[Listener]) -> None:
@@ -84,8 +84,8 @@ def _ports_differ(listeners: list[Listener]) -> None:
     for port, there in kinds.items():
         if port and len(there) > 1 and sorted(map(str, there)) != ["False", "True"]:
             raise ConfigError(
-                f"listeners: port {port} stands there more than once; two listeners share one only "
-                "with an address of IPv4 and one of IPv6"
+                f"listeners: port {port} appears more than once; two listeners can share a port "
+                "only if one has an IPv4 address and the other an IPv6 address"
             )
 
 
@@ -144,8 +144,8 @@ def _advertised_can_be_reached(config: BrokerConfig) -> None:
     for listener in config.advertised_listeners:
         if is_any_address(listener.host):
             raise ConfigError(
-                f"advertised.listeners: nobody can connect to {listener}; name a host or address "
-                "(it is the one of listeners where advertised.listeners is not given)"
+                f"advertised.listeners: clients cannot connect to {listener}; set a host or an "
+                "address (advertised.listeners defaults to listeners)"
             )
         if listener.name not in known:
             raise ConfigError(

@@ -13,7 +13,7 @@ _BROKER = {
         "Addresses that clients and other brokers connect to; default: listeners."
     ),
     "auto.create.topics.enable": "Create a missing topic on first use.",
-    "auto.leader.rebalance.enable": "Let the controller return leadership to preferred leaders.",
+    "auto.leader.rebalance.enable": "Move leadership back to the preferred leaders.",
     "batch.validation": "Default for topics that do not set their own.",
     "broker.heartbeat.interval.ms": (
         "Interval between a broker's heartbeats to the active controller."
@@ -24,7 +24,7 @@ _BROKER = {
         "The controller fences a broker after this long without a heartbeat."
     ),
     "compression.gzip.level": "Default for topics that do not set their own.",
-    "compression.lz4.level": "As for topics, for those that say nothing of it.",
+    "compression.lz4.level": "Default for topics that do not set their own.",
     "compression.type": "Default for topics that do not set their own.",
     "compression.zstd.level": "Default for topics that do not set their own.",
     "connections.max.idle.ms": (
@@ -64,7 +64,7 @@ _BROKER = {
     "inter.broker.listener.name": (
         "Listener between brokers; max.connections does not limit it where clients have another."
     ),
-    "leader.imbalance.check.interval.seconds": "Interval between returns to preferred leaders.",
+    "leader.imbalance.check.interval.seconds": "Interval between preferred leader elections.",
     "listener.security.protocol.map": (
         "Security protocol of each listener; only PLAINTEXT is supported."
     ),
@@ -117,16 +117,18 @@ _BROKER = {
     "offsets.retention.check.interval.ms": "Interval between checks for expired offsets.",
     "offsets.retention.minutes": "Time that the offsets of a group without members are kept.",
     "offsets.topic.num.partitions": "Number of partitions of __consumer_offsets.",
-    "offsets.topic.replication.factor": "Checked; __consumer_offsets has one replica for now.",
+    "offsets.topic.replication.factor": "Only validated: __consumer_offsets has one replica.",
     "offsets.topic.segment.bytes": "Segment size of __consumer_offsets.",
     "process.roles": "Roles of this node: broker, controller or both.",
     "producer.id.expiration.check.interval.ms": "Interval between checks for expired producer ids.",
     "producer.id.expiration.ms": "Time that a partition remembers an inactive producer id.",
     "queued.max.request.bytes": (
-        "Bytes of requests and unsent responses that all connections together hold before those "
-        "that hold some are not read; -1: 128 MiB."
+        "Memory for requests and unsent responses of all connections; beyond it, connections that "
+        "use more than 64 KiB are not read. -1: 128 MiB."
     ),
-    "security.inter.broker.protocol": "Names that listener by its security protocol.",
+    "security.inter.broker.protocol": (
+        "Security protocol of the listener between brokers; also names that listener."
+    ),
     "socket.request.max.bytes": "Largest request.",
     "unclean.leader.election.enable": "Default for topics that do not set their own.",
 }
@@ -153,7 +155,7 @@ _TOPIC = {
         "delete: delete records by retention; compact: keep the latest record per key."
     ),
     "compression.gzip.level": "gzip level, if compression.type is gzip.",
-    "compression.lz4.level": "How hard lz4 tries, where the topic packs batches.",
+    "compression.lz4.level": "lz4 level, if compression.type is lz4.",
     "compression.type": "Compression of stored batches; producer keeps the producer's.",
     "compression.zstd.level": "zstd level, if compression.type is zstd.",
     "delete.retention.ms": "Time that tombstones are kept in a compacted topic.",

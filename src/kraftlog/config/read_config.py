@@ -57,8 +57,8 @@ def read_config(text: str, overrides: Mapping[str, str]) -> tuple[BrokerConfig, 
 def _check_directories(config: BrokerConfig) -> None:
     if len(config.data_directories) > 1:
         raise ConfigError(
-            f"log.dirs={','.join(config.data_directories)}: expected one directory; a node here "
-            "keeps its logs in one"
+            f"log.dirs={','.join(config.data_directories)}: expected one directory; only one "
+            "is supported"
         )
 
 
@@ -83,4 +83,4 @@ def _about_unknown(name: str) -> str:
     from difflib import get_close_matches  # slow to import
 
     near = get_close_matches(name, [*BROKER_KEYS.names(), *OWN], 1, 0.75)
-    return f"{name}: no such key" + (f"; did you mean {near[0]}?" if near else "")
+    return f"{name}: unknown key" + (f"; did you mean {near[0]}?" if near else "")

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 #: Keys that name a class which keeps somebody from something, and what happens without it.
 GUARDS = {
-    "authorizer.class.name": "access is not controlled here: whoever can connect may do everything",
-    "create.topic.policy.class.name": "no policy is asked here: whoever can connect may create "
+    "authorizer.class.name": "there is no access control: every client may do everything",
+    "create.topic.policy.class.name": "policies are not supported: every client may create "
     "any topic",
-    "alter.config.policy.class.name": "no policy is asked here: whoever can connect may change "
-    "any setting",
+    "alter.config.policy.class.name": "policies are not supported: every client may change "
+    "any config",
 }
 
 
@@ -26,7 +26,7 @@ def refuse_false_safety(config: BrokerConfig) -> None:
     """ConfigError where the settings ask for protection that is not there."""
     for name, without in GUARDS.items():
         if config[name]:
-            raise ConfigError(f"{name}={config[name]}: {without}; leave the key out")
+            raise ConfigError(f"{name}={config[name]}: {without}; remove the key")
     for listener in config.listeners:
         _refuse_protocol("listeners", listener.name, listener.protocol)
     # A broker does not listen there, and yet speaks to its controllers through them.
@@ -39,6 +39,6 @@ def refuse_false_safety(config: BrokerConfig) -> None:
 def _refuse_protocol(key: str, name: str, protocol: str) -> None:
     if protocol != "PLAINTEXT":
         raise ConfigError(
-            f"{key}: {name} wants {protocol}; only PLAINTEXT is spoken here, without passwords "
-            "and in the clear"
+            f"{key}: {name} uses {protocol}; only PLAINTEXT is supported, without "
+            "authentication or encryption"
         )

@@ -222,7 +222,7 @@ def expected(key: Key) -> str:
         return f"{what}, not empty" if valid[0] == "+" else what
     if choices:
         return f"one of {choices}"
-    return "a text that is not empty" if valid[0] == "+" else "a text"
+    return "a non-empty string" if valid[0] == "+" else "a text"
 
 
 def _expected_number(key: Key) -> str:

@@ -203,7 +203,7 @@ def _checked(changes: Iterable[Change], record: Message) -> Iterator[Change]:
 
 
 def _missing(record: Message, what: KeyError) -> ReplayError:
-    return ReplayError(f"{record!r:.1000} is about {what}, which is not there", record)
+    return ReplayError(f"{record!r:.1000} refers to {what}, which does not exist", record)
 
 
 def _is_about(record: Message, topic: TopicImage) -> bool:

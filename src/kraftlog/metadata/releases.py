@@ -44,7 +44,7 @@ def release_level(text: str) -> int:
         if text == name or name.startswith(f"{short}-IV"):
             return level
     known = ", ".join(METADATA_VERSIONS.values())
-    raise ConfigError(f"release {text} is not known; expected one of {known}")
+    raise ConfigError(f"unknown release {text}; expected one of {known}")
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:
@@ -90,7 +90,7 @@ def chosen_levels(
         lowest, highest = supported.get(name, (0, 0))
         if not lowest <= wanted <= highest:
             what = f"{lowest} to {highest}" if lowest < highest else str(lowest)
-            raise ConfigError(f"{name}={wanted}: this version keeps to {what}")
+            raise ConfigError(f"{name}={wanted}: this version supports only {what}")
     _check_dependencies(levels)
     return levels
 
@@ -99,4 +99,4 @@ def _check_dependencies(levels: Mapping[str, int]) -> None:
     for (name, level), needed in DEPENDENCIES.items():
         for other, least in needed.items():
             if levels.get(name) == level and levels[other] < least:
-                raise ConfigError(f"{name}={level}: expected at least {other}={least} beside it")
+                raise ConfigError(f"{name}={level} requires at least {other}={least}")

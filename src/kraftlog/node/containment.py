@@ -55,7 +55,7 @@ def contain_repeated(node: Node, partition: Partition, error: Exception) -> Inte
     """The same for a request that was served by a template, about one partition."""
     _check_whole(node, error)
     node.replica_manager.take_back((partition,))
-    return InternalError("serving a request that repeats", error)
+    return InternalError("serving a request by its template", error)
 
 
 def fail(node: Node, slot: PendingResponse, error: Exception) -> None:

@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 WAITING_UNTIDIED = 1024
 #: A request of more bytes is read step by step: it may have thousands of items.
 LARGE_REQUEST = 8 << 10
-JOINING = "registering the broker, or a heartbeat"
+JOINING = "sending a registration or heartbeat of the broker"
 #: What comes a thousand times as often as anything else, and mostly changes nothing but logs.
 _DATA = frozenset((ApiKey.PRODUCE, ApiKey.FETCH))
 
@@ -411,7 +411,7 @@ class Node:
             self.active_controller.poll(now)
         poll = self.attempts.poll
         if self.voter_updater is not None:
-            poll("looking after this node's record as a voter", self.voter_updater, now)
+            poll("updating the voter record of this node", self.voter_updater, now)
         if self.broker_lifecycle is not None:
             poll(JOINING, self.broker_lifecycle, now)
         if self.group_coordinators is not None:

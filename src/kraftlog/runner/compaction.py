@@ -123,7 +123,9 @@ class Compactions:
             for base in this.segments:
                 discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
         except OSError as error:  # the next opening removes them
-            self._log_line(f"{this.log.folder}: removing what was half compacted: {error}")
+            self._log_line(
+                f"{this.log.folder}: cannot remove files of an interrupted compaction: {error}"
+            )
 
     def _begin(self, node: Node, max_keys: int, now: Now) -> None:
         best: tuple[tuple[bool, float], LogName, Log, LogToClean] | None = None
@@ -142,7 +144,7 @@ class Compactions:
             self._log_line(str(self._directory.disk.failed("looking for a log to compact", error)))
             return
         except StorageError as error:
-            self._log_line(f"looking for a log to compact: {error}")
+            self._log_line(f"cannot select a log to compact: {error}")
             return
         this = self._under_way = _Pass(name, log, found, now)
         self._worker.compact(task, lambda result, error, now: self._made(this, result, error, now))
@@ -169,7 +171,7 @@ class Compactions:
             self._discard(this)
             if self._is_there(this):
                 self._resting_until_ms[this.name] = now.monotonic_ms + REST_MS
-                self._log_line(f"{this.log.folder}: could not be compacted: {error}")
+                self._log_line(f"{this.log.folder}: compaction failed: {error}")
             return
         this.groups = result["groups"]
         this.clean_to = result["clean_to"]

@@ -31,13 +31,13 @@ class DiskSpace:
         if not self._was_short:
             self._was_short = True
             self._log_line(
-                f"{path}: the disk is full: what was kept in reserve is used for metadata, and no "
-                "topics are created and no records taken until there is room again"
+                f"{path}: the disk is full: records and new topics are refused until space is "
+                "freed; metadata is written to the space kept in reserve"
             )
         elif self.due_ms is not None and now.monotonic_ms < self.due_ms:
             return
         elif self._directory.disk.failure is None and self._is_reserve_made():
-            self._log_line(f"{path}: there is room again")
+            self._log_line(f"{path}: disk space is available again; records are accepted")
             self._was_short = False
             self.due_ms = None
             return

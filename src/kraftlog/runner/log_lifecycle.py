@@ -159,8 +159,8 @@ class LogLifecycle:
             named = [f"{topic}-{index}" for topic, index in aside[:NAMED_AT_MOST]]
             more = f" and {len(aside) - NAMED_AT_MOST} more" if len(aside) > NAMED_AT_MOST else ""
             self._log_line(
-                f"{self._directory.path}: no partitions of this broker, set aside as folders that "
-                f"end in {STRAY}: {', '.join(named)}{more}"
+                f"{self._directory.path}: renamed stray partitions, which are not assigned "
+                f"to this broker, to end in {STRAY}: {', '.join(named)}{more}"
             )
 
     def _owner(self, name: LogName) -> Uuid | None:
@@ -223,7 +223,8 @@ class LogLifecycle:
     def _set_another_aside(self, name: LogName) -> None:
         aside = self._directory.set_aside(name)
         self._log_line(
-            f"{self._directory.folder(name)}: of another topic of this name, now {aside}"
+            f"{self._directory.folder(name)}: belongs to a former topic of this name; "
+            f"renamed to {aside}"
         )
 
     def _opened(self, effect: OpenLog, log: Log, now: Now) -> None:

@@ -92,7 +92,7 @@ def open_quorum(
     if voters.voters and seen.voter_set.voters and voters.ids != seen.voter_set.ids:
         log_line(
             f"controller.quorum.voters names {_listed(voters)}; "
-            f"by the metadata log {_listed(seen.voter_set)} vote"
+            f"the voters in the metadata log are {_listed(seen.voter_set)}"
         )
     if not seen.voters.base.voters:
         seen.voters.base = voters
@@ -330,8 +330,8 @@ class QuorumIO:
             check_snapshot(data)
         except CorruptBatchError as error:
             self._log_line(
-                f"{self._snapshots.path(effect.id)}: the snapshot that was fetched from the leader "
-                f"is damaged, and is fetched again: {error}"
+                f"{self._snapshots.path(effect.id)}: the snapshot fetched from the leader is "
+                f"corrupt and will be fetched again: {error}"
             )
             self._snapshots.discard(effect.id)
             self._notify(effects.SnapshotDamaged(effect.id), now)

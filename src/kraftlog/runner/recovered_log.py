@@ -43,7 +43,7 @@ def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot
         try:
             check_snapshot(content)
         except CorruptBatchError as error:
-            log_line(f"{snapshots.path(end)} is damaged and not used: {error}")
+            log_line(f"ignored the corrupt snapshot {snapshots.path(end)}: {error}")
             continue
         found = StoredSnapshot(end, content)
         break
@@ -54,13 +54,12 @@ def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot
 
 def _missing(log: Log) -> str:
     return (
-        f"{log.folder}: the log begins at offset {log.start_offset}, and no whole checkpoint here "
-        "holds what was before it. Without it the node would know none of the cluster's topics. "
-        "Restore the checkpoint from a copy. Or let the node fetch the metadata again: on a node "
-        f"that is only a broker, remove {log.folder}; on a controller, empty the directory, format "
-        "it, and replace the voter (kraftlog quorum remove-controller, add-controller). Where no "
-        "majority of the controllers is left: kraftlog quorum repair, on one whose checkpoint is "
-        "whole"
+        f"{log.folder}: the log starts at offset {log.start_offset}, and the snapshot up to there "
+        "is missing or corrupt, so the metadata is incomplete. Restore the .checkpoint file from "
+        f"a copy, or fetch the metadata again: on a broker, remove {log.folder}; on a controller, "
+        "empty the directory, format it and replace the voter (kraftlog quorum "
+        "remove-controller, add-controller). If a majority of the controllers is lost, run "
+        "kraftlog quorum repair on one with an intact snapshot"
     )
 
 
@@ -86,7 +85,7 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
             if batch.voters is not None:
                 voters.append(batch.base_offset, batch.voters)
         if offset == read_to:
-            raise CorruptLogError(f"{log.folder}: no sound batch at offset {offset}")
+            raise CorruptLogError(f"{log.folder}: no valid batch at offset {offset}")
     return RaftLog(
         voters,
         log.start_offset,

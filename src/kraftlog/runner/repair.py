@@ -39,7 +39,7 @@ class SurvivingDirectory:
             self._directory = LogDirectory(files, path)
         except BlockingIOError:
             raise RepairRefusedError(
-                f"{path} is in use: stop the node first, and leave it stopped"
+                f"{path} is in use: stop the node and keep it stopped"
             ) from None
         try:
             self._log, self.recovery = self._open(path)
@@ -51,7 +51,9 @@ class SurvivingDirectory:
 
     def _open(self, path: str) -> tuple[Log, list[str]]:
         if METADATA_LOG not in self._directory.names():
-            raise RepairRefusedError(f"{path} holds no {METADATA_TOPIC}-0: no voter was here")
+            raise RepairRefusedError(
+                f"{path} has no {METADATA_TOPIC}-0: this is not the directory of a voter"
+            )
         log, report = run(self._directory.open_log(METADATA_LOG, METADATA))
         return log, [report.line()] if report.is_noteworthy else []
 
@@ -61,7 +63,7 @@ class SurvivingDirectory:
         if snapshot is not None and snapshot.end.offset > self._log.end_offset:
             raise RepairRefusedError(
                 f"{self._log.folder}: the log ends at {self._log.end_offset}, before its snapshot "
-                f"at {snapshot.end.offset}: it can't be recovered without another replica"
+                f"at {snapshot.end.offset}: it cannot be recovered without another replica"
             )
         known = max(self._directory.high_watermarks.get(METADATA_LOG, 0), stored.applied_offset)
         log = recovered_log(self._log, snapshot, known)
@@ -80,8 +82,8 @@ class SurvivingDirectory:
         first = max(log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset)
         if not first <= offset < remains.end:
             raise RepairRefusedError(
-                f"offset {offset} can't be given up: the log holds {first} to {remains.end - 1} "
-                "behind its newest snapshot"
+                f"cannot drop offset {offset}: the log has offsets {first} to {remains.end - 1} "
+                "after its newest snapshot"
             )
         _, fields = next(walk(read_batches(log, offset, log.end_offset)))
         end = fields[0]

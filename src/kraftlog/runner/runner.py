@@ -125,12 +125,12 @@ class Runner:
         self._maintain(now)
         self._flushes.start(now)
         if self._flushes.obstacle is not None:
-            self._log_line(f"flushes wait: {self._flushes.obstacle}")
+            self._log_line(f"flushes are blocked: {self._flushes.obstacle}")
             self._flushes.obstacle = None
         failure = self.directory.disk.failure
         if failure is not None and not self._logged_offline:
             self._logged_offline = True
-            self._log_line(f"the log directory is offline until the next start: {failure}")
+            self._log_line(f"the log directory is offline until the node is restarted: {failure}")
 
     def _maintain(self, now: Now) -> None:
         """Go on with what takes many turns, and begin what is due."""

@@ -278,7 +278,10 @@ class Connection:
         while end - pos >= 4:
             size = _LENGTH.unpack_from(buffer, pos)[0]
             if not 0 < size <= self.max_frame:
-                raise ProtocolError(f"a frame of {size} bytes; 1 to {self.max_frame} are taken")
+                raise ProtocolError(
+                    f"frame of {size} bytes; expected 1 to {self.max_frame} "
+                    "(socket.request.max.bytes)"
+                )
             after = pos + 4 + size
             if after > end:
                 break

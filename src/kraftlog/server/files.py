@@ -96,7 +96,11 @@ class OsFiles:
         except OSError as error:
             os.close(fd)
             if error.errno in {errno.EACCES, errno.EAGAIN}:
-                raise BlockingIOError(error.errno, "held by another process", path) from error
+                raise BlockingIOError(
+                    error.errno,
+                    "locked by another process; only one node can use a data directory",
+                    path,
+                ) from error
             raise
         return fd
 

@@ -230,7 +230,7 @@ class HttpServer:
         try:
             slice_ = list(islice(answer.pieces, PIECES_A_TURN))
         except Exception as error:  # a mistake in a page must not end the node
-            log_line(f"a page could not be made: {error!r}")
+            log_line(f"cannot build an HTTP page: {error!r}")
             connection.closes = True
             connection.answer, connection.pieces = _refusal(500), []
             return

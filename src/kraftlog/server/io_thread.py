@@ -61,7 +61,7 @@ class IOThread:
         except RuntimeError as error:
             if not self._logged_no_room:
                 self._logged_no_room = True
-                log_line(f"the lane {self.name} has no thread: {error}")
+                log_line(f"cannot start the I/O thread {self.name}: {error}")
             return False
         self._jobs, self._thread = jobs, thread
         return True
@@ -80,7 +80,7 @@ class IOThread:
 
     def _do_without(self, job: Callable[[], Any], done: Done) -> None:
         if self._may_fail:
-            self._notify(done, None, OSError(errno.EAGAIN, "no thread can be started for it"))
+            self._notify(done, None, OSError(errno.EAGAIN, "cannot start an I/O thread"))
         else:
             self._do(job, done)
 

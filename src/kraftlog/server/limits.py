@@ -47,7 +47,7 @@ class ConnectionLimits:
         most = self._most_from(host)
         if self._by_host.get(host, 0) < most:
             return None
-        return f"{host} has {most} connections already (max.connections.per.ip)"
+        return f"{host} has reached max.connections.per.ip ({most})"
 
     def opened(self, connection: Connection) -> None:
         if connection.listener & BROKER:

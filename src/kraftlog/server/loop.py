@@ -129,7 +129,7 @@ class Server:
         self.http: HttpServer | None = None
         #: With more partitions than this, `_set_aside` is due.
         self._set_aside_above = GROWN_BY
-        #: Connections that were taken since the start.
+        #: Connections accepted since the start.
         self.accepted = 0
         self.epoll.register(io_thread.ready_fd, EPOLLIN)
         self.epoll.register(worker.ready_fd, EPOLLIN)
@@ -242,7 +242,8 @@ class Server:
         if lifecycle is not None and lifecycle.refusal != self._logged_refusal:
             self._logged_refusal = lifecycle.refusal
             log_line(
-                f"the controller does not let this broker join: {error_name(lifecycle.refusal)}"
+                "the controller refused the registration of this broker: "
+                f"{error_name(lifecycle.refusal)}"
             )
 
     def _leave(self) -> None:
@@ -356,10 +357,12 @@ class Server:
     def _accept(self, listener: ListeningSocket, now: Now) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
             if len(self.connections) >= self.max_connections:
-                self._turn_away(f"there are {self.max_connections} connections already", now)
+                self._turn_away(
+                    f"the limit of {self.max_connections} open connections is reached", now
+                )
                 return
             if self._is_limited(listener) and self.limits.is_full:
-                self._turn_away("there are max.connections already", now, only_limited=True)
+                self._turn_away("the limit of max.connections is reached", now, only_limited=True)
                 return
             try:
                 sock, address = listener.sock.accept()
@@ -401,11 +404,11 @@ class Server:
         """Once a second at most: who is refused tries again."""
         if self.turns.began_ns >= self._refusal_logged_ns + 1_000_000_000:
             self._refusal_logged_ns = self.turns.began_ns
-            log_line(f"a connection is refused: {why}")
+            log_line(f"closed a new connection: {why}")
 
     def _turn_away(self, why: str, now: Now, *, only_limited: bool = False) -> None:
         """Leave newcomers waiting for a while; a listener that is ready would keep us busy."""
-        log_line(f"no connection can be taken: {why}")
+        log_line(f"new connections wait: {why}")
         self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
         for fd, listener in self.listeners.items():
             if not only_limited or self._is_limited(listener):
@@ -470,7 +473,7 @@ class Server:
         except BlockingIOError:
             return
         except ProtocolError as error:
-            log_line(f"{connection.peer} sent what is no request: {error}")
+            log_line(f"closed the connection from {connection.peer}: invalid request: {error}")
             self._drop(connection)
         except InternalError as mistake:
             log_line(str(mistake))
@@ -505,12 +508,12 @@ class Server:
             try:
                 connection.send()
             except ProtocolError as error:
-                log_line(f"{connection.peer} sent what is no request: {error}")
+                log_line(f"closed the connection from {connection.peer}: invalid request: {error}")
                 self._drop(connection)
                 continue
             except (OSError, KraftlogError) as error:
                 if isinstance(error, KraftlogError):
-                    log_line(f"{connection.peer} is closed: {error}")
+                    log_line(f"closed the connection from {connection.peer}: {error}")
                 self._drop(connection)
                 continue
             self._watch(connection)
@@ -561,9 +564,9 @@ class Server:
             if not memory.is_short:
                 return
             log_line(
-                f"{connection.peer} is closed: it holds {connection.charged} bytes, has neither "
-                f"sent nor received for {STILL_MS // 1000} s, and all connections together "
-                f"hold queued.max.request.bytes ({memory.limit})"
+                f"closed the connection from {connection.peer}: it uses "
+                f"{connection.charged} bytes, has been idle for {STILL_MS // 1000} s, and all "
+                f"connections together have reached queued.max.request.bytes ({memory.limit})"
             )
             self._drop(connection)
 

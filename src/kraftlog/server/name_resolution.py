@@ -57,7 +57,7 @@ class NameResolver:
         except RuntimeError as error:
             self._notify(found, [])
             if not self._logged_no_room:
-                log_line(f"{host} can't be looked up: {error}")
+                log_line(f"cannot resolve {host}: {error}")
         self._logged_no_room = not thread.ident
 
     def _look_up(self, host: str, port: int, found: Found) -> None:

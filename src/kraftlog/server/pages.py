@@ -65,29 +65,49 @@ PROCESS = (
     single(
         "process_cpu_seconds_total",
         COUNTER,
-        "Processor time of the process.",
+        "CPU time of the process.",
         lambda _, __: time.process_time(),
     ),
-    single("process_resident_memory_bytes", GAUGE, "Memory in use.", lambda _, __: _statm(1)),
-    single("process_virtual_memory_bytes", GAUGE, "Address space in use.", lambda _, __: _statm(0)),
+    single(
+        "process_resident_memory_bytes",
+        GAUGE,
+        "Resident memory of the process.",
+        lambda _, __: _statm(1),
+    ),
+    single(
+        "process_virtual_memory_bytes",
+        GAUGE,
+        "Virtual memory of the process.",
+        lambda _, __: _statm(0),
+    ),
     single(
         "process_open_fds",
         GAUGE,
-        "Open descriptors.",
+        "Open file descriptors.",
         lambda _, __: len(os.listdir("/proc/self/fd")) - 1,  # without the one that lists them
     ),
-    single("process_max_fds", GAUGE, "How many there may be.", lambda _, __: _max_files()),
-    single("process_start_time_seconds", GAUGE, "When it started.", lambda _, __: _started_s()),
+    single(
+        "process_max_fds",
+        GAUGE,
+        "Maximum number of open file descriptors.",
+        lambda _, __: _max_files(),
+    ),
+    single(
+        "process_start_time_seconds",
+        GAUGE,
+        "Start time of the process, in seconds since the epoch.",
+        lambda _, __: _started_s(),
+    ),
     single(
         "kafka_server_kafkaserver_linux_disk_read_bytes",
         GAUGE,
-        "Bytes that the process has had read from the disk.",
+        "Bytes read from disk by the process.",
         lambda _, __: _disk_bytes("read_bytes"),
     ),
     single(
         "kafka_server_kafkaserver_linux_disk_write_bytes",
         GAUGE,
-        "Bytes that the process has had written to the disk.",
+        "Bytes written to disk by the process.",
         lambda _, __: _disk_bytes("write_bytes"),
     ),
 )
@@ -108,55 +128,55 @@ SOCKETS = (
     Family(
         "kafka_server_socket_server_metrics_connection_count",
         GAUGE,
-        "Connections, by the listener that they came to.",
+        "Open connections, by listener.",
         _connections,
     ),
     single(
         "kafka_server_socket_server_metrics_connection_creation_total",
         COUNTER,
-        "Connections that were taken since the start.",
+        "Connections accepted since the start.",
         lambda server, _: server.accepted,
     ),
     single(
         "kafka_server_socket_server_metrics_connection_close_total",
         COUNTER,
-        "Those among them that have ended.",
+        "Connections closed since the start.",
         lambda server, _: server.accepted - len(server.connections),
     ),
     single(
         "kafka_network_socketserver_memorypoolused",
         GAUGE,
-        "Bytes of requests and unsent responses that connections hold: queued.max.request.bytes.",
+        "Bytes of requests and unsent responses of all connections: queued.max.request.bytes.",
         lambda server, _: server.memory.used,
     ),
     single(
         "kafka_network_socketserver_memorypoolavailable",
         GAUGE,
-        "Bytes that they may hold beyond that.",
+        "Bytes of queued.max.request.bytes that are not in use.",
         lambda server, _: max(server.memory.limit - server.memory.used, 0),
     ),
     single(
         "kafka_server_raftchannelmetrics_request_total",
         COUNTER,
-        "Requests to other nodes: of the quorum, and what brokers ask the controller.",
+        "Requests sent to other nodes: to the quorum and to the controller.",
         lambda server, _: server.peers.requests,
     ),
     single(
         "kafka_server_raftchannelmetrics_response_total",
         COUNTER,
-        "Answers to them.",
+        "Responses received from other nodes.",
         lambda server, _: server.peers.responses,
     ),
     single(
         "kafka_server_raftchannelmetrics_outgoing_byte_total",
         COUNTER,
-        "Bytes of such requests.",
+        "Bytes of requests sent to other nodes.",
         lambda server, _: server.peers.bytes_out,
     ),
     single(
         "kafka_server_raftchannelmetrics_incoming_byte_total",
         COUNTER,
-        "Bytes of the answers.",
+        "Bytes of responses received from other nodes.",
         lambda server, _: server.peers.bytes_in,
     ),
 )
@@ -179,25 +199,25 @@ TURNS = (
     Family(
         "kraftlog_loop_long_turns_total",
         COUNTER,
-        "Turns of the loop that used the processor for 5 ms or more, by their longest step.",
+        "Turns of the event loop that used 5 ms of CPU time or more, by their longest step.",
         _by_cause(lambda turns: turns.long_turns, lambda account: account.count),
     ),
     Family(
         "kraftlog_loop_long_turns_seconds_total",
         COUNTER,
-        "Processor time of these turns, by their longest step.",
+        "CPU time of turns of 5 ms or more, by their longest step.",
         _by_cause(lambda turns: turns.long_turns, lambda account: account.total_ns / 1e9),
     ),
     single(
         "kraftlog_loop_longest_turn_seconds",
         GAUGE,
-        "Processor time of the longest of these turns in the last half to whole minute; 0: none.",
+        "CPU time of the longest turn of 5 ms or more in the last minute; 0 if none.",
         lambda server, _: server.turns.longest_ns() / 1e9,
     ),
     Family(
         "kraftlog_loop_steps_seconds_total",
         COUNTER,
-        "Time of the loop's steps that took 1 ms or more: APIs by name, and what else it does.",
+        "Time spent in steps of 1 ms or more, by API or by kind of internal work.",
         _by_cause(lambda turns: turns.steps, lambda account: account.total_ns / 1e9),
     ),
 )
@@ -232,7 +252,7 @@ IDLE_NAMES = (
     "kafka_network_socketserver_networkprocessoravgidle_percent",
     "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
 )
-IDLE_MEANING = "The share of time, 0 to 1, in which the node's one loop had nothing to do."
+IDLE_MEANING = "Fraction of time, 0 to 1, in which the event loop was idle."
 
 
 def _idle(idleness: IdleRatio) -> tuple[Family, ...]:

@@ -75,7 +75,7 @@ def serve(
             _format_for_quorum(files, path, settings)
         else:
             raise StorageError(
-                f"{path} is not formatted: kraftlog format --cluster-id ID --config FILE does it, "
+                f"{path} is not formatted. Run kraftlog format --cluster-id ID --config FILE, "
                 "with the same id on every node of the cluster; or start every node of a new "
                 "cluster with --bootstrap"
             )
@@ -149,7 +149,7 @@ def _directory(settings: BrokerConfig) -> str:
     if len(settings.directories) > 1:
         raise ConfigError(
             f"metadata.log.dir={settings.metadata_directory}: expected the directory of log.dirs, "
-            f"{settings.data_directories[0]}; a node here keeps all its logs in one"
+            f"{settings.data_directories[0]}; only one log directory is supported"
         )
     return os.path.abspath(settings.metadata_directory)
 

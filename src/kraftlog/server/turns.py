@@ -158,6 +158,6 @@ class TurnClock:
 def _line(used_ns: int, steps: dict[str, int], unlogged: int) -> str:
     parts = sorted(steps.items(), key=lambda step: -step[1])[:NAMED_AT_MOST]
     named = ", ".join([f"{cause} {took_ns / 1e6:.0f} ms" for cause, took_ns in parts])
-    before = f"; {unlogged} more such turns since the last line" if unlogged else ""
+    before = f"; {unlogged} more long turns since the last line" if unlogged else ""
     why = named or "many small steps"
-    return f"all clients waited {used_ns / 1e6:.0f} ms for one turn: {why}{before}"
+    return f"a turn of the event loop took {used_ns / 1e6:.0f} ms: {why}{before}"

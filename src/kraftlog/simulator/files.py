@@ -390,7 +390,11 @@ class MemoryFiles:
 
     def lock(self, path: str) -> int:
         if path in self._locks:
-            raise BlockingIOError(errno.EAGAIN, "held by another process", path)
+            raise BlockingIOError(
+                errno.EAGAIN,
+                "locked by another process; only one node can use a data directory",
+                path,
+            )
         fd = self.open(path, create=True)
         self._locks[path] = fd
         return fd

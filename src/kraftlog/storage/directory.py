@@ -297,14 +297,14 @@ class LogDirectory:
         try:
             self.reserve.keep(size_bytes)
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: keeping room in reserve", error) from error
+            raise self.disk.failed(f"{self.path}: reserving disk space", error) from error
 
     def make_reserve(self) -> bool:
         """Keep room in reserve again, if there is any; whether it is kept."""
         try:
             return self.reserve.make()
         except OSError as error:
-            raise self.disk.failed(f"{self.path}: keeping room in reserve", error) from error
+            raise self.disk.failed(f"{self.path}: reserving disk space", error) from error
 
     # -- checkpoints ---------------------------------------------------------------------------
 

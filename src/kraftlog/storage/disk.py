@@ -229,7 +229,7 @@ def _write_piecewise(files: Files, fd: int, buffers: Sequence[Buffer], position:
     while rest:
         taken = files.pwritev(fd, [rest[i] for i in range(min(len(rest), MAX_SLICES))], position)
         if taken == 0 and any(rest):
-            raise OSError(errno.ENOSPC, "the disk took nothing")
+            raise OSError(errno.ENOSPC, "the disk accepted no bytes")
         position += taken
         while rest and taken >= len(rest[0]):
             taken -= len(rest.popleft())

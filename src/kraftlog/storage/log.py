@@ -114,7 +114,9 @@ class Log:
         disk = self.disk
         if disk.failure is not None or (disk.is_short and not self.config.uses_reserve):
             disk.check()
-            raise DiskFullError(f"{self.folder}: no records are taken until there is room")
+            raise DiskFullError(
+                f"{self.folder}: the disk is full: records are refused until space is freed"
+            )
         assert batches.base_offset >= self.end_offset, "offsets only grow"
         segments = self.segments
         if not segments or segment_is_full(segments[-1], batches, self.config, now_ms):
@@ -336,7 +338,7 @@ class Log:
         """Remove everything; the log goes on at `offset`."""
         self.disk.check()
         self._lower_recovery_point(0)
-        with IOContext(self, f"starting anew at {offset}"):
+        with IOContext(self, f"restarting the log at {offset}"):
             while self.segments:  # from the end, so that a crash leaves the front of the log
                 self._drop(self.segments.pop())
             self.tracker.clear()
@@ -498,7 +500,7 @@ class Log:
         if self._gone:
             return self.recovery_point
         if job.error is not None:
-            where = f"{self.folder}: could not be made durable"
+            where = f"{self.folder}: could not be flushed"
             if job.error.errno in NO_DESCRIPTOR or job.lacks_room:
                 self._unsynced += job.paths
                 self._epochs_changed = self._names_changed = True

@@ -97,9 +97,9 @@ def decode(raw: bytes, path: str) -> QuorumStateData:
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptLogError(
-            f"{path} can't be read ({error}). It holds votes that were given: a node that forgets "
-            "them could vote twice. Restore it, or remove the whole directory and let the node "
-            "join as a new one"
+            f"{path} can't be read ({error}). It holds the vote of this node, and a node that "
+            "forgets its vote could vote twice. Restore the file, or empty the directory, format "
+            "it and let the node join as a new voter"
         ) from error
 
 

@@ -80,7 +80,7 @@ class RecoveryReport(Value):
         if self.problem:
             parts.append(f"{self.cut_bytes} bytes cut off: {self.problem}")
         if self.rebuilt:
-            parts.append(f"made anew: {', '.join(self.rebuilt)}")
+            parts.append(f"rebuilt: {', '.join(self.rebuilt)}")
         if self.removed:
             parts.append(f"removed {', '.join(self.removed)}")
         return "; ".join(parts)
@@ -410,8 +410,8 @@ class _Opener:
         end = scan.next_offset if keep else log.end_offset
         if end < self.recovery_point:
             raise CorruptLogError(
-                f"{segment.log.path}: at position {scan.position}: {problem}; everything below "
-                f"offset {self.recovery_point} had been durable, so nothing was changed"
+                f"{segment.log.path}: at position {scan.position}: {problem}; all offsets "
+                f"below {self.recovery_point} had been flushed, so nothing was changed"
             )
         if scan.is_too_far:
             raise CorruptLogError(
@@ -450,8 +450,8 @@ class _Opener:
         if log.end_offset < self.recovery_point:
             place = log.segments[-1].log.path if log.segments else log.folder
             raise CorruptLogError(
-                f"{place}: the log ends at offset {log.end_offset}, but everything below "
-                f"{self.recovery_point} had been durable"
+                f"{place}: the log ends at offset {log.end_offset}, but all offsets below "
+                f"{self.recovery_point} had been flushed"
             )
         for segment in log.segments[:-1]:
             if not segment.has_index_files:

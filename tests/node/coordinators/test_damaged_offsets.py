@@ -70,7 +70,9 @@ def check_only_one_is_lost(host: VirtualHost, why: str) -> None:
     assert (outcome.error_code, [it.group_id for it in outcome.groups]) == (0, [KEPT])
     answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="t"))
     assert answer.responses[0].partition_responses[0].error_code == 0
-    [line] = [line for line in host.said if f"{TOPIC}-{AT}: its groups have no coordinator" in line]
+    [line] = [
+        line for line in host.said if f"{TOPIC}-{AT}: the group coordinator is offline" in line
+    ]
     assert why in line
 
 

@@ -60,9 +60,9 @@ def test_every_reason_is_said() -> None:
     assert why_not_ready(node, host.now) == []
     core, times = node.quorum.core, node.quorum.times
     times.append(1, core.log.end, host.now.monotonic_ms - 10_000, leads=True)
-    mark = core.log.high_watermark
+    mark, end = core.log.high_watermark, core.log.end
     assert why_not_ready(node, host.now) == [
-        f"the high watermark has stood at {mark} for 10000 ms, and the log ends at {core.log.end}"
+        f"the high watermark has been {mark} for 10000 ms, while the log end offset is {end}"
     ]
     assert readiness(node, host.now)["quorum"]["uncommitted_for_ms"] == 10_000
     times.know_leader(host.now.monotonic_ms, leads=False)

@@ -255,7 +255,7 @@ def test_the_command_writes_the_page(
     assert command.run(arguments) == 0
     assert path.read_text(encoding="utf-8") == page
     assert command.run([*arguments, "--runs", "2"]) == 2
-    assert "--html shows one run" in capsys.readouterr().err
+    assert "--html shows a single run" in capsys.readouterr().err
 
 
 # In a browser ------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: The line on which they travel.
 CONTROLLER_CHANNEL = "controller"
 TIMEOUT_MS = 30_000
-HEARING = "hearing a response of the controller"
+HEARING = "handling a response of the controller"
 
 
 class ControllerChannel:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 #: What takes room on every disk, and is refused while this node's has none but the reserve.
 GROWING = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS}
 #: What is refused with these may be decided by whoever leads next.
-DUE = "deciding on what is due"
+DUE = "running scheduled controller work"
 ANOTHER_MAY = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
 
@@ -237,7 +237,7 @@ class ActiveController:
         if isinstance(error, _RefusedError):
             return error.code
         if isinstance(error, UnwritableError):
-            self._emit(LogLine(f"{what}: refused, as it can't be written down: {error}"))
+            self._emit(LogLine(f"{what}: refused, because it cannot be encoded: {error}"))
             return ErrorCode.INVALID_REQUEST
         self._emit(LogLine(str(InternalError(what, error))))
         return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -255,7 +255,7 @@ class ActiveController:
             is_last = part is parts[-1]
             then = self._on_commit(on_done, decision.response, since) if is_last else _do_nothing
             error = self._quorum.propose(part, then, now)
-            assert not error, "whether it may be proposed was asked before"
+            assert not error, "a proposal is checked before it is made"
         self.steps -= 1
 
     def _tell(self, on_done: OnDone, response: Any, now: Now) -> None:
@@ -263,7 +263,7 @@ class ActiveController:
         try:
             on_done(response, now)
         except Exception as error:
-            self._emit(LogLine(str(InternalError("telling of a decision", error))))
+            self._emit(LogLine(str(InternalError("responding to a decision", error))))
 
     def _on_commit(self, on_done: OnDone, response: Any, since: Now) -> Callable[[int, Now], None]:
         def became(error: int, now: Now) -> None:

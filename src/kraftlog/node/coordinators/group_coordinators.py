@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 TOPIC = "__consumer_offsets"
-WAY_OUT = "to go on without their offsets, stop the node, remove this log's directory and start it"
+WAY_OUT = "to discard their offsets, stop the node, remove this log directory and start the node"
 
 
 class CoordinatorWrite:
@@ -149,7 +149,7 @@ class GroupCoordinators(MetadataPublisher):
         """The partition's log can't be written any more."""
         context = self._shards.get(partition.index) if partition.topic == TOPIC else None
         if context is not None:
-            self._take_offline(context, "its log has failed", self._node.now)
+            self._take_offline(context, "the log has failed", self._node.now)
 
     def _take_offline(self, context: ShardContext, why: str, now: Now) -> None:
         """Its groups have no coordinator until the partition is led again."""
@@ -157,7 +157,7 @@ class GroupCoordinators(MetadataPublisher):
             return
         topic, index = context.partition.log
         self._node.emit(
-            LogLine(f"{topic}-{index}: its groups have no coordinator ({WAY_OUT}): {why}")
+            LogLine(f"{topic}-{index}: the group coordinator is offline ({WAY_OUT}): {why}")
         )
         context.is_offline = True
         self._unload(context, now)
@@ -185,7 +185,7 @@ class GroupCoordinators(MetadataPublisher):
             if context.shard.has_offsets_of(topic):
                 self._attempt(
                     context,
-                    "forgetting the offsets of a deleted topic",
+                    "deleting the offsets of a deleted topic",
                     self._topic_deleted,
                     context,
                     topic,
@@ -321,7 +321,7 @@ class GroupCoordinators(MetadataPublisher):
                 shard.handle(came_of_it, now)
                 self._carry_out(context, now)
 
-            self._attempt(context, "hearing what came of a group's records", hear)
+            self._attempt(context, "handling the outcome of a group write", hear)
 
         own = CoordinatorWrite(base, done)
         self._wait_for(partition, own)
@@ -333,7 +333,7 @@ class GroupCoordinators(MetadataPublisher):
             return
         self._due_ms = None
         for context in list(self._shards.values()):
-            self._attempt(context, "doing what is due for groups", self._go_on, context, now)
+            self._attempt(context, "running group timers", self._go_on, context, now)
 
     def _go_on(self, context: ShardContext, now: Now) -> None:
         due = context.shard.deadline()

@@ -73,7 +73,7 @@ def _answering(node: Node, slot: PendingResponse, request: FindCoordinatorReques
 
 def _find(node: Node, slot: PendingResponse, key_type: int, key: str) -> Coordinator:
     if key_type != GROUP:
-        return _nowhere(key, ErrorCode.INVALID_REQUEST, f"no coordinators of type {key_type}")
+        return _nowhere(key, ErrorCode.INVALID_REQUEST, f"unsupported coordinator type {key_type}")
     assert node.group_coordinators is not None
     topic = node.image.topic_named(TOPIC)
     if topic is None:
@@ -94,7 +94,7 @@ def _without_transactions(key: str, *, several: bool) -> Coordinator:
         if several
         else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     )
-    return _nowhere(key, code, "this cluster has no transactions")
+    return _nowhere(key, code, "transactions are not supported by this broker")
 
 
 def _nowhere(key: str, code: int, why: str = "") -> Coordinator:

@@ -31,8 +31,8 @@ WHY = {
         "The leader has not committed in its epoch yet, or the new voter has not caught up, or did "
         "not answer where its controller listener is said to be."
     ),
-    ErrorCode.DUPLICATE_VOTER: "A voter with this id is there already.",
-    ErrorCode.VOTER_NOT_FOUND: "There is no such voter.",
+    ErrorCode.DUPLICATE_VOTER: "A voter with this id already exists.",
+    ErrorCode.VOTER_NOT_FOUND: "No such voter exists.",
     ErrorCode.REASSIGNMENT_IN_PROGRESS: "The voters are being reassigned.",
     ErrorCode.UNSUPPORTED_VERSION: (
         "The voters can't be changed while kraft.version is 0: it is 1 as soon as the directory of "

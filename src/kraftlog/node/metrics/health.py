@@ -43,14 +43,14 @@ def _ails_the_quorum(node: Node, now: Now) -> Iterator[str]:
     core = node.quorum.core
     log, role = core.log, core.role
     if not role.hears_a_leader(core):
-        yield "the quorum has no leader that this node hears"
+        yield "this node knows no leader of the quorum"
     elif not log.high_watermark:
-        yield "nothing of the metadata log is known to be committed"
+        yield "the high watermark of the metadata log is unknown"
     waits_ms = node.quorum.times.waiting_ms(now.monotonic_ms)
     if waits_ms > core.config.fetch_timeout_ms:
         yield (
-            f"the high watermark has stood at {log.high_watermark} for {waits_ms} ms, "
-            f"and the log ends at {log.end}"
+            f"the high watermark has been {log.high_watermark} for {waits_ms} ms, "
+            f"while the log end offset is {log.end}"
         )
 
 
@@ -59,7 +59,7 @@ def readiness(node: Node, now: Now, *, is_open: bool = True) -> dict[str, Any]:
     core, times = node.quorum.core, node.quorum.times
     reasons = why_not_ready(node, now)
     if not reasons and not is_open:
-        reasons.append("clients are not let in yet")
+        reasons.append("the client listeners are not open yet")
     result: dict[str, Any] = {
         "ready": not reasons,
         "reasons": reasons,

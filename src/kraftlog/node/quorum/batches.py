@@ -104,10 +104,10 @@ def unreplayable(
     known = (ReplayError, UnknownRecordError, KraftlogError)
     why = str(error if isinstance(error, known) else InternalError("replaying it", error))
     return UnreplayableError(
-        f"{name}: the committed record at offset {offset} can't be replayed, so this node can't go "
-        "on, and every start of this version ends here. Start a version that knows the record; if "
-        "there is none, kraftlog quorum repair --drop-from gives up that record and all that "
-        f"follow (docs/quorum.md). {why}"
+        f"{name}: the committed record at offset {offset} can't be replayed, so this version "
+        "of kraftlog cannot run on this log. Start a version that knows the record; if there is "
+        "none, kraftlog quorum repair --drop-from drops the record and all that follow it "
+        f"(docs/quorum.md). {why}"
     )
 
 
@@ -117,9 +117,9 @@ def unreplayable_snapshot(where: OffsetAndEpoch | None, error: Exception) -> Unr
     why = str(error if known else InternalError("replaying it", error))
     at = "" if where is None else f" at offset {where.offset}, epoch {where.epoch},"
     return UnreplayableError(
-        f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{at} can't be replayed, so this node "
-        "can't go on, and every start of this version ends here. Start a version that knows its "
-        f"records (docs/quorum.md). {why}"
+        f"{METADATA_LOG[0]}-{METADATA_LOG[1]}: the snapshot{at} can't be replayed, so this version "
+        "of kraftlog cannot run on this log. Start a version that knows its records "
+        f"(docs/quorum.md). {why}"
     )
 
 

@@ -349,8 +349,8 @@ class QuorumDriver:
         self._emit(effects.PersistClusterId(effect.cluster_id))
 
     def _refuse_cluster(self, effect: raft.WrongCluster, _: Now) -> None:
-        what = f"node {effect.peer} of another cluster takes this node for one of its controllers"
-        why = "refused; check the addresses that it is configured with"
+        what = f"node {effect.peer} of another cluster contacts this node as one of its controllers"
+        why = "refused; check the controller addresses in its configuration"
         self._emit(effects.LogLine(f"{what}: {why}"))
 
     def _stop(self, effect: raft.Stop, _: Now) -> None:
@@ -506,7 +506,7 @@ class QuorumDriver:
             except Exception as error:
                 if self.steps != steps:
                     raise
-                self._emit(effects.LogLine(str(InternalError("telling of a change", error))))
+                self._emit(effects.LogLine(str(InternalError("notifying of a change", error))))
 
     def _lead_if_caught_up(self, now: Now) -> list[Any]:
         """Once it has replayed up to the start of its own epoch (I14); what that leads to."""

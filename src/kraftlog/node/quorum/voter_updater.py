@@ -63,9 +63,9 @@ def true_record(voter: Voter, me: ReplicaKey, listeners: Sequence[Listener]) -> 
 def _another_votes(voter: ReplicaKey, me: ReplicaKey) -> str:
     mine, old = uuid_text(me.directory_id), uuid_text(voter.directory_id)
     return (
-        f"this node does not vote: its directory is {mine}, and voter {me.id} of the quorum is the "
-        f"one with directory {old}. If that is lost for good, replace it: kraftlog quorum "
-        f"remove-controller -i {me.id} -d {old}, then kraftlog quorum add-controller here"
+        f"this node is not a voter: its directory id is {mine}, but voter {me.id} has directory id "
+        f"{old}. If that directory is lost for good, replace the voter: run kraftlog quorum "
+        f"remove-controller -i {me.id} -d {old}, then kraftlog quorum add-controller on this node"
     )
 
 
