@@ -145,6 +145,28 @@ def long_test_names(files: dict[str, str]) -> Iterator[str]:
                 yield f"{path}: {node.name} has {len(node.name)} letters"
 
 
+def partition_writes(files: dict[str, str]) -> Iterator[str]:
+    """Fields of a `Partition` that somebody outside `replication` writes."""
+    place = "src/kraftlog/replication/"
+    fields = _slots(ast.parse(files[f"{place}partition.py"]), "Partition")
+    for path, tree in _parsed(files, "src/"):
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Attribute)
+                and isinstance(node.ctx, ast.Store | ast.Del)
+                and node.attr in fields
+                and re.search(r"\bpartition$", ast.unparse(node.value))
+                and not path.startswith(place)
+            ):
+                yield f"{path}:{node.lineno}: {ast.unparse(node)}"
+
+
+def _slots(tree: ast.Module, name: str) -> set[str]:
+    [body] = [n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name]
+    [found] = [n.value for n in body if ast.unparse(n).startswith("__slots__")]  # type: ignore[attr-defined]  # an assignment
+    return set(ast.literal_eval(found))
+
+
 def bare_waivers(files: dict[str, str]) -> Iterator[str]:
     """Checks switched off without naming which, or without saying why."""
     for path, text in files.items():

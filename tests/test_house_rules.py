@@ -73,6 +73,17 @@ def test_names_of_tests_are_short(files: dict[str, str]) -> None:
         assert len(list(house_rules.long_test_names({"tests/test_a.py": text}))) == complaints
 
 
+def test_a_partition_changes_by_its_methods_alone(files: dict[str, str]) -> None:
+    assert list(house_rules.partition_writes(files)) == []
+    place = "src/kraftlog/replication/partition.py"
+    text = "partition.start = 1\nappend.partition.end += 1\nx = partition.start\npartition.x = 1\n"
+    complaints = list(house_rules.partition_writes({place: files[place], **in_src(text)}))
+    assert [line.rpartition(" ")[2] for line in complaints] == [
+        "partition.start",
+        "append.partition.end",
+    ]
+
+
 @pytest.mark.parametrize(
     "bare",
     [

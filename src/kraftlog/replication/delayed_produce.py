@@ -36,11 +36,11 @@ class DelayedProduce:
         self.slot = slot
         self.result = result
         self.done = False
-        partition.awaiting_isr.append(self)
+        partition.wait_for_isr(self)
 
     def expire(self, now: Now) -> None:  # noqa: ARG002 - whatever waits is called alike
         if not self.done:
             self.done = True
-            self.partition.awaiting_isr.remove(self)
+            self.partition.wait_no_more(self)
             self.result.error_code = ErrorCode.REQUEST_TIMED_OUT
             one_done(self.slot)

@@ -256,6 +256,14 @@ class Partition:
         just_written, self.just_written = self.just_written, []
         return just_written
 
+    def wait_for_isr(self, waiting: DelayedProduce) -> None:
+        """Its batch is written here, and has to be on every replica in sync."""
+        self.awaiting_isr.append(waiting)
+
+    def wait_no_more(self, waiting: DelayedProduce) -> None:
+        """Its time is over."""
+        self.awaiting_isr.remove(waiting)
+
     def take_replicated(self) -> list[DelayedProduce]:
         """Those whose batch every replica in sync has."""
         waiting, self.awaiting_isr = self.awaiting_isr, []

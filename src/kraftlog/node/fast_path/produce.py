@@ -136,6 +136,7 @@ class ProduceTemplate:
         "_name",
         "_pack",
         "_records_at",
+        "_replica_manager",
         "_requests",
         "_run",
         "_start",
@@ -171,6 +172,7 @@ class ProduceTemplate:
         length_size = 1 if self._is_flexible else _INT32.size
         self._least_size = self._records_at + length_size + _SMALLEST_BATCH + len(suffix)
         self.node = node
+        self._replica_manager = node.replica_manager
         self._requests = node.counts.requests
         self._count_key = node.counts.key_of(_API.key, version)
         self.partition = partition
@@ -252,7 +254,7 @@ class ProduceTemplate:
             return False
         base = partition.end
         if producer_id < 0:
-            partition.add(view[at:behind], delta, newest, self.node.replica_manager.turn)
+            partition.add(view[at:behind], delta, newest, self._replica_manager.turn)
         elif not self._append_numbered(fields, view[at:behind]):
             return False
         self._requests[self._count_key] += 1
@@ -266,7 +268,7 @@ class ProduceTemplate:
         header = BatchHeader(*fields)
         if header.base_sequence < 0 or self.partition.check_producer(header):
             return False
-        self.partition.append(header, batch, self.node.replica_manager.turn)
+        self.partition.append(header, batch, self._replica_manager.turn)
         return True
 
     # Answers -------------------------------------------------------------------------------------

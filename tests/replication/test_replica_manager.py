@@ -1,0 +1,297 @@
+"""Replicas without a node: what the image says of them, what the host reports, who is told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kraftlog.config.layers import ConfigLayers
+from kraftlog.effects import (
+    DeleteLog,
+    LogFailed,
+    LogOpened,
+    LogStartMoved,
+    LogStartNotStored,
+    MarkStrays,
+    MoveLogStart,
+    OpenLog,
+)
+from kraftlog.errors import ErrorCode
+from kraftlog.metadata.image import ReplayError
+from kraftlog.metadata.loader import MetadataLoader, MetadataPublisher
+from kraftlog.replication.delayed_produce import one_done
+from kraftlog.replication.partition import Partition
+from kraftlog.replication.replica_manager import ReplicaManager
+from kraftlog.replication.topic_configs import TopicConfigs
+from kraftlog.types import Now
+from kraftlog.wire.messages.metadata_records import (
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tests.replication.test_partition import append
+
+ID = b"t" * 16
+LOG = "t", 0
+NOW = Now(0, 0)
+TIMEOUT_MS = 100
+
+
+class Slot:
+    """Stands where a slot stands: who waits, and what that was told."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+        self.response = self
+        self.is_answered = False
+        self.error_code = 0
+        self.base_offset = self.low_watermark = 7
+
+    def respond(self, _: Any) -> None:
+        assert not self.is_answered, "nobody is answered twice"
+        self.is_answered = True
+
+
+class Replicas:
+    """A `ReplicaManager` of broker 1, and all that it wants of others."""
+
+    def __init__(self) -> None:
+        self.effects: list[Any] = []
+        self.scheduled: list[tuple[Any, int]] = []
+        self.failures: list[tuple[Any, Exception]] = []
+        self.heard: list[str] = []
+        self.loader = MetadataLoader()
+        configs = TopicConfigs(self.loader, lambda: ConfigLayers({}))
+        self.manager = ReplicaManager(
+            1,
+            self.loader,
+            configs,
+            self.effects.append,
+            lambda waiter, timeout_ms: self.scheduled.append((waiter, timeout_ms)),
+            lambda slot, error: self.failures.append((slot, error)),
+        )
+        self.loader.publishers += [configs, self.manager]
+        self.manager.listeners.append(self)
+
+    def leads(self, partition: Partition) -> None:
+        self.heard.append(f"leads in {partition.leader_epoch}")
+
+    def leads_no_more(self, _: Partition) -> None:
+        self.heard.append("leads no more")
+
+    def log_failed(self, _: Partition) -> None:
+        self.heard.append("log failed")
+
+    def replay(self, *records: Any) -> None:
+        for _ in self.loader.replaying(records):
+            pass
+
+    def change(self, **fields: Any) -> None:
+        self.replay(PartitionChangeRecord(partition_id=0, topic_id=ID, **fields))
+
+    def taken(self) -> list[Any]:
+        taken, self.effects[:] = self.effects[:], []
+        return taken
+
+    @property
+    def partition(self) -> Partition:
+        return self.manager.by_log[LOG]
+
+    def opened(self, end: int = 0) -> Partition:
+        self.manager.handle(LogOpened(LOG, ID, 0, end))
+        return self.partition
+
+    def appended(self, timeout_ms: int = TIMEOUT_MS) -> Slot:
+        """Somebody who waits for a record of this turn on every replica in sync."""
+        slot = Slot()
+        append(self.partition, 1, self.manager.turn)
+        self.manager.wait_for(self.partition, self.partition.end, slot, slot, timeout_ms)
+        return slot
+
+
+def records(replicas: tuple[int, ...] = (1,)) -> tuple[Any, ...]:
+    return (
+        TopicRecord(name="t", topic_id=ID),
+        PartitionRecord(
+            partition_id=0,
+            topic_id=ID,
+            replicas=replicas,
+            isr=replicas,
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=replicas[0],
+            leader_epoch=3,
+            directories=(b"d" * 16,) * len(replicas),
+        ),
+    )
+
+
+def leading(replicas: tuple[int, ...] = (1,)) -> Replicas:
+    this = Replicas()
+    this.manager.take_up()
+    this.replay(*records(replicas))
+    this.opened()
+    this.taken()
+    return this
+
+
+def test_no_log_is_touched_before_this_life_of_the_broker_is_known() -> None:
+    this = Replicas()
+    other = b"o" * 16
+    this.replay(TopicRecord(name="t", topic_id=other), RemoveTopicRecord(topic_id=other))
+    this.replay(*records())
+    assert (this.taken(), this.manager.partitions) == ([], {})
+    this.manager.take_up()
+    opened, strays = this.taken()
+    assert (type(opened), opened.log, opened.topic_id) == (OpenLog, LOG, ID)
+    assert strays == MarkStrays(frozenset([LOG]), frozenset([other]))
+    this.manager.take_up()
+    assert this.taken() == [], "once"
+
+
+def test_it_leads_once_the_log_is_open_and_listeners_hear_of_it() -> None:
+    this = leading()
+    assert (this.partition.online, this.heard) == (True, ["leads in 3"])
+    this.change(leader=1)
+    this.change(leader=2, replicas=(1, 2), isr=(2,))
+    assert this.heard == ["leads in 3", "leads in 4", "leads no more"]
+    assert this.partition.refusal(-1) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_request_finds_its_partition_or_hears_why_not() -> None:
+    this = leading()
+    find = this.manager.partition
+    assert find("t", b"", 0, by_id=False) is find("", ID, 0, by_id=True) is this.partition
+    assert find("u", b"", 0, by_id=False) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert find("", b"u" * 16, 0, by_id=True) == ErrorCode.UNKNOWN_TOPIC_ID
+    assert find("t", b"", 1, by_id=False) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    this.change(replicas=(2,), isr=(2,), leader=2)
+    assert find("t", b"", 0, by_id=False) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert this.taken() == [DeleteLog(LOG, ID)]
+
+
+def test_what_a_turn_appends_is_handed_over_once_and_told_when_written() -> None:
+    this = leading()
+    slot = this.appended()
+    [write] = this.manager.take_turn()
+    assert (write.partition, this.manager.take_turn()) == (this.partition, [])
+    later = this.appended()
+    this.manager.written(this.partition, 1)
+    assert (slot.is_answered, slot.error_code, later.is_answered) == (True, 0, False)
+
+
+@pytest.mark.parametrize("stays_online", [True, False])
+def test_a_write_that_fails_takes_what_follows_with_it(stays_online: bool) -> None:
+    this = leading()
+    first = this.appended()
+    this.manager.take_turn()
+    second = this.appended()
+    this.manager.write_failed(this.partition, stays_online=stays_online)
+    for slot in (first, second):
+        assert (slot.is_answered, slot.error_code) == (True, ErrorCode.KAFKA_STORAGE_ERROR)
+    assert (this.manager.turn, this.partition.end) == ([], 0)
+    assert this.partition.online == stays_online
+
+
+def test_what_a_request_has_half_done_is_taken_back() -> None:
+    this = leading()
+    slot = this.appended()
+    this.manager.take_back([this.partition])
+    assert (slot.is_answered, this.manager.turn, this.partition.online) == (True, [], True)
+    this.appended()
+    this.manager.take_turn()
+    this.appended()
+    this.manager.take_back([this.partition])
+    assert not this.partition.online, "offsets that wait for the disk would be given twice"
+
+
+def test_v7_who_waits_for_all_replicas_has_the_time_that_it_said() -> None:
+    this = leading((1, 2))
+    first, second = this.appended(), this.appended()
+    this.manager.take_turn()
+    this.manager.written(this.partition, 2)
+    assert [timeout_ms for _, timeout_ms in this.scheduled] == [TIMEOUT_MS, TIMEOUT_MS]
+    this.scheduled[0][0].expire(NOW)
+    assert (first.error_code, second.is_answered) == (ErrorCode.REQUEST_TIMED_OUT, False)
+    this.change(isr=(1,))
+    assert (second.is_answered, second.error_code) == (True, 0)
+    this.scheduled[1][0].expire(NOW)
+
+
+def test_records_are_deleted_once_the_start_of_the_log_is_stored() -> None:
+    this = leading()
+    append(this.partition, 5, this.manager.turn)
+    this.manager.take_turn()
+    this.manager.written(this.partition, 5)
+    slots = [Slot(), Slot()]
+    for offset, slot in zip((2, 4), slots, strict=True):
+        this.manager.delete_records(this.partition, offset, slot, slot)
+    assert this.taken() == [MoveLogStart(LOG, 2), MoveLogStart(LOG, 4)]
+    assert (this.partition.start, this.partition.stored_start) == (4, 0)
+    this.manager.handle(LogStartMoved(LOG, ID, 2, is_stored=True))
+    assert ([slot.is_answered for slot in slots], slots[0].low_watermark) == ([True, False], 2)
+    this.manager.handle(LogStartNotStored(LOG, ID))
+    assert (slots[1].error_code, slots[1].low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+
+
+def test_a_log_that_fails_is_not_served_and_its_listeners_hear() -> None:
+    this = leading()
+    this.manager.handle(LogFailed(LOG, b"u" * 16, "another topic's of that name, long gone"))
+    assert this.partition.online
+    this.manager.handle(LogFailed(LOG, ID, "the disk is gone"))
+    assert (this.partition.online, this.heard[-1]) == (False, "log failed")
+
+
+def test_a_fetch_that_can_not_look_again_costs_itself_alone() -> None:
+    this = leading()
+    looked = []
+
+    class Waiting:
+        def __init__(self, error: Exception | None) -> None:
+            self.slot = self.error = error
+
+        def try_again(self, partition: Partition) -> None:
+            partition.watch_no_more(self)
+            if self.error is not None:
+                raise self.error
+            looked.append(partition)
+
+    mistake = ZeroDivisionError("of ours")
+    for error in (mistake, None):
+        this.partition.watch(Waiting(error))
+    this.opened(3)
+    assert (this.failures, looked) == ([(mistake, mistake)], [this.partition])
+
+
+def test_a_snapshot_without_a_topic_takes_its_log() -> None:
+    this = leading()
+    slot = this.appended()
+    this.loader.reload([])
+    assert (slot.error_code, slot.base_offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
+    assert (this.taken(), this.manager.by_log, this.manager.turn) == ([DeleteLog(LOG, ID)], {}, [])
+    assert this.heard[-1] == "leads no more"
+
+
+def test_whoever_can_not_follow_the_image_is_named() -> None:
+    class Rude(MetadataPublisher):
+        name = "rude publisher"
+
+        def changed(self, _: Any) -> None:
+            raise ZeroDivisionError("of ours")
+
+    this = Replicas()
+    this.loader.publishers.append(Rude())
+    with pytest.raises(ReplayError, match=r"the rude publisher following TopicRecord") as caught:
+        this.replay(*records())
+    assert caught.value.record == records()[0]
+
+
+def test_an_answer_leaves_with_the_last_thing_that_it_waits_for() -> None:
+    slot = Slot()
+    slot.waits = 2
+    one_done(slot)
+    assert not slot.is_answered
+    one_done(slot)
+    assert slot.is_answered
