@@ -103,7 +103,7 @@ def idle_settings(_: dict[str, str]) -> str:
 def apis_table(_: dict[str, str]) -> str:
     """Every API that is served: in which versions, on whose listener, by which file."""
     kinds = {apis.BROKER: "brokers", apis.CONTROLLER: "controllers", apis.BOTH: "both"}
-    lines = ["| API | key | versions told | listener | handler |", "|---|---|---|---|---|"]
+    lines = ["| API | key | versions | listener | handler |", "|---|---|---|---|---|"]
     for served in sorted(SERVED.values(), key=lambda served: served.key):
         api, file = apis.APIS[served.key], f"{served.handler}.py"
         where = f"[{file}](../src/kraftlog/node/handlers/{file})"
@@ -115,7 +115,7 @@ def apis_table(_: dict[str, str]) -> str:
 
 def metrics_table(_: dict[str, str]) -> str:
     """Every family, with where it is found."""
-    lines = ["| metric | kind | on | what it tells |", "|---|---|---|---|"]
+    lines = ["| metric | kind | on | description |", "|---|---|---|---|"]
     for where, families in (
         ("every node", (*registry.OF_EVERY_NODE, *pages.OF_THE_HOST)),
         ("controllers", controller_metrics.FAMILIES),

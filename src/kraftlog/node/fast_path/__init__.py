@@ -1,1 +1,1 @@
-"""Shortcuts for requests that come again and again: docs/hot-path.md."""
+"""Shortcuts for requests that come again and again: docs/fast-path.md."""
