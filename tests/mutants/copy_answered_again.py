@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.progress",
-    source="if asked.number > self.answered_number:",
-    replacement="if asked.number:",
+    source="if request.number > self.answered_number:",
+    replacement="if request.number:",
     scenario="late-copies",
     seed=1,
 )

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.unattached",
-    source="asks_gone = core.jitter(9, now, below=GONE_ASKED_ONCE_IN) == 0",
+    source="asks_gone = core.jitter(9, now, below=GONE_PEER_ODDS) == 0",
     replacement="asks_gone = False",
     scenario="seems-gone",
     seed=104,

@@ -12,7 +12,7 @@ MUTANT = Mutant(
 """,
     replacement="""\
         is_fetched = isinstance(getattr(message, "body", None), messages.FetchResult)
-        late = is_fetched and isinstance(peer.asked, messages.Fetch)
+        late = is_fetched and isinstance(peer.request, messages.Fetch)
         if peer.in_flight != message.number and not late:
             return peer, None
 """,

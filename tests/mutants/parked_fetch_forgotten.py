@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
     source="""\
-            self.answer_parked(core)
+            self.complete_parked(core)
         elif name.startswith("begin-epoch ")""",
     replacement="""\
             pass

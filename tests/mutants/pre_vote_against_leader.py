@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.elections",
-    source="return not core.role.hears_a_leader(core)",
+    source="return not core.role.has_live_leader(core)",
     replacement="return True",
     scenario="cut-off-follower",
     seed=1,

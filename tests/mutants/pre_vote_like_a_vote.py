@@ -7,10 +7,10 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.elections",
     source="""\
-        return not core.role.hears_a_leader(core)
+        return not core.role.has_live_leader(core)
     if core.election.leader_id >= 0:""",
     replacement="""\
-        if core.role.hears_a_leader(core):
+        if core.role.has_live_leader(core):
             return False
     if core.election.leader_id >= 0:""",
     scenario="mixture",

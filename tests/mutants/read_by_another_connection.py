@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="        if progress is None or progress.channel != asked.channel:",
+    source="        if progress is None or progress.channel != request.channel:",
     replacement="        if progress is None:",
     scenario="late-copies",
     seed=6,

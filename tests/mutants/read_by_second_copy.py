@@ -6,8 +6,8 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.roles.leader",
-    source="        if asked.number > progress.answered_number >= 0:",
-    replacement="        if asked.number >= progress.answered_number >= 0:",
+    source="        if request.number > progress.answered_number >= 0:",
+    replacement="        if request.number >= progress.answered_number >= 0:",
     scenario="late-copies",
     seed=51,
 )

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.raft.core",
     source="""\
-            self.election = self.led_no_more(self.election)
+            self.election = self.without_leader(self.election)
         self.role""",
     replacement="""\
             name = quorum.LEADER

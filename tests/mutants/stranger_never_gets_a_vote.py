@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant
 
 MUTANT = Mutant(
     module="kraftlog.raft.elections",
-    source="(vote.candidate) and core.role.hears_a_leader(core)",
+    source="(vote.candidate) and core.role.has_live_leader(core)",
     replacement="(vote.candidate)",
     scenario="unseen-growth",
     seed=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kraftlog.logstate.voters import ReplicaKey
 from kraftlog.raft.describe import QuorumDescription, describe
-from kraftlog.raft.progress import MOST_REMEMBERED
+from kraftlog.raft.progress import MAX_TRACKED
 from kraftlog.types import Now
 from tests.raft.core_network import CoreNetwork
 
@@ -71,14 +71,14 @@ def test_d7_who_fetches_under_ever_new_names_fills_no_memory() -> None:
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)
     table = net.leader().role.progress  # type: ignore[attr-defined]  # it leads
-    for number in range(2 * MOST_REMEMBERED):
+    for number in range(2 * MAX_TRACKED):
         table.heard(ReplicaKey(100 + number, bytes(16)), Now(10_000 + number, 0))
     known = [key.id for key in table.replicas]
-    assert len(known) == MOST_REMEMBERED
+    assert len(known) == MAX_TRACKED
     others = {i for i in (1, 2, 3) if i != net.leader().me.id}
     assert others < set(known)
     assert 4 not in known
-    assert known[-1] == 99 + 2 * MOST_REMEMBERED
+    assert known[-1] == 99 + 2 * MAX_TRACKED
 
 
 def test_r13_targets_are_shown_while_there_are_any() -> None:

@@ -21,7 +21,7 @@ from kraftlog.raft.messages import (
     Vote,
 )
 from kraftlog.raft.quorum import check_transition
-from kraftlog.raft.roles.follower import TURN_MS
+from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.single_core import (
     CONFIG,
     ELECTION,
@@ -91,7 +91,7 @@ def test_q9a_those_who_see_that_the_leader_is_dead_take_turns() -> None:
     context = loyal(me=key(3))
     context.gone(2)
     assert context.state == ("follower", 5, 2, -1)
-    context.wait(TURN_MS - 1)
+    context.wait(STAGGER_MS - 1)
     assert context.role == "follower"
     context.wait(1)
     assert context.state == ("prospective", 5, 2, -1)

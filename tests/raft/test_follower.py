@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.fetching import NO_NEWS
+from kraftlog.raft.fetching import IGNORE_HIGH_WATERMARK
 from kraftlog.raft.messages import (
     Append,
     BeginResult,
@@ -49,7 +49,7 @@ def test_q22_who_only_votes_does_not_ask_for_commits_alone() -> None:
     context.core.config = context.core.config.replace(awaits_commits=False)
     end = context.core.log.end
     (sent,) = of(Send, context.answer(2, context.fetched(high_watermark=end)))
-    assert sent.body.high_watermark == NO_NEWS
+    assert sent.body.high_watermark == IGNORE_HIGH_WATERMARK
     assert context.core.log.high_watermark == end
 
 

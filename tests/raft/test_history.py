@@ -304,7 +304,7 @@ def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
     net.isolate(old.me.id)
     follower_id = others(net)[0]
     late = net.core(follower_id).peer(old.me.id)
-    number, fetch = late.in_flight, late.asked
+    number, fetch = late.in_flight, late.request
     assert isinstance(fetch, Fetch)
     old.handle(Request(("client", old.me.id, 1), ReadOffset("cluster"), "client", 1), net.now)
     channel = net.channels[follower_id, number]

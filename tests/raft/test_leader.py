@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.raft.fetching import NO_NEWS
+from kraftlog.raft.fetching import IGNORE_HIGH_WATERMARK
 from kraftlog.raft.messages import (
     Append,
     Begin,
@@ -408,7 +408,7 @@ def test_q20_a_new_high_watermark_is_told_without_waiting_for_a_record() -> None
 def test_q20_fetches_that_do_not_wait_learn_commits_with_the_next_records() -> None:
     """A replica that only votes says so by the high watermark that it claims to know."""
     context = leader()
-    parked(context, 9, high_watermark=NO_NEWS)
+    parked(context, 9, high_watermark=IGNORE_HIGH_WATERMARK)
     assert replies(context.ask(context.fetch(2), channel=2))[0].high_watermark == 11
     context.propose("a")
     outcome = {answer.high_watermark for answer in replies(context.step())}

@@ -8,7 +8,7 @@ import pytest
 
 from kraftlog.errors import ErrorCode
 from kraftlog.raft.messages import ElectionState, PeerGone
-from kraftlog.raft.roles.follower import TURN_MS
+from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import ELECTION, SingleCore, key, loyal, observer, sends, voters_of
 
@@ -85,7 +85,7 @@ def test_p1_a_voter_that_still_sees_the_leader_is_soon_asked_again() -> None:
 def test_q9a_who_has_much_to_replay_leaves_all_the_others_their_turn(me: int, turn: int) -> None:
     context = loyal(me=key(me))
     context.step(PeerGone(2, lags=True))
-    context.wait(turn * TURN_MS - 1)
+    context.wait(turn * STAGGER_MS - 1)
     assert context.role == "follower"
     context.wait(1)
     assert context.role == "prospective"
@@ -132,7 +132,7 @@ def test_q10_two_survivors_that_split_the_vote_elect_one_of_them_soon() -> None:
     del net.hosts[dead]
     first, second = [host.core for host in net.hosts.values()]
     see_gone(net, second, dead)
-    net.now = net.now.replace(monotonic_ms=net.now.monotonic_ms + TURN_MS)
+    net.now = net.now.replace(monotonic_ms=net.now.monotonic_ms + STAGGER_MS)
     second.poll(net.now)
     see_gone(net, first, dead)
     assert (first.role.name, second.role.name) == ("prospective", "prospective")

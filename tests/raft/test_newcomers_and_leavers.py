@@ -5,7 +5,7 @@ from __future__ import annotations
 from kraftlog.errors import ErrorCode
 from kraftlog.logstate.voters import ReplicaKey, Voter
 from kraftlog.raft.messages import ElectionState, End, Vote
-from kraftlog.raft.roles.follower import TURN_MS
+from kraftlog.raft.roles.follower import STAGGER_MS
 from tests.raft.core_network import CoreNetwork
 from tests.raft.single_core import (
     ELECTION,
@@ -48,7 +48,7 @@ def test_q9a_when_the_leader_dies_who_is_being_removed_stands_last() -> None:
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3, 4)), high_watermark=10))
     context.gone(2)
     assert context.role == "follower"
-    assert context.in_ms("fetch timeout") == 2 * TURN_MS, "after 3 and 4"
+    assert context.in_ms("fetch timeout") == 2 * STAGGER_MS, "after 3 and 4"
 
 
 def removed_and_alone() -> SingleCore:
@@ -155,8 +155,8 @@ def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
 def test_r8_the_removed_asks_the_voters_of_its_log() -> None:
     """R8: and nobody else."""
     context = removed_and_alone()
-    assert {peer for peer in (1, 2, 3) if context.core.peer(peer).asked} == {2, 3}
-    assert isinstance(context.core.peer(2).asked, Vote)
+    assert {peer for peer in (1, 2, 3) if context.core.peer(peer).request} == {2, 3}
+    assert isinstance(context.core.peer(2).request, Vote)
 
 
 def test_r7_a_committed_removal_counts_before_a_later_uncommitted_target() -> None:

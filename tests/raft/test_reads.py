@@ -208,7 +208,7 @@ def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
 def test_p5_asking_again_before_the_answer_takes_a_new_connection() -> None:
     """Two old fetches on one connection would look like an answer that was followed. C117."""
     context = loyal()
-    assert isinstance(context.core.peer(2).asked, Fetch)
+    assert isinstance(context.core.peer(2).request, Fetch)
     asked = of(Send, context.wait(FETCH))
     assert [(send.peer, send.fresh) for send in asked] == [(2, True), (3, False)]
     context.answer(3, context.voted(False))

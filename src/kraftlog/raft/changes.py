@@ -1,8 +1,8 @@
-"""Changing the voters: one member at a time, or step by step towards a target (R1 to R6).
+"""Voter changes: one voter at a time, or step by step towards target voters (R1 to R6).
 
-Every change is a record of the whole set, in force on a replica as soon as it is in its log. Two
-consecutive sets differ by one member, and a change begins only when the one before it, and a
-record of the leader's own epoch, are committed: so any two sets in force share a majority.
+Every change is a record of the whole voter set, in force on a replica as soon as it is in its log.
+Consecutive sets differ by one voter, and a change begins only when the previous one and a record
+of the leader's own epoch are committed. So the majorities of any two sets in force overlap.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 VOTERS_SIZE = 200
-#: The timer of a leader that waits for somebody who can take over.
+#: The timer of a leader that waits for a voter that can take over.
 LEAVE = "leave"
 
 
 def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...] | None) -> int:
-    """R2: set, replace or (with None) take back the target; the code of a refusal."""
+    """Set, replace or (with None) cancel the target voters (R2); return an error code."""
     latest = core.log.voter_set
     if targets is None:
         if latest.targets is None:
@@ -36,7 +36,7 @@ def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...]
             return ErrorCode.INVALID_REPLICA_ASSIGNMENT
         targets = tuple(sorted(targets))
         if targets == (latest.ids if latest.targets is None else latest.targets):
-            # Where a snapshot holds the record, its end is what is known of its place.
+            # If the record is only in a snapshot, the snapshot's end stands for its offset.
             end = max(core.log.voters.latest_offset + 1, core.log.start)
             leader.answer_when_committed(core, slot, end)
             return ErrorCode.NONE
@@ -46,14 +46,14 @@ def reassign(core: RaftCore, leader: Leader, slot: Any, targets: tuple[int, ...]
 
 
 def add_voter(core: RaftCore, leader: Leader, slot: Any, added: Voter) -> int:
-    """One more voter, which must have caught up as an observer (R4)."""
+    """Add a voter, which must have caught up as an observer (R4)."""
     error = refusal_of_added(core, leader, added.key)
     return error or _change(core, leader, slot, core.log.voter_set.with_voter(added))
 
 
 def refusal_of_added(core: RaftCore, leader: Leader, key: ReplicaKey) -> int:
-    """Why this one can't be added now."""
-    error = _not_now(core, leader)
+    """The error code for adding this voter now, or NONE."""
+    error = _refusal(core, leader)
     if error:
         return error
     if core.log.voter_set.voter(key.id) is not None:
@@ -64,8 +64,8 @@ def refusal_of_added(core: RaftCore, leader: Leader, key: ReplicaKey) -> int:
 
 
 def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey) -> int:
-    """One voter less; the leader may be it, and then leaves once that is committed."""
-    error = _not_now(core, leader)
+    """Remove a voter; a leader that removes itself resigns once the removal is committed."""
+    error = _refusal(core, leader)
     if error:
         return error
     voters = core.log.voter_set
@@ -77,8 +77,8 @@ def remove_voter(core: RaftCore, leader: Leader, slot: Any, removed: ReplicaKey)
 
 
 def update_voter(core: RaftCore, leader: Leader, slot: Any, updated: Voter) -> int:
-    """A voter's endpoints and versions and, if it was not known yet, its directory (R11)."""
-    error = _not_now(core, leader)
+    """Update a voter's endpoints, versions and, if still unknown, its directory id (R11)."""
+    error = _refusal(core, leader)
     if error:
         return error
     voters = core.log.voter_set
@@ -88,8 +88,8 @@ def update_voter(core: RaftCore, leader: Leader, slot: Any, updated: Voter) -> i
     return _change(core, leader, slot, voters.with_voter(updated))
 
 
-def _not_now(core: RaftCore, leader: Leader) -> int:
-    """The refusals that all single changes share, in Kafka's order."""
+def _refusal(core: RaftCore, leader: Leader) -> int:
+    """The errors that all single changes share, in Kafka's order."""
     if not may_change(core, leader):
         return ErrorCode.REQUEST_TIMED_OUT
     if core.log.voter_set.targets is not None:
@@ -98,7 +98,7 @@ def _not_now(core: RaftCore, leader: Leader) -> int:
 
 
 def may_change(core: RaftCore, leader: Leader) -> bool:
-    """Whether a record of this epoch, and the last change, are committed."""
+    """Whether a record of this epoch and the last voter change are committed."""
     committed = core.log.high_watermark
     return committed > leader.epoch_start and core.log.voters.latest_offset < committed
 
@@ -110,11 +110,11 @@ def _change(core: RaftCore, leader: Leader, slot: Any, voters: VoterSet) -> int:
 
 
 def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
-    """From now on these vote, here; and wherever else the record arrives."""
-    core.timers.pop(LEAVE, None)  # it may stay now
-    if voters.cluster_id is None:  # as where an older log, or one of Kafka's, names no cluster
+    """Append a voter set, which is in force here at once."""
+    core.timers.pop(LEAVE, None)  # it need not resign now
+    if voters.cluster_id is None:  # an older log, or one of Kafka's, has no cluster id
         voters = voters.replace(cluster_id=core.cluster_id)
-    # The record that raises kraft.version stands before the voters that allow it.
+    # The record that raises kraft.version comes before the voters that need it.
     count = 1 + (voters.kraft_version > core.log.voter_set.kraft_version)
     leader.append(core, count, VOTERS_SIZE, ("voters", voters), voters)
     leader.voters_changed(core)
@@ -124,7 +124,7 @@ def append_voters(core: RaftCore, leader: Leader, voters: VoterSet) -> None:
 
 
 def step(core: RaftCore, leader: Leader) -> None:
-    """R3: the next single change towards the target, if there is one and it may be made now."""
+    """Append the next single change towards the target voters, if one may be made now (R3)."""
     voters = core.log.voter_set
     if voters.targets is None or not may_change(core, leader):
         return
@@ -140,13 +140,13 @@ def step(core: RaftCore, leader: Leader) -> None:
         if others:
             append_voters(core, leader, voters.without(_first_to_go(core, leader, others)))
         else:
-            leader.leave_last(core)  # R5: whoever leads next removes this one
+            leader.resign_last(core)  # R5: the next leader removes this one
 
 
 def waits_for(core: RaftCore, leader: Leader, now: Now) -> tuple[int, ...]:
-    """R4: the targets one of which must catch up, and be alone under its id, before the next step.
+    """The targets for which the next step waits: one must catch up, alone with its id (R4).
 
-    Nothing while there is no target, or the step waits for a commit.
+    Empty if there are no target voters, or if the next step waits for a commit.
     """
     voters = core.log.voter_set
     if voters.targets is None or not may_change(core, leader):
@@ -157,15 +157,15 @@ def waits_for(core: RaftCore, leader: Leader, now: Now) -> tuple[int, ...]:
 
 
 def _missing_and_surplus(voters: VoterSet, targets: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """The targets that do not vote yet, and the voters that are no targets."""
+    """The targets that are no voters yet, and the voters that are no targets."""
     missing = [target for target in targets if target not in voters.ids]
     return missing, [voter_id for voter_id in voters.ids if voter_id not in targets]
 
 
 def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int], now: Now) -> Voter | None:
-    """Of the missing ones that have caught up the one that holds most.
+    """The missing target that has caught up and has the longest log.
 
-    Two replicas that fetch under one id hold the step: it can't be told which is meant.
+    Two replicas that fetch with one id block the step, since either could be meant.
     """
     found: list[tuple[int, int, ReplicaKey]] = []
     for target in missing:
@@ -178,7 +178,7 @@ def _most_caught_up(core: RaftCore, leader: Leader, missing: list[int], now: Now
 
 
 def _first_to_go(core: RaftCore, leader: Leader, surplus: list[int]) -> int:
-    """Somebody who is silent, if there is one: a majority of those that are left must be there."""
+    """The voter to remove first: a silent one if any, as a majority of the rest must be alive."""
 
     def rank(voter_id: int) -> tuple[bool, int]:
         heard = leader.progress.of_voter(core.log.voter_set, voter_id)
@@ -193,6 +193,6 @@ def _rank(found: tuple[int, int, ReplicaKey]) -> tuple[int, int]:
 
 
 def leave_if_removed(core: RaftCore, leader: Leader) -> None:
-    """A leader that is no voter any more leads until that is committed, and then goes."""
+    """Resign once this leader's own removal is committed."""
     if not core.is_voter and core.log.voters.latest_offset < core.log.high_watermark:
-        leader.hand_over(core)
+        leader.resign(core)

@@ -1,8 +1,8 @@
-"""`RaftCore`: one replica of one replicated log. Pure: messages and time in, effects out.
+"""`RaftCore`: one replica of a Raft log, a pure state machine from messages to effects.
 
-The door: `handle(message, now)`, `poll(now)`, `deadline()`, `take_effects()`. Roles decide what a
-message means; this file keeps what outlives a role: the election state, the log as the core knows
-it, the peers, the timers. Everything here is plain data, cheap to copy and to compare.
+Its interface is `handle(message, now)`, `poll(now)`, `deadline()` and `take_effects()`. The roles
+decide what a message means; the core keeps what survives a change of role: the election state, the
+log's metadata, the peers and the timers. All state is plain data, cheap to copy and to compare.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ if TYPE_CHECKING:
     from kraftlog.raft.roles.role import Role
     from kraftlog.types import Now
 
-#: Roles that a replica keeps although it may stand no more: a leader that was removed stays until
-#: it has told its successors.
-STAYS = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
+#: Roles that a replica keeps after it loses its vote: a removed leader stays until it has notified
+#: its successors.
+KEPT_WITHOUT_VOTE = {quorum.OBSERVER, quorum.LEADER, quorum.RESIGNED}
 
 
-#: Timers that one poll fires: far more than there are, also when each arms another.
-MOST_FIRED = 1000
+#: The most timers that one `poll` may fire; far more than exist, even when each arms another.
+MAX_FIRED = 1000
 
 
 class Peer(Value):
-    """What this replica keeps of another one, whatever their roles."""
+    """What this replica knows about one other replica, in any role."""
 
     in_flight: int = -1
-    asked: Any = None
-    #: The newest request without an answer, wanted or not.
+    request: Any = None
+    #: The newest request that has no response yet, even if this role no longer wants it.
     unanswered: int = -1
     failures: int = 0
     gone: bool = False
-    #: Its last answer was that it belongs to another cluster.
+    #: Its last response was INCONSISTENT_CLUSTER_ID.
     is_foreign: bool = False
-    #: The newest epoch that it led when it was found gone.
+    #: The newest epoch in which it was the leader when its process was found dead.
     gone_from: int = -1
 
 
 class RaftCore:
-    """See the module. Nothing but `handle` and `poll` changes it."""
+    """One replica of a Raft log; only the methods of its interface change its state."""
 
     def __init__(
         self,
@@ -83,33 +83,33 @@ class RaftCore:
         self.config = config
         self.now = now
         self.cluster_id = cluster_id
-        #: Whether the quorum of this cluster id has been heard in this life: this replica leads or
-        #: led, or a leader answered its fetch (Q31).
+        #: Whether the quorum has confirmed this cluster id since the start: this replica has led,
+        #: or a leader has answered its fetch (Q31).
         self.is_confirmed = False
-        #: The peer of another cluster that was reported last.
+        #: The last peer that was reported as a member of another cluster.
         self._foreign_peer = -1
         self.peers: dict[int, Peer] = {}
         self.timers: dict[str, int] = {}
         self.attempt = 0
-        #: Who granted the last vote that was won.
+        #: The voters that granted the last won election.
         self.granted: tuple[int, ...] = ()
-        #: Versions of the election state: the newest, and the newest that is durable.
+        #: The newest version of the election state, and the newest that is durable.
         self.version = 0
         self.durable_version = 0
         self._numbers = 0
         self._effects: list[Any] = []
         if log.last_epoch > election.epoch:
-            # The file is older than the log: nothing is known of votes in the log's epoch, so
-            # none is given in it (Q4).
+            # The election state is older than the log, so votes given in the log's epoch are
+            # unknown: vote for itself, and so for nobody else (Q4).
             self.election = ElectionState(log.last_epoch, -1, me)
             self._persist()
         name = elections.role_at_start(self)
         if self.election.leader_id == me.id:
-            self.election = self.led_no_more(self.election)
+            self.election = self.without_leader(self.election)
         self.role: Role = make_role(name)
         self.role.enter(self)
 
-    # The door ------------------------------------------------------------------------------------
+    # Interface -----------------------------------------------------------------------------------
 
     def handle(self, message: Any, now: Now) -> None:
         self.now = now
@@ -124,11 +124,11 @@ class RaftCore:
             if deadline > now.monotonic_ms:
                 return
             fired += 1
-            assert fired <= MOST_FIRED, f"no progress in time: “{name}” is due again and again"
+            assert fired <= MAX_FIRED, f"no progress in time: “{name}” is due again and again"
             self.fire(name)
 
     def fire(self, name: str) -> None:
-        """One timer by its name: `poll` when it is due, an explorer whenever it likes."""
+        """Fire one timer: `poll` does so when it is due, the explorer at any time."""
         del self.timers[name]
         self.role.on_timer(self, name)
 
@@ -140,7 +140,7 @@ class RaftCore:
         return taken
 
     def copy(self) -> RaftCore:
-        """A core of the same state, for exploring what may happen next."""
+        """Copy the whole state, so that the explorer can try several continuations."""
         twin = RaftCore.__new__(RaftCore)
         vars(twin).update(vars(self))
         twin.log = self.log.copy()
@@ -151,7 +151,7 @@ class RaftCore:
         return twin
 
     def key(self) -> tuple[Any, ...]:
-        """What tells two states apart but for times and numbers of requests."""
+        """The state for comparison, without times and request numbers."""
         election = self.election
         return (
             self.role.name,
@@ -162,33 +162,36 @@ class RaftCore:
             self.log.key(),
             tuple(sorted(self.timers)),
             tuple(
-                [(i, p.asked and type(p.asked).__name__, p.gone) for i, p in self._known_peers()]
+                [
+                    (i, p.request and type(p.request).__name__, p.gone)
+                    for i, p in self._known_peers()
+                ]
             ),
             self.role.key(),
         )
 
     def _known_peers(self) -> list[tuple[int, Peer]]:
-        """Those of whom there is anything to say."""
-        known = [(i, p) for i, p in self.peers.items() if p.asked is not None or p.gone]
+        """The peers that have a request in flight or are known to be gone."""
+        known = [(i, p) for i, p in self.peers.items() if p.request is not None or p.gone]
         return sorted(known, key=lambda item: item[0])
 
-    # For the roles: what they may do -------------------------------------------------------------
+    # For the roles -------------------------------------------------------------------------------
 
     def effect(self, effect: Any) -> None:
         self._effects.append(effect)
 
     def become(self, role: str, election: ElectionState | None = None) -> None:
-        """Change role and, with it, the election state, which is durable before it is spoken of."""
+        """Change the role and the election state; what depends on the state waits for the disk."""
         old, new = self.election, election or self.election
         if role == quorum.RESIGNED:
-            new = self.led_no_more(new)
+            new = self.without_leader(new)
         quorum.check_transition(self.role.name, role, newer_epoch=new.epoch > old.epoch)
         assert old.epoch <= new.epoch <= MAX_EPOCH, f"epoch {old.epoch} can't become {new.epoch}"
         self.timers.clear()
         for peer in self.peers.values():
-            peer.in_flight, peer.asked = -1, None
+            peer.in_flight, peer.request = -1, None
         if new.epoch > old.epoch and role != quorum.CANDIDATE:
-            self.attempt = 0  # failures of its own say nothing about an epoch of somebody else
+            self.attempt = 0  # failed attempts of its own do not count in another candidate's epoch
         if new != old:
             self.election = new
             self._persist()
@@ -198,12 +201,12 @@ class RaftCore:
         self.role = make_role(role)
         self.role.enter(self)
 
-    def led_no_more(self, election: ElectionState) -> ElectionState:
-        """Who led an epoch names no leader of it any more, and its vote there stays its own."""
+    def without_leader(self, election: ElectionState) -> ElectionState:
+        """A former leader reports no leader for its epoch, and its vote stays its own."""
         return ElectionState(election.epoch, -1, self.me)
 
     def vote_for(self, candidate: ReplicaKey) -> None:
-        """Note a vote in this epoch; a replica never changes one (Q2)."""
+        """Record a vote in this epoch; a replica never changes its vote (Q2)."""
         assert self.election.voted is None, "one vote an epoch"
         voted = self.election.replace(voted=candidate)
         if self.role.name == quorum.UNATTACHED:
@@ -217,7 +220,7 @@ class RaftCore:
         self.effect(PersistElection(self.version, self.election))
 
     def is_durable(self, points: tuple[ElectionDurable | LogDurable, ...]) -> bool:
-        """Whether an effect that waits for these points may happen now: the host holds the rest."""
+        """Whether all these durable points are reached, so that the effect may happen now."""
         for point in points:
             if isinstance(point, ElectionDurable):
                 if point.version > self.durable_version:
@@ -227,16 +230,16 @@ class RaftCore:
         return True
 
     def durable_election(self) -> tuple[ElectionDurable, ...]:
-        """What to wait for before anything is said that rests on the election state (Q3)."""
+        """The durable point that every message based on the election state waits for (Q3)."""
         return (ElectionDurable(self.version),) if self.durable_version < self.version else ()
 
     def send(self, peer: int, body: Any, after: tuple[LogDurable, ...] = ()) -> None:
-        """Ask a peer; one request to each is under way at a time."""
+        """Send a request to a peer; each peer has at most one request in flight."""
         self._numbers += 1
         state = self.peer(peer)
         fresh = state.unanswered >= 0
         state.in_flight = state.unanswered = self._numbers
-        state.asked = body
+        state.request = body
         self.effect(Send(peer, self._numbers, body, self.durable_election() + after, fresh))
 
     def reply(self, slot: Any, body: Any) -> None:
@@ -256,12 +259,12 @@ class RaftCore:
         return jitter(self.config.seed, self.election.epoch, self.attempt, *what, below=below)
 
     def backoff(self, failures: int) -> int:
-        """How long to leave a peer alone that did not answer (Q24)."""
+        """How long to wait before the next request to a peer that does not respond (Q24)."""
         config = self.config
         grown = min(config.retry_backoff_ms << min(failures, 16), config.retry_backoff_max_ms)
         return grown // 2 + self.jitter(failures, below=grown // 2 + 1)
 
-    # What a role need not know -------------------------------------------------------------------
+    # For roles and hosts -------------------------------------------------------------------------
 
     @property
     def is_voter(self) -> bool:
@@ -269,10 +272,10 @@ class RaftCore:
 
     @property
     def may_campaign(self) -> bool:
-        """Whether it votes, or did before a removal that is not known to be committed.
+        """Whether it is a voter, or was one before a removal that is not known to be committed.
 
-        Its log may be the only one that holds this removal and what comes before: then nobody else
-        could be elected. It does not count itself (Ongaro's thesis, 4.2.2).
+        Its log may be the only one that holds the removal and the records before it, so that no
+        other replica can be elected. It does not count its own vote then (Ongaro's thesis, 4.2.2).
         """
         voters = self.log.voters
         return self.is_voter or (
@@ -286,15 +289,15 @@ class RaftCore:
 
     @property
     def leader_and_epoch(self) -> dict[str, Any]:
-        """What every answer carries (Q23)."""
+        """The two fields that every response carries (Q23)."""
         return {"leader_id": self.election.leader_id, "epoch": self.election.epoch}
 
     def cluster_id_differs(self, theirs: str | None) -> bool:
-        """Null skips the check (Q30)."""
+        """Compare with this replica's cluster id; null on either side skips the check (Q30)."""
         return theirs is not None and self.cluster_id is not None and theirs != self.cluster_id
 
     def refuse_cluster(self, peer: int) -> None:
-        """Q31: a peer of another cluster; fatal until this replica's own quorum was heard."""
+        """Handle a peer of another cluster; fatal until the own quorum confirmed the id (Q31)."""
         if not self.is_confirmed:
             self.effect(Stop(f"the leader {peer} belongs to another cluster"))
         elif peer != self._foreign_peer:
@@ -302,15 +305,15 @@ class RaftCore:
             self.effect(messages.WrongCluster(peer))
 
     def settle_voters(self) -> None:
-        """The voter set in force may have changed: become, or cease to be, an observer."""
+        """Become an observer, or stop being one, if the voter set in force requires it."""
         if self.may_campaign and self.role.name == quorum.OBSERVER:
             self.become(elections.role_in_epoch(self))
-        elif not self.may_campaign and self.role.name not in STAYS:
+        elif not self.may_campaign and self.role.name not in KEPT_WITHOUT_VOTE:
             self.become(quorum.OBSERVER)
 
     # Messages ------------------------------------------------------------------------------------
 
-    def _asked(self, message: Request) -> None:
+    def _on_request(self, message: Request) -> None:
         body = message.body
         if isinstance(body, messages.Fetch):
             self._note_alive(body.replica.id)
@@ -334,19 +337,19 @@ class RaftCore:
         if peer is not None:
             peer.gone = False
 
-    def _close(self, message: Response | NoResponse) -> tuple[Peer, Any]:
-        """The peer, and what it was asked; None: whoever asked does not want to know any more."""
+    def _end_request(self, message: Response | NoResponse) -> tuple[Peer, Any]:
+        """End a request in flight; the request is None if the role no longer waits for it."""
         peer = self.peer(message.peer)
         if peer.unanswered == message.number:
             peer.unanswered = -1
         if peer.in_flight != message.number:
             return peer, None
-        asked, peer.in_flight, peer.asked = peer.asked, -1, None
-        return peer, asked
+        request, peer.in_flight, peer.request = peer.request, -1, None
+        return peer, request
 
-    def _answered(self, message: Response) -> None:
-        peer, asked = self._close(message)
-        if asked is None:
+    def _on_response(self, message: Response) -> None:
+        peer, request = self._end_request(message)
+        if request is None:
             return
         peer.failures, peer.gone = 0, False
         body = message.body
@@ -356,42 +359,42 @@ class RaftCore:
         peer.is_foreign = body.error == ErrorCode.INCONSISTENT_CLUSTER_ID
         if peer.is_foreign:
             # Epochs and leaders of another cluster mean nothing here.
-            elections.on_wrong_cluster(self, message.peer, asked, body)
+            elections.on_wrong_cluster(self, message.peer, request, body)
         elif body.epoch < self.election.epoch:
-            self.role.on_old_answer(self, message.peer, asked)
+            self.role.on_stale_response(self, message.peer, request)
         elif elections.adopt(self, body.epoch, self._leader_named_by(message.peer, body)):
-            return  # what was asked, was asked in another epoch or role
+            return  # the request belongs to an earlier epoch or role
         else:
-            self.role.on_answer(self, message.peer, asked, body)
+            self.role.on_response(self, message.peer, request, body)
 
     def _leader_named_by(self, peer: int, body: Any) -> int:
-        """Who leads by an answer; hearsay of somebody who is gone does not bring it back."""
+        """The leader that a response names, unless only a third party names one that is gone."""
         leader: int = body.leader_id
         known = self.peers.get(leader)
-        # Gone before, it may have come back and been elected since.
+        # A process that went down in an earlier epoch may have restarted and won a later election.
         is_gone = known is not None and known.gone and known.gone_from == self.election.epoch
         return -1 if is_gone and leader != peer and body.epoch == self.election.epoch else leader
 
-    def _unanswered(self, message: NoResponse) -> None:
-        peer, asked = self._close(message)
-        if asked is None:
+    def _on_no_response(self, message: NoResponse) -> None:
+        peer, request = self._end_request(message)
+        if request is None:
             return
         peer.failures += 1
-        self.role.on_no_answer(self, message.peer, asked)
+        self.role.on_no_response(self, message.peer, request)
 
-    def _peer_gone(self, message: PeerGone) -> None:
+    def _on_peer_gone(self, message: PeerGone) -> None:
         peer = self.peer(message.peer)
         peer.gone = True
         if message.peer == self.election.leader_id:
             peer.gone_from = self.election.epoch
         self.role.on_peer_gone(self, message.peer, lags=message.lags)
 
-    def _flushed(self, message: Flushed) -> None:
+    def _on_flushed(self, message: Flushed) -> None:
         if message.offset > self.log.flushed:
             self.log.flushed = min(message.offset, self.log.end)
             self.role.on_flushed(self)
 
-    def _persisted(self, message: ElectionPersisted) -> None:
+    def _on_persisted(self, message: ElectionPersisted) -> None:
         self.durable_version = max(self.durable_version, message.version)
         self.role.on_persisted(self)
 
@@ -400,11 +403,11 @@ class RaftCore:
     def propose(
         self, slot: Any, count: int, size_bytes: int, payload: Any, now: Now, epoch: int = -1
     ) -> int:
-        """Append `count` records as one batch that is never split; the code of a refusal.
+        """Append `count` records as one atomic batch; return an error code.
 
-        Once the batch is committed, or can't be said to be, a Proposed effect tells `slot`. With
-        an epoch only as the leader of that one: whoever decided as its leader may not have heard
-        yet that it is over.
+        A `Proposed` effect completes `slot` once the batch is committed or its outcome is unknown.
+        With an `epoch`, only the leader of that epoch accepts the proposal: the caller may have
+        decided as a leader that has since lost its epoch.
         """
         self.now = now
         error = self.refusal_of_proposal(epoch)
@@ -417,7 +420,7 @@ class RaftCore:
         return ErrorCode.NONE
 
     def refusal_of_proposal(self, epoch: int = -1) -> int:
-        """Why nothing may be proposed now, whatever it is."""
+        """The error code for any proposal now, or NONE."""
         if not isinstance(self.role, Leader) or changes.LEAVE in self.timers:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         if epoch not in {-1, self.election.epoch}:
@@ -425,7 +428,7 @@ class RaftCore:
         return ErrorCode.NONE
 
     def reassign(self, slot: Any, targets: tuple[int, ...] | None, now: Now) -> int:
-        """Walk to these voters, or with None stop walking (R2); the code of a refusal."""
+        """Start to move to these voters, or cancel with None (R2); return an error code."""
         return self._change(changes.reassign, slot, targets, now)
 
     def refusal_of_added(self, key: ReplicaKey, now: Now) -> int:
@@ -451,9 +454,9 @@ class RaftCore:
         return change(self, self.role, slot, what)
 
     def resign(self, epoch: int, now: Now) -> int:
-        """Lead this epoch no more, as its state machine can't go on; the code of a refusal.
+        """Stop leading this epoch because the state machine cannot continue; return an error code.
 
-        Of an older epoch: that has come about already.
+        An older epoch has ended already, so it returns NONE.
         """
         self.now = now
         if epoch > self.election.epoch:
@@ -461,15 +464,15 @@ class RaftCore:
         if epoch < self.election.epoch and self.role.name != quorum.OBSERVER:
             return ErrorCode.NONE
         if isinstance(self.role, Leader):
-            self.role.hand_over(self)
+            self.role.resign(self)
         elif self.role.name != quorum.RESIGNED:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.NONE
 
     def announce(self, now: Now) -> None:
-        """After a start: who led when it went down tells the others that nobody leads now.
+        """After a restart, a former leader notifies the voters that its epoch has no leader.
 
-        They need not wait to find that out. Who of them holds most it no longer knows.
+        They need not wait for a timeout. Which voter has the longest log is no longer known.
         """
         self.now = now
         if isinstance(self.role, Resigned):
@@ -477,22 +480,22 @@ class RaftCore:
             self.role.announce(self, tuple([v.key for v in voters if v.key.id != self.me.id]))
 
     def shut_down(self, now: Now) -> None:
-        """Leave in order: a leader names its successors and tells them (Q17)."""
+        """Shut down cleanly: a leader names its successors and notifies them (Q17)."""
         self.now = now
         if isinstance(self.role, Leader):
-            self.role.hand_over(self)
+            self.role.resign(self)
         elif self.role.name == quorum.CANDIDATE:
             for peer in self.others:
                 self.send(peer, messages.End(self.cluster_id, -1, self.election.epoch, ()))
 
 
 _HANDLERS: dict[type, Any] = {
-    Request: RaftCore._asked,
-    Response: RaftCore._answered,
-    NoResponse: RaftCore._unanswered,
-    PeerGone: RaftCore._peer_gone,
-    Flushed: RaftCore._flushed,
-    ElectionPersisted: RaftCore._persisted,
+    Request: RaftCore._on_request,
+    Response: RaftCore._on_response,
+    NoResponse: RaftCore._on_no_response,
+    PeerGone: RaftCore._on_peer_gone,
+    Flushed: RaftCore._on_flushed,
+    ElectionPersisted: RaftCore._on_persisted,
     messages.SnapshotTaken: snapshots.on_taken,
     messages.SnapshotInstalled: snapshots.on_installed,
     messages.SnapshotDamaged: snapshots.on_damaged,

@@ -1,4 +1,4 @@
-"""Who leads, who lags: what the leader knows of every replica (D1, D3, D4, D7, R4, R13)."""
+"""What the leader knows of every replica, for DescribeQuorum (D1, D3, D4, D7, R4, R13)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
 
-#: An observer that has not fetched for so long is no longer listed; a voter always is (D7).
+#: An observer that has not fetched for this long is no longer listed; a voter always is (D7).
 OBSERVER_FORGOTTEN_MS = 5 * 60 * 1000
 
 
 class ReplicaDescription(Value):
-    """-1 is "unknown" for all three numbers. Times are the leader's wall clock."""
+    """One replica by the leader's wall clock; -1 means "unknown" for all three numbers."""
 
     key: ReplicaKey
     end_offset: int
@@ -33,12 +33,12 @@ class QuorumDescription(Value):
     voters: tuple[ReplicaDescription, ...]
     observers: tuple[ReplicaDescription, ...]
     targets: tuple[int, ...] | None
-    #: The targets for whose replicas the next step waits (R4).
+    #: The targets for which the next step waits (R4).
     waits_for: tuple[int, ...] = ()
 
 
 def describe(core: RaftCore, now: Now) -> QuorumDescription | None:
-    """The quorum as its leader sees it; None from anybody else (D2)."""
+    """The quorum as its leader sees it; None on any other replica (D2)."""
     leader = core.role
     if not isinstance(leader, Leader):
         return None

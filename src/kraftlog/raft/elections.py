@@ -1,4 +1,4 @@
-"""Epochs, votes and who leads: the rules that hold in every role."""
+"""Epochs, votes and leaders: the rules that hold in every role."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 def role_at_start(core: RaftCore) -> str:
-    """What a replica is after a restart, by what it had promised (Q8)."""
+    """The role of a replica after a restart, by its persisted election state (Q8)."""
     election = core.election
     if not core.may_campaign:
         if election.leader_id == core.me.id:
             core.election = election.replace(leader_id=-1)
         return quorum.OBSERVER
     if election.leader_id == core.me.id:
-        # It no longer knows what it had told whom; a sole voter has told nobody (Q1).
+        # It no longer knows what it sent to whom; a sole voter sent nothing (Q1).
         return quorum.RESIGNED if core.others else quorum.UNATTACHED
     return role_in_epoch(core)
 
@@ -44,10 +44,10 @@ def role_in_epoch(core: RaftCore) -> str:
 
 
 def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
-    """Take over a newer epoch, or the leader of this one (Q2); whether anything changed."""
+    """Adopt a newer epoch, or the leader of this one (Q2); return whether anything changed."""
     mine = core.election
     if epoch < mine.epoch or leader_id == core.me.id:
-        # Nobody but this replica decides that it leads; an epoch of its own past is over.
+        # Only this replica decides that it leads, and its own past epochs are over.
         if epoch <= mine.epoch:
             return False
         leader_id = -1
@@ -61,7 +61,7 @@ def adopt(core: RaftCore, epoch: int, leader_id: int) -> bool:
 
 
 def become_in(core: RaftCore, election: ElectionState) -> None:
-    """The role that an election state gives somebody who does not stand."""
+    """Become what an election state implies for a replica that does not campaign."""
     if not core.may_campaign:
         core.become(quorum.OBSERVER, election)
     elif election.leader_id >= 0:
@@ -70,13 +70,13 @@ def become_in(core: RaftCore, election: ElectionState) -> None:
         core.become(quorum.UNATTACHED if election.voted is None else quorum.VOTED, election)
 
 
-def on_wrong_cluster(core: RaftCore, peer: int, asked: Any, body: Any) -> None:
-    """Q31: only the leader of a fetcher may end it by this; from any other peer it is a refusal.
+def on_wrong_cluster(core: RaftCore, peer: int, request: Any, body: Any) -> None:
+    """Handle INCONSISTENT_CLUSTER_ID; only from the leader is it fatal to a fetcher (Q31).
 
-    An observer that nobody else could help says so instead of looking for ever.
+    An observer that has no other controller to ask stops instead of retrying for ever.
     """
     leads = peer in {core.election.leader_id, body.leader_id}
-    if isinstance(asked, (Fetch, SnapshotFetch)) and leads:
+    if isinstance(request, (Fetch, SnapshotFetch)) and leads:
         core.refuse_cluster(peer)
     elif not core.may_campaign and not core.is_confirmed and knows_no_other_controller(core):
         core.effect(
@@ -86,11 +86,11 @@ def on_wrong_cluster(core: RaftCore, peer: int, asked: Any, body: Any) -> None:
                 "controller.quorum.voters, and cluster.id in meta.properties"
             )
         )
-    core.role.on_answer(core, peer, asked, body)
+    core.role.on_response(core, peer, request, body)
 
 
 def knows_no_other_controller(core: RaftCore) -> bool:
-    """Whether every controller that it could ask was last heard to be of another cluster."""
+    """Whether every controller that it could ask last responded as one of another cluster."""
     return all(core.peer(peer).is_foreign for peer in known_controllers(core))
 
 
@@ -98,7 +98,7 @@ def knows_no_other_controller(core: RaftCore) -> bool:
 
 
 def on_vote(core: RaftCore, slot: Any, vote: Vote) -> None:
-    """Q12, P2, R8, in their order."""
+    """Check, decide and answer a vote request (Q12, P2, R8, in this order)."""
     error = _refusal_of_vote(core, vote)
     if error or _keeps_leader(core, vote):
         core.reply(slot, VoteResult(error=error, granted=False, **core.leader_and_epoch))
@@ -130,23 +130,23 @@ def _is_me(core: RaftCore, key: Any) -> bool:
 
 
 def _keeps_leader(core: RaftCore, vote: Vote) -> bool:
-    """R8: somebody who is no voter here does not move whoever leads or hears a leader."""
-    return not core.log.voter_set.holds(vote.candidate) and core.role.hears_a_leader(core)
+    """R8: a replica that is no voter here does not disrupt a leader or its follower."""
+    return not core.log.voter_set.holds(vote.candidate) and core.role.has_live_leader(core)
 
 
 def _grants(core: RaftCore, vote: Vote) -> bool:
     if not core.log.is_covered_by(vote.last_epoch, vote.end_offset):
         return False
     if vote.pre_vote:
-        # P2: whatever was voted in this epoch; but not against a leader that is heard.
-        return not core.role.hears_a_leader(core)
+        # P2: whatever the vote in this epoch, but not while a leader is alive.
+        return not core.role.has_live_leader(core)
     if core.election.leader_id >= 0:
         return False
     return core.election.voted in {None, vote.candidate}
 
 
 def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
-    """Q16: who leads now."""
+    """A leader announces itself (Q16)."""
     error = _refusal_of_leader(core, begin.cluster_id, begin.leader_id, begin.epoch)
     if error == ErrorCode.INCONSISTENT_CLUSTER_ID:
         core.refuse_cluster(begin.leader_id)
@@ -157,12 +157,12 @@ def on_begin(core: RaftCore, slot: Any, begin: Begin) -> None:
     if not error:
         news = adopt(core, begin.epoch, begin.leader_id)
         if not news and core.role.name == quorum.PROSPECTIVE:
-            become_in(core, core.election)  # the leader that was silent is there after all
+            become_in(core, core.election)  # the leader is alive after all
     core.reply(slot, BeginResult(error=error, **core.leader_and_epoch))
 
 
 def on_end(core: RaftCore, slot: Any, end: End) -> None:
-    """Q17: a leader leaves and names who should come next."""
+    """A leader resigns and names its successors (Q17)."""
     error = _refusal_of_leader(core, end.cluster_id, end.leader_id, end.epoch)
     if not error:
         adopt(core, end.epoch, end.leader_id)
@@ -190,5 +190,5 @@ def _refusal_of_leader(core: RaftCore, cluster_id: str | None, leader_id: int, e
     if epoch == mine.epoch and known >= 0 and leader_id not in {known, -1}:
         return ErrorCode.INVALID_REQUEST
     if leader_id == core.me.id:
-        return ErrorCode.INVALID_REQUEST  # nobody else says that this replica leads
+        return ErrorCode.INVALID_REQUEST  # no other replica decides that this one leads
     return ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""Fetching from a leader, and what its answers do to the log: for followers and observers."""
+"""Fetching from a leader and applying its responses to the log, for followers and observers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from kraftlog.types import OffsetAndEpoch
 
 
-#: As a high watermark: that of the leader is no news by itself (Kafka's sign, KIP-1166).
-NO_NEWS = (1 << 63) - 1
+#: As a fetch's high watermark: do not respond just because the leader's has advanced (KIP-1166).
+IGNORE_HIGH_WATERMARK = (1 << 63) - 1
 
 
 def fetch_from(core: RaftCore, peer: int) -> None:
-    """Ask for what follows the log. A voter's fetch acknowledges, so it waits for the disk (Q6)."""
+    """Fetch from the log's end; a voter's fetch acknowledges, so it waits for the flush (Q6)."""
     log = core.log
     fetch = Fetch(
         cluster_id=core.cluster_id,
@@ -31,7 +31,7 @@ def fetch_from(core: RaftCore, peer: int) -> None:
         epoch=core.election.epoch,
         offset=log.end,
         last_epoch=log.last_epoch,
-        high_watermark=log.high_watermark if core.config.awaits_commits else NO_NEWS,
+        high_watermark=log.high_watermark if core.config.awaits_commits else IGNORE_HIGH_WATERMARK,
         max_wait_ms=core.config.fetch_max_wait_ms,
         max_bytes=core.config.max_fetch_bytes,
     )
@@ -39,8 +39,8 @@ def fetch_from(core: RaftCore, peer: int) -> None:
     core.send(peer, fetch, (LogDurable(log.end),) if unflushed else ())
 
 
-def take(core: RaftCore, answer: FetchResult) -> bool:
-    """What a leader's answer does to the log; False: it was a refusal."""
+def apply(core: RaftCore, answer: FetchResult) -> bool:
+    """Apply a leader's response to the log; return False if it is an error."""
     if answer.error:
         return False
     if answer.diverging is not None:
@@ -52,7 +52,7 @@ def take(core: RaftCore, answer: FetchResult) -> bool:
 
 
 def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
-    """Q19: back to where the logs agree, as far as one answer can tell."""
+    """Truncate to the end of the common prefix, as far as one response shows it (Q19)."""
     mine = core.log.end_of_epoch(diverging.epoch)
     end = min(diverging.offset, mine.offset)
     shorter = end < core.log.end
@@ -64,7 +64,7 @@ def _truncate(core: RaftCore, diverging: OffsetAndEpoch) -> None:
 
 
 def _append(core: RaftCore, answer: FetchResult) -> None:
-    """Take the batches that fit; the rest is dropped: it is not what was asked for."""
+    """Append the batches that continue the log, and drop the rest."""
     log = core.log
     role = core.role
     epoch = log.last_epoch
@@ -81,7 +81,7 @@ def _append(core: RaftCore, answer: FetchResult) -> None:
 
 
 def advance(core: RaftCore, high_watermark: int) -> None:
-    """Q22: what is committed, as far as this log holds it."""
+    """Advance the high watermark, at most to the end of this log (Q22)."""
     log = core.log
     known = min(high_watermark, log.end)
     if known > log.high_watermark:
@@ -97,7 +97,7 @@ def advance(core: RaftCore, high_watermark: int) -> None:
 
 
 def learn_cluster_id(core: RaftCore) -> None:
-    """Q29: it stands in the newest committed record of voters, if one says it."""
+    """Take the cluster id from the newest committed voters record, if it has one (Q29)."""
     cluster_id = core.log.voters.committed(core.log.high_watermark).cluster_id
     if cluster_id is not None:
         core.cluster_id = cluster_id

@@ -1,4 +1,4 @@
-"""The log as the core sees it: ends, epochs, voters; no bytes."""
+"""The metadata of the log that the core needs: offsets, epochs and voters, but no records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class RaftLog:
-    """What is known of the log without reading it. `flushed` is what would survive a crash."""
+    """The metadata of the log; everything before `flushed` survives a crash."""
 
     __slots__ = (
         "end",
@@ -39,12 +39,12 @@ class RaftLog:
         self.end = end
         self.flushed = end
         self.epochs = epochs or EpochCache()
-        #: The snapshot that the log starts behind, if it does not start at 0.
+        #: The snapshot that ends where the log starts, if the log does not start at 0.
         self.snapshot = snapshot
-        #: The snapshot that the host is putting in place of this log: until that is done, nothing
-        #: may be appended, as it would be lost or stand behind the wrong records.
+        #: The snapshot that the host is installing in place of this log. Nothing may be appended
+        #: until then: it would be lost, or would follow the wrong records.
         self.installing: OffsetAndEpoch | None = None
-        #: What this replica knows to be committed.
+        #: The high watermark that this replica knows.
         self.high_watermark = high_watermark
         if snapshot is not None:
             self.start = snapshot.offset
@@ -53,7 +53,7 @@ class RaftLog:
 
     @property
     def last_epoch(self) -> int:
-        """The epoch of the last record, 0 in an empty log."""
+        """The epoch of the last record, or 0 if the log is empty."""
         return max(self.epochs.latest, 0)
 
     @property
@@ -71,7 +71,7 @@ class RaftLog:
             self.voters.append(batch.base_offset, batch.voters)
 
     def truncate(self, end: int) -> bool:
-        """Cut at `end`; whether another voter set is in force now."""
+        """Truncate to `end`; return whether that changed the voter set in force."""
         assert end >= self.high_watermark, (
             f"truncating to {end} would remove committed records: the high watermark is "
             f"{self.high_watermark}"
@@ -83,20 +83,22 @@ class RaftLog:
         return self.voters.truncate(end)
 
     def _keep_an_epoch(self) -> None:
-        """A log without records is in the epoch of its snapshot, or it would seem older than it is
-        and vote for logs that lack what the snapshot holds (Q12, Q38)."""
+        """Give a log without records the epoch of its snapshot (Q12, Q38).
+
+        With an older epoch it would vote for logs that lack what the snapshot holds.
+        """
         if self.snapshot is not None and not self.epochs.epochs:
             self.epochs.assign(self.snapshot.epoch, self.snapshot.offset)
 
     def drop_prefix(self, end: OffsetAndEpoch) -> None:
-        """A snapshot holds everything before `end`."""
+        """Drop everything before `end`, which a snapshot covers."""
         self.snapshot = end
         self.start = end.offset
         self.epochs.truncate_from_start(end.offset)
         self.voters.trim(end.offset)
 
     def start_at(self, end: OffsetAndEpoch, voters: VoterSet) -> None:
-        """A snapshot has taken the place of everything."""
+        """Replace the whole log by a snapshot."""
         self.snapshot = end
         self.installing = None
         self.start = self.end = self.flushed = end.offset
@@ -106,9 +108,9 @@ class RaftLog:
         self.voters = VoterHistory(voters)
 
     def divergence(self, offset: int, last_epoch: int) -> OffsetAndEpoch | None:
-        """Where the log of a fetcher at (offset, epoch) parts from this one; None if it does not.
+        """The point where a fetcher's log at (offset, epoch) diverges from this one, or None.
 
-        Q19: an offset within the fetcher's last epoch, its end included, is no divergence.
+        An offset within the fetcher's last epoch, or at its end, does not diverge (Q19).
         """
         if last_epoch < 0 or offset == self.start:
             return None
@@ -118,7 +120,7 @@ class RaftLog:
         return found
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The largest epoch not above `epoch` and where it ends here; none that old: the start."""
+        """The largest epoch up to `epoch` and its end offset, or the start of the log."""
         latest = self.epochs.latest
         if latest < 0:
             return OffsetAndEpoch(self.start, 0)
@@ -132,7 +134,7 @@ class RaftLog:
         return (last_epoch, end_offset) >= (self.last_epoch, self.end)
 
     def key(self) -> tuple[object, ...]:
-        """What tells two logs apart."""
+        """The state for comparison."""
         return (
             self.start,
             self.end,

@@ -1,12 +1,12 @@
-"""The messages between replicas of a quorum, and the raft core's events and effects.
+"""The messages between the replicas of a quorum, and the raft core's events and effects.
 
-The driver of the quorum (`node/quorum`) carries these effects out, most of them as effects of the
-node (`effects.py`). An effect's `after` names what must be durable before it happens.
+The quorum driver (`node/quorum`) carries these effects out, most of them as effects of the node
+(`effects.py`). An effect's `after` lists what must be durable before it happens.
 
-The host gives these their wire form (Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch,
-FetchSnapshot, and our ReadOffset). Bytes of records never come here: a follower's host hands over
-summaries of the batches it received, a leader answers with a range of offsets and its host reads
-them from the log.
+The host converts the messages to their wire format (Kafka's Vote, BeginQuorumEpoch,
+EndQuorumEpoch, Fetch and FetchSnapshot, and our ReadOffset). The core never sees the bytes of
+records: a follower's host passes it summaries of the batches it received, and a leader responds
+with a range of offsets that its host reads from the log.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_EPOCH = 2**31 - 1
 
 
 class Vote(Value):
-    """A candidate asks for a vote; with `pre_vote`, whether asking would be worth it (P1)."""
+    """A candidate requests a vote, or asks in a pre-vote whether it would get one (P1)."""
 
     cluster_id: str | None
     receiver: ReplicaKey
@@ -43,7 +43,7 @@ class VoteResult(Value):
 
 
 class Begin(Value):
-    """A new leader tells a voter (Q15)."""
+    """A new leader announces itself to a voter (Q15)."""
 
     cluster_id: str | None
     receiver: ReplicaKey
@@ -58,7 +58,7 @@ class BeginResult(Value):
 
 
 class End(Value):
-    """A leader that leaves names its successors, the best first (Q17)."""
+    """A resigning leader names its successors, the preferred one first (Q17)."""
 
     cluster_id: str | None
     leader_id: int
@@ -73,7 +73,7 @@ class EndResult(Value):
 
 
 class Fetch(Value):
-    """A replica asks for what follows `offset`, and so says that it has what is before (Q18)."""
+    """A replica requests records from `offset` on, which acknowledges all before it (Q18)."""
 
     cluster_id: str | None
     replica: ReplicaKey
@@ -86,7 +86,7 @@ class Fetch(Value):
 
 
 class Batch(Value):
-    """What a core knows of a batch: its place, and the voters if it is a record of them."""
+    """What the core knows about a batch; `voters` if it holds a record of voters."""
 
     base_offset: int
     last_offset: int
@@ -97,9 +97,9 @@ class Batch(Value):
 
 
 class LeaderChange(Value):
-    """What a new leader writes down first (Q14), as the payload of its batch.
+    """The payload of a new leader's first batch (Q14).
 
-    The first leader of a cluster adds the voters and the cluster's id as a second record (R11).
+    The first leader of a cluster adds a second record with the voters and the cluster id (R11).
     """
 
     leader_id: int
@@ -109,9 +109,9 @@ class LeaderChange(Value):
 
 
 class FetchResult(Value):
-    """At most one of `diverging`, `snapshot` and records is there.
+    """The response to a fetch: at most one of `diverging`, `snapshot` and records.
 
-    The leader's core says up to which offset records go (`limit`); the receiver's host fills in
+    The leader's core sets the end of the records to send (`limit`); the receiving host fills in
     `batches`.
     """
 
@@ -127,7 +127,7 @@ class FetchResult(Value):
 
 
 class SnapshotFetch(Value):
-    """A replica asks for a chunk of a snapshot."""
+    """A replica requests a chunk of a snapshot."""
 
     cluster_id: str | None
     replica: ReplicaKey
@@ -138,7 +138,7 @@ class SnapshotFetch(Value):
 
 
 class SnapshotChunk(Value):
-    """The leader's host fills in `size` of the whole, `length` and `data` of this chunk."""
+    """A chunk of a snapshot; the leader's host fills in the total `size`, `length` and `data`."""
 
     error: int
     leader_id: int
@@ -152,7 +152,7 @@ class SnapshotChunk(Value):
 
 
 class ReadOffset(Value):
-    """Where must I have read to, to see all that was committed before I asked (P5)?"""
+    """Request the offset that a linearizable read must wait for (P5)."""
 
     cluster_id: str | None
 
@@ -168,11 +168,12 @@ class ReadOffsetResult(Value):
 
 
 class Request(Value):
-    """A request of a peer. `number` grows with every request of that peer, in all its lives.
+    """A request from a peer; `number` grows with every request of that peer, also across restarts.
 
-    On one channel, a connection, there is one request at a time: whoever asks again before it was
-    answered does so on a new one (`Send.fresh`). The proof behind a read rests on that (P5). What
-    comes late has the number it was sent with, or comes on its own channel in its order, once.
+    A channel (a connection) carries one request at a time: a peer that gives up on a response
+    sends the next request on a new channel (`Send.fresh`). The proof for linearizable reads relies
+    on this (P5): a late request either carries its original number or arrives once and in order on
+    its own channel.
     """
 
     slot: Any
@@ -182,7 +183,7 @@ class Request(Value):
 
 
 class Response(Value):
-    """The answer to our request `number`."""
+    """The response to this replica's request `number`."""
 
     peer: int
     number: int
@@ -190,16 +191,17 @@ class Response(Value):
 
 
 class NoResponse(Value):
-    """Our request `number` will not be answered: it timed out, or its connection broke."""
+    """This replica's request `number` gets no response: it timed out or its connection broke."""
 
     peer: int
     number: int
 
 
 class PeerGone(Value):
-    """Proof that a peer's process is gone: its connection ended and a new one was refused.
+    """A peer's process is dead: its connection closed, and a new one was refused.
 
-    `lags`: the state machine here has much to replay first, so others had better lead.
+    `lags` means that the local state machine has much to replay, so that other voters should go
+    first.
     """
 
     peer: int
@@ -207,7 +209,7 @@ class PeerGone(Value):
 
 
 class Flushed(Value):
-    """The log is durable up to `offset`. Not told when a truncation came in between."""
+    """The log is durable up to `offset`; not reported after a truncation in between."""
 
     offset: int
 
@@ -219,14 +221,14 @@ class SnapshotTaken(Value):
 
 
 class SnapshotInstalled(Value):
-    """A fetched snapshot has taken the place of the log; these were its voters."""
+    """A fetched snapshot has replaced the log; it contains these voters."""
 
     id: OffsetAndEpoch
     voters: VoterSet
 
 
 class SnapshotDamaged(Value):
-    """The fetched snapshot is not whole, and is gone; the log is as it was."""
+    """The fetched snapshot is corrupt and has been deleted; the log is unchanged."""
 
     id: OffsetAndEpoch
 
@@ -237,11 +239,11 @@ class ElectionPersisted(Value):
     version: int
 
 
-# What a core wants done --------------------------------------------------------------------------
+# Effects -----------------------------------------------------------------------------------------
 
 
 class ElectionState(Value):
-    """What must survive (Q4): the epoch, and whom this replica voted for or follows in it."""
+    """What must survive a restart (Q4): the epoch, and its leader or this replica's vote."""
 
     epoch: int = 0
     leader_id: int = -1
@@ -266,25 +268,25 @@ class LogDurable(Value):
 
 
 class Append(Value):
-    """Write a batch at the end of the log, and flush it as soon as may be."""
+    """Write a batch at the end of the log, and flush it as soon as possible."""
 
     batch: Batch
 
 
 class Truncate(Value):
-    """Cut the log off at `offset`."""
+    """Truncate the log to `offset`."""
 
     offset: int
 
 
 class DropPrefix(Value):
-    """What is before `offset` is in a snapshot: remove it from the log."""
+    """Delete the log before `offset`, which a snapshot covers."""
 
     offset: int
 
 
 class WriteSnapshot(Value):
-    """Put a chunk at its place in a snapshot that is being fetched."""
+    """Write a chunk to a snapshot that is being fetched."""
 
     id: OffsetAndEpoch
     position: int
@@ -292,7 +294,7 @@ class WriteSnapshot(Value):
 
 
 class InstallSnapshot(Value):
-    """All of the snapshot is there: check it and put it in place of the log, durably.
+    """The snapshot is complete: verify it and replace the log with it, durably.
 
     The host reports SnapshotInstalled or SnapshotDamaged.
     """
@@ -301,9 +303,10 @@ class InstallSnapshot(Value):
 
 
 class Send(Value):
-    """Ask a peer; the answer comes back as Answered or Unanswered with this number.
+    """Send a request to a peer; a Response or NoResponse with this number comes back.
 
-    `fresh`: the request before was not answered yet, so this one goes by a new connection.
+    `fresh` means that the previous request has no response yet, so this one needs a new
+    connection.
     """
 
     peer: int
@@ -314,7 +317,7 @@ class Send(Value):
 
 
 class Reply(Value):
-    """Answer a request that was Asked."""
+    """Respond to a Request."""
 
     slot: Any
     body: Any
@@ -328,32 +331,32 @@ class Committed(Value):
 
 
 class LeaderChanged(Value):
-    """For the state machine on top: who leads now, -1 if nobody is known to."""
+    """Notify the state machine of the current leader; -1 if none is known."""
 
     leader_id: int
     epoch: int
 
 
 class ClusterIdKnown(Value):
-    """The cluster's id is committed: keep it (Q29)."""
+    """The cluster id is committed: store it (Q29)."""
 
     cluster_id: str
 
 
 class WrongCluster(Value):
-    """A peer of another cluster takes this replica for one of its own: refused, to be logged."""
+    """A peer of another cluster took this replica for one of its own; the host logs it."""
 
     peer: int
 
 
 class Stop(Value):
-    """This replica can't go on: `why` is for people."""
+    """This replica cannot continue; `why` is the message for the operator."""
 
     why: str
 
 
 class Proposed(Value):
-    """What became of a proposal (Q25). REQUEST_TIMED_OUT: nobody knows, it may yet commit."""
+    """The outcome of a proposal (Q25); after REQUEST_TIMED_OUT it may still be committed."""
 
     slot: Any
     error: int

@@ -1,5 +1,4 @@
-"""What a leader knows of each replica, and what follows from it: the high watermark (Q21), whether
-a majority is still there (Q11), who is caught up (D3, D4)."""
+"""A leader's view of each replica: high watermark (Q21), live majority (Q11), lag (D3, D4)."""
 
 from __future__ import annotations
 
@@ -14,48 +13,47 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 UNKNOWN = -1
-#: So many replicas are remembered, and all voters: ever new names fill no memory.
-MOST_REMEMBERED = 1000
+#: The most replicas to track besides the voters, so that ever new ids cannot fill the memory.
+MAX_TRACKED = 1000
 
 
 class Progress(Value):
-    """One replica, by its fetches in this epoch."""
+    """One replica's progress, by its fetches in this epoch."""
 
     end_offset: int = UNKNOWN
-    #: Monotonic, for the leader's own decisions; wall clock, to be shown (D3, D4).
+    #: Monotonic time for the leader's decisions; wall-clock time for what it reports (D3, D4).
     fetched_at: int = UNKNOWN
     fetched_wall_ms: int = UNKNOWN
     caught_up_wall_ms: int = UNKNOWN
-    #: The log's end, and the time, at the fetch before.
+    #: The end of the log, and the time, at the previous fetch.
     end_at_last_fetch: int = UNKNOWN
-    #: Rounds (R4): where the log ended, and when, at the fetch that began this round; whether the
-    #: last round was short enough.
+    #: Catch-up rounds (R4): the end of the log and the time at the fetch that began this round,
+    #: and whether the last round was short enough.
     round_end: int = UNKNOWN
     round_at: int = UNKNOWN
     in_time: bool = False
-    #: Reads (P5): the fetch that was answered last, when in the leader's count of events, and the
-    #: newest answer that a later fetch is known to have followed.
+    #: Linearizable reads (P5): the last answered fetch, the leader's event counter at that time,
+    #: and the newest response that a later fetch has confirmed.
     channel: Any = None
     answered_number: int = UNKNOWN
     answered_at: int = 0
     confirmed_at: int = 0
 
-    def note_answer(self, asked: Request, event: int) -> None:
-        """P5: of copies only the first counts.
+    def note_answer(self, request: Request, event: int) -> None:
+        """Record the response to a fetch; of duplicate fetches only the first counts (P5).
 
-        A copy that comes late must not take the place of what was answered after it: the next
-        fetch of that time would seem to follow this answer.
+        If a late duplicate replaced a newer response, the next fetch would wrongly confirm it.
         """
-        if asked.number > self.answered_number:
-            self.channel, self.answered_number = asked.channel, asked.number
+        if request.number > self.answered_number:
+            self.channel, self.answered_number = request.channel, request.number
             self.answered_at = event
 
 
 class ProgressTable:
-    """All replicas that have fetched in this epoch, and all voters.
+    """The progress of all voters, and of every replica that has fetched in this epoch.
 
-    A leader asks at every fetch and every flush how far its voters are, so they are kept at hand
-    for the set in force: `_of_voters`, made anew when `_voters` is another set or None.
+    The leader needs its voters' progress at every fetch and flush, so `_of_voters` caches it for
+    the set in `_voters`; None invalidates the cache.
     """
 
     __slots__ = ("_has_twins", "_last_voters", "_of_voters", "_voters", "replicas")
@@ -63,16 +61,16 @@ class ProgressTable:
     def __init__(self) -> None:
         self.replicas: dict[ReplicaKey, Progress] = {}
         self._voters: VoterSet | None = None
-        #: Those that were asked for last.
+        #: The voters of the last lookup.
         self._last_voters: VoterSet | None = None
         self._of_voters: dict[int, Progress | None] = {}
-        #: Whether several replicas have fetched under one id, so that the newest fetch decides.
+        #: Whether several replicas have fetched with the same id; then the newest fetch decides.
         self._has_twins = False
 
     def of(self, key: ReplicaKey) -> Progress:
         known = self.replicas.get(key)
         if known is None:
-            if len(self.replicas) >= MOST_REMEMBERED:
+            if len(self.replicas) >= MAX_TRACKED:
                 self._forget_one()
             known = self.replicas[key] = Progress()
             self._voters = None
@@ -80,7 +78,7 @@ class ProgressTable:
         return known
 
     def _forget_one(self) -> None:
-        """The observer that was not heard of for longest."""
+        """Remove the observer that fetched least recently."""
         voters = self._last_voters
         observers = [
             (progress.fetched_at, key.id, key.directory_id)
@@ -94,7 +92,7 @@ class ProgressTable:
     def fetched(
         self, key: ReplicaKey, offset: int, log_end: int, now: Now, round_limit_ms: int
     ) -> None:
-        """A valid fetch: the replica holds everything before `offset`."""
+        """Record a valid fetch: the replica has everything before `offset`."""
         progress = self._heard(key, now)
         if progress.round_end < 0 or offset >= progress.round_end:
             took = now.monotonic_ms - progress.round_at
@@ -109,7 +107,7 @@ class ProgressTable:
         progress.fetched_wall_ms = now.wall_ms
 
     def heard(self, key: ReplicaKey, now: Now) -> None:
-        """A sign of life that says nothing of the log."""
+        """Record that a replica is alive, without progress in the log."""
         self._heard(key, now)
 
     def _heard(self, key: ReplicaKey, now: Now) -> Progress:
@@ -120,13 +118,13 @@ class ProgressTable:
         return progress
 
     def of_voter(self, voters: VoterSet, replica_id: int) -> Progress | None:
-        """A voter's progress, by whichever key it fetches with now."""
+        """A voter's progress, whichever directory id it fetches with."""
         return self.of_voters(voters).get(replica_id)
 
     def of_voters(self, voters: VoterSet) -> dict[int, Progress | None]:
         """Every voter's progress by its id.
 
-        Where the voters are known by id alone, a replaced disk leaves the progress of the old one.
+        If voters are known by id alone, the progress of a replaced disk may still be there.
         """
         if self._voters is not voters:
             self._voters = self._last_voters = voters
@@ -139,7 +137,7 @@ class ProgressTable:
         return self._of_voters
 
     def keys_of(self, replica_id: int, now: Now, within_ms: int) -> list[ReplicaKey]:
-        """The replicas that have lately fetched under this id: more than one is a mix-up."""
+        """The replicas that recently fetched with this id; more than one is a mistake."""
         return [
             key
             for key, progress in self.replicas.items()
@@ -149,7 +147,7 @@ class ProgressTable:
         ]
 
     def is_caught_up(self, key: ReplicaKey, now: Now, within_ms: int) -> bool:
-        """R4: its last round was short, and it is still there."""
+        """Whether its last catch-up round was short and it still fetches (R4)."""
         progress = self.replicas.get(key)
         return (
             progress is not None
@@ -158,11 +156,11 @@ class ProgressTable:
         )
 
     def majority_end(self, history: VoterHistory, me: ReplicaKey, my_end: int, mark: int) -> int:
-        """The largest offset that a majority of the voters has on disk; -1: unknown.
+        """The largest offset that a majority of the voters has on disk, or -1 if unknown.
 
-        An observer acknowledges nothing: it fetches on before its disk is done. So a newcomer
-        counts only once it has fetched beyond the record that made it a voter, still uncommitted
-        as it lies behind the high watermark `mark`; from then on it knows.
+        An observer's fetches acknowledge nothing, as it does not wait for its disk. A new voter
+        therefore counts only once it has fetched past the record that added it, while that record
+        is above the high watermark `mark`; from then on it fetches as a voter.
         """
         voters, change = history.latest, history.latest_offset
         before = history.committed(mark) if change >= mark else None
@@ -178,7 +176,7 @@ class ProgressTable:
         return sorted(ends, reverse=True)[voters.majority - 1]
 
     def majority_heard_at(self, voters: VoterSet, me: ReplicaKey, since: int, now: int) -> int:
-        """When a majority of the voters was last heard of; the leader hears itself now."""
+        """When a majority of the voters was last heard from; the leader itself counts as now."""
         times = []
         for voter_id, progress in self.of_voters(voters).items():
             if voter_id == me.id:

@@ -27,26 +27,27 @@ OBSERVER = "observer"
 WITHIN_AN_EPOCH = {
     UNATTACHED: {VOTED, FOLLOWER, PROSPECTIVE, OBSERVER},
     VOTED: {FOLLOWER, PROSPECTIVE, OBSERVER},
-    # Back to what it was when the pre-vote is lost.
+    # Back to the previous role when the pre-vote is lost.
     PROSPECTIVE: {UNATTACHED, VOTED, FOLLOWER, OBSERVER},
-    # After a lost election it stands again by way of the pre-vote.
+    # After a lost election it campaigns again, starting with a pre-vote.
     CANDIDATE: {LEADER, FOLLOWER, PROSPECTIVE, OBSERVER},
     LEADER: {RESIGNED, OBSERVER},
     FOLLOWER: {PROSPECTIVE, OBSERVER},
     RESIGNED: {PROSPECTIVE, OBSERVER},
     OBSERVER: {UNATTACHED, VOTED, FOLLOWER, OBSERVER},
 }
-#: What the first moment of a newer epoch may find a replica as. A candidate makes its own.
+#: The roles in which a replica may enter a newer epoch. A candidate starts its own.
 INTO_A_NEWER_EPOCH = {UNATTACHED, VOTED, FOLLOWER, OBSERVER, CANDIDATE}
-#: Who may make a newer epoch: by the pre-vote, or because a leader that leaves named it (Q17).
-MAY_STAND = {PROSPECTIVE, UNATTACHED, VOTED, FOLLOWER}
+#: The roles from which a replica may start an epoch: after a pre-vote, or as a named successor
+#: (Q17).
+MAY_CAMPAIGN = {PROSPECTIVE, UNATTACHED, VOTED, FOLLOWER}
 
 
 def check_transition(old: str, new: str, *, newer_epoch: bool) -> None:
-    """An illegal transition is a bug, and a replica with a bug must not go on."""
+    """Assert that a transition is legal; a replica with a bug must stop."""
     legal = new in (INTO_A_NEWER_EPOCH if newer_epoch else WITHIN_AN_EPOCH[old])
     if new == CANDIDATE:
-        legal = newer_epoch and old in MAY_STAND
+        legal = newer_epoch and old in MAY_CAMPAIGN
     assert legal, (
         f"{old} may not become {new} {'in a newer' if newer_epoch else 'in the same'} epoch"
     )

@@ -1,9 +1,9 @@
-"""Linearizable reads at any replica (P6): ask the leader how far to read, apply that far, answer.
+"""Linearizable reads at any replica (P6): ask the leader for an offset, wait until it is applied.
 
-Beside each core stands one `Reads`, with the same door: `handle`, `poll`, `deadline`,
-`take_effects`. Its requests go to the leader, which may be this very replica: a host then gives
-them to its own core. They need no order among themselves or with the core's, so a host sends them
-on a connection apart, and brings the answers here and not to the core.
+Each core has one `Reads` with the same interface: `handle`, `poll`, `deadline` and `take_effects`.
+Its requests go to the leader, which may be the local core. They need no order among themselves or
+with the core's requests, so a host sends them on a separate connection and passes the responses to
+`Reads`, not to the core.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
     from kraftlog.types import Now
 
-NOBODY_ASKED = -1
+NOT_IN_FLIGHT = -1
 
 
 class Applied(Value):
-    """The state machine of this replica has applied everything before `offset`."""
+    """The state machine of this replica has applied every record before `offset`."""
 
     offset: int
 
 
 class ReadDone(Value):
-    """Read now: everything before `offset` is applied. With an error: read elsewhere."""
+    """Everything before `offset` is applied, so the read may run; or it failed here."""
 
     slot: Any
     error: int
@@ -36,7 +36,7 @@ class ReadDone(Value):
 
 
 class PendingRead(Value):
-    """A read, until when it may wait, and once the leader has said so, for which offset."""
+    """A read with its deadline and, once the leader has responded, the offset to wait for."""
 
     slot: Any
     deadline: int
@@ -44,29 +44,30 @@ class PendingRead(Value):
 
 
 class Reads:
-    """Reads that arrive while the leader is being asked share the next question.
+    """Batches reads: those that arrive while a request is in flight share the next request.
 
-    They can't share the one under way: the leader may have answered it before they arrived. A
-    question without a good answer is repeated, at the next leader if there is one, as long as
-    there are reads that may still wait.
+    They cannot share the current one, since the leader may have processed it before they arrived.
+    A failed request is repeated, at the new leader if there is one, while any read is within its
+    deadline.
     """
 
     def __init__(self, core: RaftCore, applied: int = 0) -> None:
         self.core = core
         self.applied = applied
-        #: Each oldest first: for the next question, for the one under way, for the state machine.
+        #: Oldest first: for the next request, in the current request, waiting for the state
+        #: machine.
         self.fresh: list[PendingRead] = []
         self.asking: list[PendingRead] = []
         self.applying: list[PendingRead] = []
-        self.in_flight = NOBODY_ASKED
+        self.in_flight = NOT_IN_FLIGHT
         self.failures = 0
-        #: When to ask again after a failure.
-        self.again_at: int | None = None
+        #: When to retry after a failure.
+        self.retry_at: int | None = None
         self._numbers = 0
         self._effects: list[Any] = []
 
     def read(self, slot: Any, now: Now) -> None:
-        """Tell `slot` by ReadDone when it may read what this replica has applied."""
+        """Complete `slot` with ReadDone once a linearizable read may use the applied state."""
         deadline = now.monotonic_ms + self.core.config.read_timeout_ms
         self.fresh.append(PendingRead(slot, deadline))
         self._ask()
@@ -74,29 +75,29 @@ class Reads:
     def handle(self, message: Any, now: Now) -> None:
         if isinstance(message, Applied):
             self.applied = message.offset
-            self._answer()
+            self._complete_applied()
         elif isinstance(message, LeaderChanged):
-            self._begin_again()
+            self._retry_at_new_leader()
         elif message.number != self.in_flight:
             return
         elif isinstance(message, Response) and not message.body.error:
-            self._answered(message.body.offset)
+            self._on_response(message.body.offset)
         elif isinstance(message, (Response, NoResponse)):
             self._failed(message, now)
 
     def deadline(self) -> int | None:
         times = [waits[0].deadline for waits in self._lists() if waits]
-        if self.again_at is not None:
-            times.append(self.again_at)
+        if self.retry_at is not None:
+            times.append(self.retry_at)
         return min(times, default=None)
 
     def poll(self, now: Now) -> None:
-        """Give up what has waited too long; ask again when it is time."""
+        """Time out reads whose deadline has passed, and retry when the backoff is over."""
         for waits in self._lists():
             while waits and waits[0].deadline <= now.monotonic_ms:
                 self._done(waits.pop(0), ErrorCode.REQUEST_TIMED_OUT)
-        if self.again_at is not None and self.again_at <= now.monotonic_ms:
-            self.again_at = None
+        if self.retry_at is not None and self.retry_at <= now.monotonic_ms:
+            self.retry_at = None
             self._ask()
 
     def take_effects(self) -> list[Any]:
@@ -107,9 +108,9 @@ class Reads:
         return self.fresh, self.asking, self.applying
 
     def _ask(self) -> None:
-        """One question for all that wait, when none is under way."""
+        """Send one request for all new reads, unless one is in flight."""
         leader = self.core.election.leader_id
-        busy = self.in_flight != NOBODY_ASKED or self.again_at is not None
+        busy = self.in_flight != NOT_IN_FLIGHT or self.retry_at is not None
         if busy or leader < 0 or not self.fresh:
             return
         self.asking, self.fresh = self.fresh, []
@@ -117,25 +118,25 @@ class Reads:
         self.in_flight = self._numbers
         self._effects.append(Send(leader, self.in_flight, ReadOffset(self.core.cluster_id)))
 
-    def _begin_again(self) -> None:
-        """Another leader, or none: what was asked of the last one is asked again."""
+    def _retry_at_new_leader(self) -> None:
+        """The leader has changed: retry the current request at the new leader."""
         self._abandon()
-        self.failures, self.again_at = 0, None
+        self.failures, self.retry_at = 0, None
         self._ask()
 
     def _abandon(self) -> None:
         self.fresh = self.asking + self.fresh
         self.asking = []
-        self.in_flight = NOBODY_ASKED
+        self.in_flight = NOT_IN_FLIGHT
 
-    def _answered(self, offset: int) -> None:
+    def _on_response(self, offset: int) -> None:
         self.applying += [wait.replace(offset=offset) for wait in self.asking]
-        self.asking, self.in_flight, self.failures = [], NOBODY_ASKED, 0
-        self._answer()
+        self.asking, self.in_flight, self.failures = [], NOT_IN_FLIGHT, 0
+        self._complete_applied()
         self._ask()
 
-    def _answer(self) -> None:
-        """Those that the state machine has reached."""
+    def _complete_applied(self) -> None:
+        """Complete the reads whose offset is applied."""
         kept = []
         for wait in self.applying:
             if wait.offset <= self.applied:
@@ -150,7 +151,7 @@ class Reads:
                 self._done(wait, message.body.error)
             self.asking = []
         self._abandon()
-        self.again_at = now.monotonic_ms + self.core.backoff(self.failures)
+        self.retry_at = now.monotonic_ms + self.core.backoff(self.failures)
         self.failures += 1
 
     def _done(self, wait: PendingRead, error: int) -> None:
@@ -158,5 +159,5 @@ class Reads:
         self._effects.append(ReadDone(wait.slot, error, offset))
 
 
-#: No other answer is to be had by asking again.
+#: Errors that a retry cannot change.
 FINAL = {ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}

@@ -1,8 +1,8 @@
-"""After a majority is lost for good: new voters for what one replica has left. The deciding part.
+"""Recovery from a lost majority: new voters for the log of one surviving replica. The decisions.
 
-The replica that is left can't know what the others had committed behind the end of its log, nor
-which of its last records had been committed. So a plan says what may be lost, and is made only for
-somebody who repeats that. What the log holds is kept, all of it.
+The survivor cannot know what the others had committed beyond the end of its log, nor which of its
+last records were committed. So a plan lists what may be lost, and requires the operator to confirm
+it. Everything in the log is kept.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ if TYPE_CHECKING:
     from kraftlog.logstate.voters import ReplicaKey
     from kraftlog.raft.log import RaftLog
 
-#: The epochs that the lost voters may have begun unseen are passed over: whoever of them comes
-#: back has an older log than the repaired one, and gets no vote for it.
-LEAP = 1000
+#: How far the repair raises the epoch, to skip those that the lost voters may have begun unseen. A
+#: lost voter that comes back then has an older log and wins no election.
+EPOCH_LEAP = 1000
 
 
 class RepairRefusedError(KraftlogError):
-    """Why there will be no repair, in words for whoever asked for one."""
+    """The repair is refused; the message is for the operator."""
 
 
 class SurvivingState(Value):
-    """What a replica's directory says."""
+    """What a replica's directory contains."""
 
     me: ReplicaKey
-    #: None where neither the log nor the directory says it.
+    #: None if neither the log nor the directory has it.
     cluster_id: str | None
     election: ElectionState
     start: int
     end: int
     last_epoch: int
-    #: Everything before is known to be committed; 0 when nothing is known.
+    #: Everything before this offset is known to be committed; 0 if unknown.
     committed: int
     voters: VoterSet
-    #: How many records at the end of the log are to be given up, from `end` on.
+    #: How many records at the end of the log are discarded, from `end` on.
     dropped: int = 0
 
     @property
@@ -50,7 +50,7 @@ class SurvivingState(Value):
 
     @property
     def point(self) -> str:
-        """Where the log ends: whoever accepts the loss of what may lie behind it says so."""
+        """The end of the log as `offset@epoch`, which confirms the loss of what may follow it."""
         return f"{self.end}@{self.last_epoch}"
 
 
@@ -69,7 +69,7 @@ def survivor_of(
     log: RaftLog,
     stored_ids: VoterSet,
 ) -> SurvivingState:
-    """From what was recovered; where the log names no voters, those of the election state."""
+    """The state in a recovered directory; the log's voters, or else those of the election state."""
     return SurvivingState(
         me=me,
         cluster_id=cluster_id,
@@ -83,9 +83,9 @@ def survivor_of(
 
 
 def plan(remains: SurvivingState, voters: VoterSet, accepted: str | None, size_bytes: int) -> Plan:
-    """What a repair writes; refused unless the voters make sense and the loss is accepted."""
+    """Plan a repair; refused unless the voters are valid and the loss is confirmed."""
     _check_voters(remains, voters)
-    epoch = max(remains.election.epoch, remains.last_epoch) + LEAP
+    epoch = max(remains.election.epoch, remains.last_epoch) + EPOCH_LEAP
     if epoch > MAX_EPOCH:
         raise RepairRefusedError(f"epoch {epoch} is beyond the last there can be, {MAX_EPOCH}")
     if may_be_lost(remains) and accepted != remains.point:
@@ -100,7 +100,7 @@ def plan(remains: SurvivingState, voters: VoterSet, accepted: str | None, size_b
     raises_level = named.kraft_version > remains.voters.kraft_version
     last = remains.end + 1 + raises_level
     batch = Batch(remains.end, last, epoch, size_bytes, named, change)
-    # A vote for itself, so that nobody else is elected in this epoch; it leads it no more.
+    # A vote for itself keeps others from being elected in this epoch; it does not lead it.
     return Plan(ElectionState(epoch, -1, remains.me), batch, named)
 
 
@@ -117,7 +117,7 @@ def _check_voters(remains: SurvivingState, voters: VoterSet) -> None:
 
 
 def may_be_lost(remains: SurvivingState) -> list[str]:
-    """What a repair may lose, one thing a line; nothing if nobody else ever voted."""
+    """What a repair may lose, one item a line; empty if there never was another voter."""
     given_up = (
         f"{remains.dropped} records from offset {remains.end} on, and whatever they have changed: "
         "topics, partitions, settings. Partitions of topics that they made are set aside as strays"
@@ -132,7 +132,7 @@ def may_be_lost(remains: SurvivingState) -> list[str]:
 
 
 def described(remains: SurvivingState, voters: VoterSet) -> list[str]:
-    """What is there and what will become of it, for whoever has to decide."""
+    """The current state and the planned one, for the operator who has to decide."""
     known = remains.voters
     log = f"a log from offset {remains.start} to {remains.end}, last epoch {remains.last_epoch}"
     node = f"node {remains.me.id} of cluster {remains.cluster_id or 'unknown'}"

@@ -1,8 +1,8 @@
 """Snapshots bound the log (Q38): taken at a committed batch boundary, fetched in chunks.
 
-The log of a replica with a snapshot starts where the snapshot ends. A fetcher whose log does not
-reach there, or parts from it before, gets the snapshot's id instead of records, fetches it, puts it
-in place of its log and goes on behind it.
+The log of a replica with a snapshot starts where the snapshot ends. A fetcher whose log is too
+short for that, or diverges before it, gets the snapshot's id instead of records. It fetches the
+snapshot, replaces its log with it and continues from its end.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 
 
 class Download(Value):
-    """A snapshot on its way: so much of it is there."""
+    """A snapshot that is being fetched, up to `position` so far."""
 
     id: OffsetAndEpoch
     position: int = 0
 
 
-# The one that has it -----------------------------------------------------------------------------
+# Leader ------------------------------------------------------------------------------------------
 
 
 def on_taken(core: RaftCore, taken: SnapshotTaken) -> None:
-    """The state machine has written a snapshot: the log before it is no longer needed."""
+    """Drop the log that a new local snapshot covers."""
     log, end = core.log, taken.id
     if end.offset <= log.start:
-        return  # a newer one came in between
+        return  # a newer snapshot has been installed meanwhile
     assert end.offset <= log.high_watermark, "a snapshot holds what is committed"
     assert log.epochs.epoch_at(end.offset - 1) == end.epoch, "the epoch of its last record"
     log.drop_prefix(end)
@@ -54,7 +54,7 @@ def on_taken(core: RaftCore, taken: SnapshotTaken) -> None:
 
 
 def is_needed(core: RaftCore, fetch: Fetch) -> bool:
-    """Whether the fetcher's log does not meet ours: too short, or parted before our start."""
+    """Whether a fetcher needs the snapshot: its log ends, or diverges, before our log starts."""
     snapshot = core.log.snapshot
     if snapshot is None or fetch.last_epoch < 0:
         return fetch.offset < core.log.start
@@ -65,8 +65,8 @@ def is_needed(core: RaftCore, fetch: Fetch) -> bool:
     )
 
 
-def on_fetch(core: RaftCore, leader: Leader, asked: Request, fetch: SnapshotFetch) -> None:
-    """A leader answers with a place in the snapshot; its host fills in the bytes."""
+def on_fetch(core: RaftCore, leader: Leader, request: Request, fetch: SnapshotFetch) -> None:
+    """Respond with a position in the snapshot; the leader's host fills in the bytes."""
     error = leader.refusal_of(core, fetch.cluster_id, fetch.epoch)
     if not error:
         leader.progress.heard(fetch.replica, core.now)
@@ -76,11 +76,11 @@ def on_fetch(core: RaftCore, leader: Leader, asked: Request, fetch: SnapshotFetc
             error = ErrorCode.SNAPSHOT_NOT_FOUND
         elif fetch.position < 0:
             error = ErrorCode.POSITION_OUT_OF_RANGE
-    core.reply(asked.slot, refusal(core, fetch, error))
+    core.reply(request.slot, refusal(core, fetch, error))
 
 
 def refusal(core: RaftCore, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
-    """Also what is no refusal: then the host fills in size and data."""
+    """The response with this error; without one, the host fills in the size and the data."""
     return SnapshotChunk(
         error=error,
         id=fetch.id,
@@ -90,21 +90,21 @@ def refusal(core: RaftCore, fetch: SnapshotFetch, error: int) -> SnapshotChunk:
     )
 
 
-# The one that lacks it ---------------------------------------------------------------------------
+# Fetcher -----------------------------------------------------------------------------------------
 
 
 def begin(core: RaftCore, role: Fetcher, snapshot: OffsetAndEpoch) -> None:
-    """The leader says that its log starts behind ours, at this snapshot."""
+    """Start to fetch this snapshot, because the leader's log starts after the end of ours."""
     if snapshot.offset > core.log.high_watermark:
         role.download = Download(snapshot)
-        go_on(core, role)
+        fetch_next_chunk(core, role)
     else:
-        # It holds nothing that we lack: an ordinary fetch, a moment later.
+        # It contains nothing new: fetch again after a short backoff.
         core.arm("fetch", core.backoff(0))
 
 
-def go_on(core: RaftCore, role: Fetcher) -> None:
-    """Ask for the next chunk; after an interruption, from where it stopped."""
+def fetch_next_chunk(core: RaftCore, role: Fetcher) -> None:
+    """Request the next chunk; after an interruption, at the same position."""
     download = role.download
     if download is None:
         return
@@ -121,8 +121,8 @@ def go_on(core: RaftCore, role: Fetcher) -> None:
     )
 
 
-def take(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
-    """What an answer does; False: the download is abandoned and an ordinary fetch follows."""
+def apply(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
+    """Apply a chunk; return False if the download is abandoned, so that a normal fetch follows."""
     download = role.download
     if chunk.error or download is None or chunk.id != download.id:
         role.download = None
@@ -136,12 +136,12 @@ def take(core: RaftCore, role: Fetcher, chunk: SnapshotChunk) -> bool:
         core.log.installing = chunk.id
         core.effect(InstallSnapshot(chunk.id))
     else:
-        go_on(core, role)
+        fetch_next_chunk(core, role)
     return True
 
 
 def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
-    """The host has put the snapshot in place of the log and reloaded the state machine."""
+    """The host has replaced the log with the snapshot and reloaded the state machine."""
     role = core.role
     assert role.name != quorum.LEADER, "who leads holds all that is committed"
     core.log.start_at(installed.id, installed.voters)
@@ -153,7 +153,7 @@ def on_installed(core: RaftCore, installed: SnapshotInstalled) -> None:
 
 
 def on_damaged(core: RaftCore, damaged: SnapshotDamaged) -> None:
-    """The host has thrown the snapshot away: fetch it again, after a while."""
+    """The host has deleted the corrupt snapshot: fetch it again after a backoff."""
     if core.log.installing == damaged.id:
         core.log.installing = None
         core.role.on_snapshot_damaged(core)

@@ -102,7 +102,7 @@ class Network:
             is_real = asker.role.name == "candidate"
             self.world.saw("vote refused" if is_real else "pre-vote refused")
         if not asked.log.voter_set.holds(asker.me):
-            loyal = not answer.granted and asked.role.hears_a_leader(asked)
+            loyal = not answer.granted and asked.role.has_live_leader(asked)
             self.world.saw(f"vote of a non-voter {'refused' if loyal else 'judged'}")
 
     def _carry(

@@ -181,7 +181,7 @@ def test_q9a_who_still_replays_leaves_it_to_the_others_to_lead(committed: int) -
     assert any(isinstance(it, effects.ReadLog) for it in wanted) == bool(committed)
     driver.handle(effects.PeerDown(2), NOW)
     assert driver.core.role.name == ("follower" if committed else "prospective")
-    assert not driver.core.role.hears_a_leader(driver.core)
+    assert not driver.core.role.has_live_leader(driver.core)
 
 
 def fetched(high_watermark: int, records: bytes = b"") -> FetchResponse:

@@ -212,4 +212,4 @@ def test_a_node_that_follows_has_heard_nobody(quorum: Quorum) -> None:
             state = quorum.after(state, move)
     follower = quorum.nodes[state[2]].core
     assert (follower.role.name, follower.log.end) == ("follower", 2)
-    assert not follower.role.hears_a_leader(follower)
+    assert not follower.role.has_live_leader(follower)

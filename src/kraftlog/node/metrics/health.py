@@ -42,7 +42,7 @@ def why_not_ready(node: Node, now: Now) -> list[str]:
 def _ails_the_quorum(node: Node, now: Now) -> Iterator[str]:
     core = node.quorum.core
     log, role = core.log, core.role
-    if not role.hears_a_leader(core):
+    if not role.has_live_leader(core):
         yield "this node knows no leader of the quorum"
     elif not log.high_watermark:
         yield "the high watermark of the metadata log is unknown"

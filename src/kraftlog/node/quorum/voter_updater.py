@@ -131,7 +131,7 @@ class VoterUpdater:
             error = self._quorum.change(core.update_voter, wanted.voter, self._on_done, now)
             if error:
                 self._on_done(error, now)
-        elif core.role.hears_a_leader(core):  # and so has what the leader's log says of it
+        elif core.role.has_live_leader(core):  # and so has what the leader's log says of it
             self._is_asking = True
             self._controller_channel.ask(
                 wanted.api_key, VERSION, self._request(wanted), self._heard, now

@@ -1,4 +1,4 @@
-"""One file per role; `quorum` says which may follow which."""
+"""The roles, one file each; `quorum` has the transitions between them."""
 
 from __future__ import annotations
 

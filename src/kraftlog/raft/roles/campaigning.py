@@ -1,4 +1,4 @@
-"""Standing for election without asking first, because a leader that leaves has said so (Q17)."""
+"""Campaigning without a pre-vote, because a resigning leader named this replica (Q17)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ SUCCESSION = "succession"
 
 
 class Campaigning:
-    """For roles of voters that do not stand yet."""
+    """For the roles of voters that are not candidates yet."""
 
     __slots__ = ()
 
     def on_succession(self, core: RaftCore, position: int) -> None:
         if position == 0:
-            stand(core)
+            campaign(core)
             return
         config = core.config
         wait = min(config.retry_backoff_ms << min(position - 1, 16), config.retry_backoff_max_ms)
@@ -27,10 +27,10 @@ class Campaigning:
 
     def on_campaign_timer(self, core: RaftCore, name: str) -> None:
         if name == SUCCESSION:
-            stand(core)
+            campaign(core)
 
 
-def stand(core: RaftCore) -> None:
+def campaign(core: RaftCore) -> None:
     """Become a candidate: the next epoch, with a vote for itself (Q13)."""
     if core.election.epoch == MAX_EPOCH:
         core.effect(Stop(f"epoch {MAX_EPOCH} is the last there can be"))

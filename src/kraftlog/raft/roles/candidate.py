@@ -1,4 +1,4 @@
-"""Candidate: has voted for itself in an epoch of its own making, and asks the others (Q13)."""
+"""Candidate: has voted for itself in a new epoch and requests the other voters' votes (Q13)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Candidate(VoterPoll):
-    """Its own vote counts once it is durable; one that lost waits before it asks again (Q10)."""
+    """Its own vote counts once it is durable; after a lost election it backs off (Q10)."""
 
     __slots__ = ("beaten",)
     name = quorum.CANDIDATE
@@ -36,9 +36,9 @@ class Candidate(VoterPoll):
         if core.durable_version >= core.version:
             self.count(core, core.me.id, granted=True)
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
-        """Two who split the votes of the living need not wait for those of the dead."""
-        super().on_no_answer(core, peer, asked)
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:
+        """Lose early if the dead voters leave no majority, so that a split vote ends at once."""
+        super().on_no_response(core, peer, request)
         voters = core.log.voter_set
         gone = [voter_id for voter_id in core.others if _is_gone(core, voter_id)]
         if len({*self.refused, *gone}) > len(voters.voters) - voters.majority:
@@ -51,7 +51,7 @@ class Candidate(VoterPoll):
 
     def lost(self, core: RaftCore) -> None:
         if "election" not in core.timers:
-            core.become(quorum.PROSPECTIVE)  # it was that timer: time is up
+            core.become(quorum.PROSPECTIVE)  # the election timer has fired
         elif not self.beaten:
             self.beaten = True
             core.attempt += 1
@@ -59,6 +59,6 @@ class Candidate(VoterPoll):
 
 
 def _is_gone(core: RaftCore, voter_id: int) -> bool:
-    """By the newest that is known: what it is being asked, it may be back to answer."""
+    """Whether a peer is known to be dead; with a request in flight, it may be back."""
     peer = core.peer(voter_id)
     return peer.gone and peer.in_flight < 0

@@ -1,4 +1,4 @@
-"""What follower and observer share: one fetch to the leader after the other."""
+"""What followers and observers share: fetching from the leader, one request at a time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NEVER = -1
 
 
 class Fetcher(Role):
-    """`heard_at` is when the leader last answered well: only that resets the fetch timeout."""
+    """Fetches from the leader; `heard_at` is the time of its last successful response."""
 
     __slots__ = ("download", "heard_at")
 
     def __init__(self) -> None:
         self.heard_at = NEVER
-        #: A snapshot that is being fetched; another leader or epoch abandons it.
+        #: The snapshot that is being fetched; a new leader or epoch abandons it.
         self.download: Download | None = None
 
     def key(self) -> tuple[Any, ...]:
@@ -32,21 +32,21 @@ class Fetcher(Role):
 
     def begin(self, core: RaftCore) -> None:
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
-        self.again(core)
+        self.resume(core)
 
-    def hears_a_leader(self, core: RaftCore) -> bool:
+    def has_live_leader(self, core: RaftCore) -> bool:
         leader = core.election.leader_id
         if leader < 0 or self.heard_at == NEVER or core.peer(leader).gone:
             return False
         return core.now.monotonic_ms - self.heard_at < core.config.fetch_timeout_ms
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
         if peer != core.election.leader_id:
             return
-        if isinstance(asked, SnapshotFetch):
-            good = snapshots.take(core, self, body)
-        elif isinstance(asked, Fetch):
-            good = fetching.take(core, body)
+        if isinstance(request, SnapshotFetch):
+            good = snapshots.apply(core, self, body)
+        elif isinstance(request, Fetch):
+            good = fetching.apply(core, body)
         else:
             return
         if core.role is not self:
@@ -57,19 +57,18 @@ class Fetcher(Role):
         core.is_confirmed = True
         self.heard_at = core.now.monotonic_ms
         core.arm("fetch timeout", core.config.fetch_timeout_ms)
-        if isinstance(asked, Fetch):
+        if isinstance(request, Fetch):
             if body.snapshot is not None:
                 snapshots.begin(core, self, body.snapshot)
             else:
                 fetching.fetch_from(core, peer)
 
-    def again(self, core: RaftCore) -> None:
-        """Go on with what was interrupted; while a snapshot is being installed, when that is done
-        (`on_snapshot_installed`)."""
+    def resume(self, core: RaftCore) -> None:
+        """Continue after an interruption, unless a snapshot is being installed."""
         if core.log.installing is not None:
             return
         if self.download is not None:
-            snapshots.go_on(core, self)
+            snapshots.fetch_next_chunk(core, self)
         else:
             fetching.fetch_from(core, core.election.leader_id)
 
@@ -83,5 +82,5 @@ class Fetcher(Role):
         if core.election.leader_id >= 0:
             core.arm("fetch", core.config.retry_backoff_max_ms)
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
         core.arm("fetch", core.backoff(core.peer(peer).failures))

@@ -10,12 +10,13 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
-#: After a leader's death is proved, each of the others leaves the one before it so much time.
-TURN_MS = 100
+#: When the leader's process is found dead, each voter waits this much longer than the one before
+#: it.
+STAGGER_MS = 100
 
 
 class Follower(Campaigning, Fetcher):
-    """Without a good answer for a fetch timeout it asks whether to stand (Q9a)."""
+    """Without a successful fetch for the fetch timeout it becomes prospective (Q9a)."""
 
     __slots__ = ()
     name = quorum.FOLLOWER
@@ -28,27 +29,27 @@ class Follower(Campaigning, Fetcher):
         if name == "fetch timeout":
             core.become(quorum.PROSPECTIVE)
         elif name == "fetch":
-            self.again(core)
+            self.resume(core)
         else:
             self.on_campaign_timer(core, name)
 
     def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:
-        """Proof of death counts as a timeout, for one voter after the other.
+        """Treat the leader's death as a fetch timeout, staggered by voter.
 
-        All of them see it within a moment; if they stood together, they would split the vote.
-        Behind all the others come those that would have to replay before they could decide.
+        All voters notice it at almost the same time; if all campaigned at once, they would split
+        the vote. Voters that first have to replay come last.
         """
         if peer != core.election.leader_id:
             return
         survivors = [voter_id for voter_id in core.log.voter_set.ids if voter_id != peer]
-        # Last comes who is being removed.
+        # A voter that is being removed comes last.
         rank = survivors.index(core.me.id) if core.is_voter else len(survivors)
         if lags:
             rank += len(survivors)
         if rank == 0:
             core.become(quorum.PROSPECTIVE)
         else:
-            wait = min(rank * TURN_MS, core.config.fetch_timeout_ms)
+            wait = min(rank * STAGGER_MS, core.config.fetch_timeout_ms)
             core.timers["fetch timeout"] = min(
                 core.timers["fetch timeout"], core.now.monotonic_ms + wait
             )

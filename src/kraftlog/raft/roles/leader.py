@@ -1,7 +1,7 @@
-"""Leader: the one replica of its epoch that appends.
+"""Leader: the only replica that appends in its epoch.
 
-It counts itself only up to its own flush, answers fetches, tells the voters that it leads until
-each has noticed, and resigns when a majority is silent.
+It counts itself only up to its own flush, serves fetches, announces itself until each voter has
+acknowledged it, and resigns when it hears from no majority.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ LEADER_CHANGE_SIZE = 100
 
 
 class ParkedFetch(Value):
-    """A fetch that has nothing to get yet."""
+    """A fetch that waits for records or a new high watermark."""
 
-    asked: Any
+    request: Any
     fetch: Any
     deadline: int
 
 
 class PendingProof(Value):
-    """A read that waits for proof that this replica still leads (P5)."""
+    """A linearizable read that waits for proof that this replica still leads (P5)."""
 
     slot: Any
     arrived: int
@@ -68,13 +68,13 @@ class Leader(Role):
         self.epoch_start = -1
         self.since = 0
         self.progress = ProgressTable()
-        #: Voters that know that this replica leads (Q15).
+        #: Voters that have acknowledged this leader (Q15).
         self.endorsed: tuple[int, ...] = ()
         self.parked: tuple[ParkedFetch, ...] = ()
         #: (end offset, slot), oldest first.
         self.proposals: deque[tuple[int, Any]] = deque()
         self.reads: tuple[PendingProof, ...] = ()
-        #: Counts arrivals and answers, to tell which came first.
+        #: Counts requests and responses, to order them.
         self.events = 0
 
     def key(self) -> tuple[Any, ...]:
@@ -99,16 +99,16 @@ class Leader(Role):
         self.advance(core)
 
     def append_leader_change(self, core: RaftCore) -> None:
-        """Q14; and the first leader of a cluster writes down who votes, and the id (R11)."""
+        """Append the LeaderChange record (Q14); the first leader ever adds voters and id (R11)."""
         voters, count = None, 1
         if core.log.voters.latest_offset < 0 and core.log.start == 0:
             cluster_id = core.cluster_id or core.config.fresh_cluster_id
             voters = core.log.voter_set.with_directory(core.me).replace(cluster_id=cluster_id)
-            count += 1 + voters.kraft_version  # which has a record of its own
+            count += 1 + voters.kraft_version  # plus the record of kraft.version
         payload = LeaderChange(core.me.id, core.log.voter_set.ids, core.granted, voters)
         self.append(core, count, LEADER_CHANGE_SIZE, payload, voters)
 
-    def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
+    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
         return True
 
     # Appending -----------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class Leader(Role):
         self.answer_when_committed(core, slot, core.log.end)
 
     def answer_when_committed(self, core: RaftCore, slot: Any, offset: int) -> None:
-        """Tell `slot` once everything before `offset` is committed."""
+        """Complete `slot` once everything before `offset` is committed."""
         if offset <= core.log.high_watermark:
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
         else:
@@ -143,13 +143,13 @@ class Leader(Role):
         )
         log.append(batch)
         core.effect(Append(batch))
-        self.answer_parked(core)
+        self.complete_parked(core)
 
     def on_flushed(self, core: RaftCore) -> None:
         self.advance(core)
 
     def advance(self, core: RaftCore) -> None:
-        """Q21: commit what a majority holds durably, from the first record of the epoch on."""
+        """Commit what a majority has on disk, from the first record of the epoch on (Q21)."""
         log = core.log
         mark = log.high_watermark
         end = self.progress.majority_end(log.voters, core.me, log.flushed, mark)
@@ -159,44 +159,44 @@ class Leader(Role):
         while self.proposals and self.proposals[0][0] <= end:
             offset, slot = self.proposals.popleft()
             core.effect(Proposed(slot, ErrorCode.NONE, offset))
-        self.answer_parked(core)
-        self.answer_reads(core)
+        self.complete_parked(core)
+        self.complete_reads(core)
         changes.leave_if_removed(core, self)
         if core.role is self:
             changes.step(core, self)
 
     # Fetches -------------------------------------------------------------------------------------
 
-    def on_fetch(self, core: RaftCore, asked: Request, fetch: Fetch) -> None:
+    def on_fetch(self, core: RaftCore, request: Request, fetch: Fetch) -> None:
         error = self.refusal(core, fetch)
         if error:
-            self.answer(core, asked, fetch, error=error)
+            self.answer(core, request, fetch, error=error)
             return
-        # What skips the checks (Q19) proves nothing: neither what the fetcher holds, nor that it
-        # is in this epoch.
+        # A fetch that skips the checks (Q19) proves neither what the fetcher has, nor that it is
+        # in this epoch.
         checked = fetch.epoch >= 0 and fetch.last_epoch >= 0
         if checked:
-            self.confirm(fetch.replica, asked)
+            self.confirm(fetch.replica, request)
         if snapshots.is_needed(core, fetch):
             if checked:
                 self.progress.heard(fetch.replica, core.now)
-            self.answer(core, asked, fetch, snapshot=core.log.snapshot)
+            self.answer(core, request, fetch, snapshot=core.log.snapshot)
             return
         diverging = core.log.divergence(fetch.offset, fetch.last_epoch)
         if diverging is not None:
-            self.answer(core, asked, fetch, diverging=diverging)
+            self.answer(core, request, fetch, diverging=diverging)
             return
         if checked:
             self.note_progress(core, fetch)
         if core.role is not self:
-            core.role.on_fetch(core, asked, fetch)
+            core.role.on_fetch(core, request, fetch)
             return
-        self.answer_reads(core)
-        waits = fetch.max_wait_ms > 0 and not self.must_prove(core, fetch.replica)
-        if waits and not self.has_news(core, fetch):
-            self.park(core, asked, fetch)
+        self.complete_reads(core)
+        waits = fetch.max_wait_ms > 0 and not self.awaits_proof(core, fetch.replica)
+        if waits and not self.has_data(core, fetch):
+            self.park(core, request, fetch)
         else:
-            self.answer(core, asked, fetch)
+            self.answer(core, request, fetch)
 
     def note_progress(self, core: RaftCore, fetch: Fetch) -> None:
         self.progress.fetched(
@@ -207,11 +207,11 @@ class Leader(Role):
         if core.role is self:
             changes.step(core, self)
 
-    def on_snapshot_fetch(self, core: RaftCore, asked: Request, fetch: SnapshotFetch) -> None:
-        snapshots.on_fetch(core, self, asked, fetch)
+    def on_snapshot_fetch(self, core: RaftCore, request: Request, fetch: SnapshotFetch) -> None:
+        snapshots.on_fetch(core, self, request, fetch)
 
     def refusal(self, core: RaftCore, fetch: Fetch) -> int:
-        """Q18, in its order."""
+        """The error code of a fetch: the checks of Q18, in order."""
         if core.cluster_id_differs(fetch.cluster_id):
             return ErrorCode.INCONSISTENT_CLUSTER_ID
         if min(fetch.offset, fetch.epoch + 1, fetch.last_epoch + 1, fetch.max_wait_ms) < 0:
@@ -231,32 +231,37 @@ class Leader(Role):
         return ErrorCode.NONE
 
     @staticmethod
-    def has_news(core: RaftCore, fetch: Fetch) -> bool:
-        """Whether there are records for the fetcher, or a high watermark it has not heard of."""
+    def has_data(core: RaftCore, fetch: Fetch) -> bool:
+        """Whether there are records, or a high watermark that the fetcher does not know."""
         log = core.log
         return fetch.offset < log.end or fetch.high_watermark < min(
             log.high_watermark, fetch.offset
         )
 
     def answer(
-        self, core: RaftCore, asked: Request, fetch: Fetch, error: int = ErrorCode.NONE, **what: Any
+        self,
+        core: RaftCore,
+        request: Request,
+        fetch: Fetch,
+        error: int = ErrorCode.NONE,
+        **what: Any,
     ) -> None:
-        """With an error, with what must come first, or with records."""
+        """Respond with an error, with a divergence or a snapshot, or with records."""
         self.events += 1
         progress = self.progress.replicas.get(fetch.replica)
         if progress is not None:
-            progress.note_answer(asked, self.events)
+            progress.note_answer(request, self.events)
         if not error and not what:
             what = {"offset": fetch.offset, "limit": core.log.end}
         election = core.election
         body = FetchResult(
             error, election.leader_id, election.epoch, core.log.high_watermark, **what
         )
-        core.reply(asked.slot, body)
+        core.reply(request.slot, body)
 
-    def park(self, core: RaftCore, asked: Request, fetch: Fetch) -> None:
+    def park(self, core: RaftCore, request: Request, fetch: Fetch) -> None:
         deadline = core.now.monotonic_ms + fetch.max_wait_ms
-        self.parked = (*self.parked, ParkedFetch(asked, fetch, deadline))
+        self.parked = (*self.parked, ParkedFetch(request, fetch, deadline))
         self.watch_parked(core)
 
     def watch_parked(self, core: RaftCore) -> None:
@@ -265,14 +270,14 @@ class Leader(Role):
         else:
             core.timers.pop("parked", None)
 
-    def answer_parked(self, core: RaftCore, *, everybody: bool = False) -> None:
-        """Q20: answer the fetches that now have something to get, or whose time has come."""
+    def complete_parked(self, core: RaftCore, *, all_fetches: bool = False) -> None:
+        """Answer the parked fetches that have data or have reached their deadline (Q20)."""
         parked, self.parked = self.parked, ()
         kept = []
         for waiting in parked:
             due = waiting.deadline <= core.now.monotonic_ms
-            if everybody or due or self.has_news(core, waiting.fetch):
-                self.answer(core, waiting.asked, waiting.fetch)
+            if all_fetches or due or self.has_data(core, waiting.fetch):
+                self.answer(core, waiting.request, waiting.fetch)
             else:
                 kept.append(waiting)
         self.parked = (*kept, *self.parked)
@@ -281,30 +286,30 @@ class Leader(Role):
     # Reads ---------------------------------------------------------------------------------------
 
     def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:
-        """P5: answered once a majority has shown, after this moment, that it still follows."""
+        """Serve a read once a majority has shown, after its arrival, that it still follows (P5)."""
         if core.cluster_id_differs(read.cluster_id):
-            self.answer_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
+            self.complete_read(core, slot, ErrorCode.INCONSISTENT_CLUSTER_ID, -1)
             return
         self.events += 1
         self.reads = (*self.reads, PendingProof(slot, self.events))
-        self.answer_parked(core, everybody=True)
-        self.answer_reads(core)
+        self.complete_parked(core, all_fetches=True)
+        self.complete_reads(core)
 
-    def confirm(self, key: ReplicaKey, asked: Request) -> None:
-        """A fetch that follows, on its channel, an answer of ours proves that it was received."""
+    def confirm(self, key: ReplicaKey, request: Request) -> None:
+        """A fetch that follows our response on its channel proves that the response arrived."""
         progress = self.progress.replicas.get(key)
-        if progress is None or progress.channel != asked.channel:
+        if progress is None or progress.channel != request.channel:
             return
-        if asked.number > progress.answered_number >= 0:
+        if request.number > progress.answered_number >= 0:
             progress.confirmed_at = progress.answered_at
 
-    def must_prove(self, core: RaftCore, key: ReplicaKey) -> bool:
-        """Whether a read still waits for this voter's next fetch."""
+    def awaits_proof(self, core: RaftCore, key: ReplicaKey) -> bool:
+        """Whether a read waits for this voter's next fetch."""
         if not self.reads or not core.log.voter_set.holds(key):
             return False
         return self.progress.of(key).confirmed_at <= self.reads[-1].arrived
 
-    def answer_reads(self, core: RaftCore) -> None:
+    def complete_reads(self, core: RaftCore) -> None:
         if not self.reads or core.log.high_watermark <= self.epoch_start:
             return
         voters = core.log.voter_set
@@ -314,7 +319,7 @@ class Leader(Role):
                 [self.proves(core, voters, voter_id, read.arrived) for voter_id in voters.ids]
             )
             if proofs >= voters.majority:
-                self.answer_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
+                self.complete_read(core, read.slot, ErrorCode.NONE, core.log.high_watermark)
             else:
                 kept.append(read)
         self.reads = tuple(kept)
@@ -326,13 +331,13 @@ class Leader(Role):
         return progress is not None and progress.confirmed_at > arrived
 
     @staticmethod
-    def answer_read(core: RaftCore, slot: Any, error: int, offset: int) -> None:
+    def complete_read(core: RaftCore, slot: Any, error: int, offset: int) -> None:
         core.reply(slot, ReadOffsetResult(error=error, offset=offset, **core.leader_and_epoch))
 
-    # Being the leader ----------------------------------------------------------------------------
+    # Leading -------------------------------------------------------------------------------------
 
     def announce(self, core: RaftCore, peer: int) -> None:
-        """Q15: this replica leads."""
+        """Announce this leader to a voter (Q15)."""
         voter = core.log.voter_set.voter(peer)
         if voter is not None and peer not in self.endorsed:
             core.send(peer, Begin(core.cluster_id, voter.key, core.me.id, core.election.epoch))
@@ -342,20 +347,20 @@ class Leader(Role):
             self.endorsed = (*self.endorsed, key.id)
             core.timers.pop(f"begin-epoch {key.id}", None)
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
-        if isinstance(asked, Begin) and not body.error:
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+        if isinstance(request, Begin) and not body.error:
             voter = core.log.voter_set.voter(peer)
             if voter is not None:
                 self.endorse(core, voter.key)
         else:
-            self.on_no_answer(core, peer, asked)
+            self.on_no_response(core, peer, request)
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
         if peer not in self.endorsed:
             core.arm(f"begin-epoch {peer}", core.backoff(core.peer(peer).failures))
 
     def watch_majority(self, core: RaftCore) -> None:
-        """Q11: when to look again whether a majority is still there."""
+        """Schedule the next check for a live majority (Q11)."""
         if core.others:
             heard = self.majority_heard_at(core)
             core.timers["majority"] = heard + core.config.fetch_timeout_ms * 3 // 2
@@ -366,11 +371,11 @@ class Leader(Role):
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         if name == "parked":
-            self.answer_parked(core)
+            self.complete_parked(core)
         elif name.startswith("begin-epoch "):
             self.announce(core, int(name.split()[1]))
         elif name == changes.LEAVE:
-            self.hand_over(core)
+            self.resign(core)
         elif name == "majority":
             limit = core.config.fetch_timeout_ms * 3 // 2
             if core.now.monotonic_ms - self.majority_heard_at(core) >= limit:
@@ -379,36 +384,37 @@ class Leader(Role):
                 self.watch_majority(core)
 
     def leave(self, core: RaftCore) -> None:
-        """What waited is told that it must look elsewhere; what was proposed may yet commit."""
+        """Fail what waits: NOT_LEADER for fetches and reads; proposals may still be committed."""
         for _, slot in self.proposals:
             core.effect(Proposed(slot, ErrorCode.REQUEST_TIMED_OUT))
         for waiting in self.parked:
-            Role.on_fetch(self, core, waiting.asked, waiting.fetch)
+            Role.on_fetch(self, core, waiting.request, waiting.fetch)
         for read in self.reads:
-            self.answer_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+            self.complete_read(core, read.slot, ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
     def voters_changed(self, core: RaftCore) -> None:
-        """Another set is in force: new voters are told, and another majority counts."""
+        """Another voter set is in force: notify new voters, and recount the majority."""
         for peer in core.others:
             if peer not in self.endorsed:
                 self.announce(core, peer)
         self.watch_majority(core)
         self.advance(core)
 
-    def leave_last(self, core: RaftCore) -> None:
-        """R5: hand over to somebody who holds the whole log, as nobody else might be elected.
+    def resign_last(self, core: RaftCore) -> None:
+        """Hand over leadership to a voter that has the whole log, so that one can be elected (R5).
 
-        Until somebody does, nothing more is proposed, but not for long (Ongaro's thesis, 3.10).
+        Until there is one it accepts no proposals, for at most an election timeout (Ongaro's
+        thesis, 3.10).
         """
         voters, end = core.log.voter_set, core.log.end
         others = [self.progress.of_voter(voters, peer) for peer in core.others]
         if any(progress is not None and progress.end_offset >= end for progress in others):
-            self.hand_over(core)
+            self.resign(core)
         elif changes.LEAVE not in core.timers:
             core.arm(changes.LEAVE, core.config.election_timeout_ms)
 
-    def hand_over(self, core: RaftCore) -> None:
-        """Stop leading in order, naming who should come next (Q17)."""
+    def resign(self, core: RaftCore) -> None:
+        """Resign cleanly, naming successors (Q17)."""
         successors = self.successors(core)
         core.become(quorum.RESIGNED)
         role = core.role
@@ -416,7 +422,7 @@ class Leader(Role):
         role.announce(core, successors)
 
     def successors(self, core: RaftCore) -> tuple[ReplicaKey, ...]:
-        """Q17: the other voters, those that hold most first."""
+        """The other voters, the longest log first (Q17)."""
         voters = core.log.voter_set
 
         def rank(voter: Voter) -> tuple[int, int]:

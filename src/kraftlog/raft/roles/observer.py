@@ -1,5 +1,7 @@
-"""Observer: replicates the log, neither stands nor counts. It may be asked for a vote all the same
-by somebody whose log names it a voter (R8)."""
+"""Observer: replicates the log without voting.
+
+A voter set that it does not know yet may name it a voter, so it still answers vote requests (R8).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Observer(Fetcher):
-    """Looks for the leader for ever (Q32), and fetches from it."""
+    """Fetches from the leader, and looks for one without end (Q32)."""
 
     __slots__ = ()
     name = quorum.OBSERVER
@@ -30,19 +32,19 @@ class Observer(Fetcher):
         if name == "fetch timeout":
             self.lose_leader(core)
         elif name == "fetch":
-            self.again(core)
+            self.resume(core)
         elif name == "discover":
             discover(core)
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
         if core.election.leader_id >= 0:
-            super().on_answer(core, peer, asked, body)
+            super().on_response(core, peer, request, body)
         else:
             core.arm("discover", core.backoff(3))
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:
         if core.election.leader_id >= 0:
-            super().on_no_answer(core, peer, asked)
+            super().on_no_response(core, peer, request)
         else:
             core.arm("discover", core.backoff(core.peer(peer).failures))
 

@@ -1,9 +1,9 @@
-"""Prospective: would the others vote for it? Nothing is persisted, no epoch moves (P1)."""
+"""Prospective: asks for pre-votes. It persists nothing and keeps its epoch (P1)."""
 
 from __future__ import annotations
 
 from kraftlog.raft import elections, quorum
-from kraftlog.raft.roles.campaigning import stand
+from kraftlog.raft.roles.campaigning import campaign
 from kraftlog.raft.roles.voter_poll import VoterPoll
 from kraftlog.value import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Prospective(VoterPoll):
-    """With a majority it stands; without, it is again what it was (P3)."""
+    """With a majority it becomes a candidate; otherwise it returns to its previous role (P3)."""
 
     __slots__ = ()
     name = quorum.PROSPECTIVE
@@ -25,7 +25,7 @@ class Prospective(VoterPoll):
         self.count(core, core.me.id, granted=True)
 
     def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
-        """Who still hears a leader that is gone will notice within a moment: it is asked again."""
+        """Count a pre-vote; ask a voter again that has not noticed yet that the leader is dead."""
         leader = core.election.leader_id
         if granted or leader < 0 or not core.peer(leader).gone:
             super().count(core, peer, granted=granted)
@@ -33,11 +33,11 @@ class Prospective(VoterPoll):
             core.arm(f"ask {peer}", core.backoff(0))
 
     def won(self, core: RaftCore) -> None:
-        stand(core)
+        campaign(core)
 
     def lost(self, core: RaftCore) -> None:
         core.attempt += 1
         core.become(elections.role_in_epoch(core))
 
     def on_succession(self, core: RaftCore, position: int) -> None:  # noqa: ARG002 - it stands already, nearly
-        stand(core)
+        campaign(core)

@@ -1,6 +1,6 @@
-"""Resigned: led this epoch and leads it no more. It accepts nothing and does not vote for itself.
+"""Resigned: was the leader of this epoch. It appends nothing and grants no vote in it.
 
-After a clean resignation it tells the voters, naming successors, until each has answered (Q17).
+After a clean resignation it notifies the voters of its successors until each has responded (Q17).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Resigned(Role):
-    """`unnotified` are the voters that have not answered yet."""
+    """A former leader; `unnotified` are the voters that have not responded yet."""
 
     __slots__ = ("successors", "unnotified")
     name = quorum.RESIGNED
@@ -43,10 +43,10 @@ class Resigned(Role):
     def ask(self, core: RaftCore, peer: int) -> None:
         core.send(peer, End(core.cluster_id, core.me.id, core.election.epoch, self.successors))
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
         self.unnotified = tuple([voter_id for voter_id in self.unnotified if voter_id != peer])
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - as above
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - as above
         if peer in self.unnotified:
             core.arm(f"end-epoch {peer}", core.backoff(core.peer(peer).failures))
 
@@ -54,7 +54,7 @@ class Resigned(Role):
         if name == "election":
             if core.may_campaign:
                 core.become(quorum.PROSPECTIVE)
-            else:  # it was removed, and nobody told it who leads now
+            else:  # it was removed, and has not learned of a new leader
                 core.become(quorum.OBSERVER, core.election.replace(leader_id=-1))
         elif name.startswith("end-epoch "):
             self.ask(core, int(name.split()[1]))

@@ -1,4 +1,4 @@
-"""What every role can be asked, with the answer of a role that has nothing to do with it."""
+"""The interface of all roles, with the default behaviour."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 
 class Role:
-    """Plain data and decisions; everything that outlives a role is the core's."""
+    """Base class of the roles: plain data and decisions; the core keeps what survives a role."""
 
     __slots__: tuple[str, ...] = ()
     name = ""
 
     def enter(self, core: RaftCore) -> None:
-        """The role begins: arm timers, ask peers."""
+        """Begin the role: arm timers and send requests."""
 
     def leave(self, core: RaftCore) -> None:
-        """The role has ended; timers are gone and requests forgotten already."""
+        """End the role; its timers and requests are dropped already."""
 
-    def hears_a_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
-        """Whether it leads or has lately heard who does: such a replica starts no revolt."""
+    def has_live_leader(self, core: RaftCore) -> bool:  # noqa: ARG002 - roles are asked alike
+        """Whether it leads or has recently heard from a leader; then it grants no pre-vote."""
         return False
 
     def on_timer(self, core: RaftCore, name: str) -> None:
         """A timer of this role is due."""
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
-        """An answer of this epoch, to what this role has asked."""
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+        """A response of this epoch to a request of this role."""
 
-    def on_old_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
-        """The peer has not arrived in this epoch yet: as good as no answer."""
-        self.on_no_answer(core, peer, asked)
+    def on_stale_response(self, core: RaftCore, peer: int, request: Any) -> None:
+        """The peer is in an older epoch; the same as no response."""
+        self.on_no_response(core, peer, request)
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:
-        """The peer did not answer; its failures are counted."""
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:
+        """A request got no response; the peer's failures are counted."""
 
     def on_peer_gone(self, core: RaftCore, peer: int, *, lags: bool) -> None:
-        """The peer's process is gone for certain; `lags`: this replica had better not lead."""
+        """The peer's process is dead; `lags` means that this replica should not lead."""
 
     def on_flushed(self, core: RaftCore) -> None:
         """More of the log is durable."""
@@ -53,12 +53,12 @@ class Role:
         """The election state is durable."""
 
     def on_succession(self, core: RaftCore, position: int) -> None:
-        """A leader that leaves has named this replica as a successor, the best at 0 (Q17)."""
+        """A resigning leader named this replica; position 0 is the preferred successor (Q17)."""
 
-    def on_fetch(self, core: RaftCore, asked: Request, fetch: Fetch) -> None:  # noqa: ARG002 - as above
-        """Q18: who does not lead says who does, and checks nothing."""
+    def on_fetch(self, core: RaftCore, request: Request, fetch: Fetch) -> None:  # noqa: ARG002 - as above
+        """Q18: a replica that does not lead names the leader, and checks nothing."""
         core.reply(
-            asked.slot,
+            request.slot,
             FetchResult(
                 error=ErrorCode.NOT_LEADER_OR_FOLLOWER,
                 high_watermark=-1,
@@ -66,14 +66,14 @@ class Role:
             ),
         )
 
-    def on_snapshot_fetch(self, core: RaftCore, asked: Request, fetch: SnapshotFetch) -> None:
-        core.reply(asked.slot, snapshots.refusal(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    def on_snapshot_fetch(self, core: RaftCore, request: Request, fetch: SnapshotFetch) -> None:
+        core.reply(request.slot, snapshots.refusal(core, fetch, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
     def on_snapshot_installed(self, core: RaftCore) -> None:
-        """The log begins anew, behind a snapshot that this role has fetched."""
+        """The log has been replaced by a snapshot that this role fetched."""
 
     def on_snapshot_damaged(self, core: RaftCore) -> None:
-        """A snapshot that this role has fetched is not whole."""
+        """A snapshot that this role fetched is corrupt."""
 
     def on_read(self, core: RaftCore, slot: Any, read: ReadOffset) -> None:  # noqa: ARG002 - as above
         answer = ReadOffsetResult(
@@ -82,11 +82,11 @@ class Role:
         core.reply(slot, answer)
 
     def key(self) -> tuple[Any, ...]:
-        """What tells two states of this role apart, but for times."""
+        """The state for comparison, without times."""
         return ()
 
     def copy(self) -> Role:
-        """A role of the same state, for exploring what may happen next."""
+        """Copy the state, for the explorer."""
         twin = type(self)()
         for cls in type(self).__mro__:
             for name in getattr(cls, "__slots__", ()):

@@ -1,4 +1,4 @@
-"""Unattached: a voter that knows no leader of its epoch. It looks for one, and waits to stand."""
+"""Unattached: a voter that knows no leader of its epoch; it looks for one until it campaigns."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from kraftlog.raft.core import RaftCore
 
 
-#: How seldom a peer that is gone is asked who leads.
-GONE_ASKED_ONCE_IN = 4
+#: One in this many discovery requests goes to a peer that is gone.
+GONE_PEER_ODDS = 4
 
 
 class Unattached(Campaigning, Role):
-    """Asks the other voters in turn, by fetching, who leads (Q24, Q32)."""
+    """Fetches from the other voters in turn to find out who leads (Q24, Q32)."""
 
     __slots__ = ()
     name = quorum.UNATTACHED
@@ -38,11 +38,11 @@ class Unattached(Campaigning, Role):
         else:
             self.on_campaign_timer(core, name)
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
-        """No leader is known there either, or this would be a follower by now."""
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:  # noqa: ARG002 - roles are asked alike
+        """The peer knows no leader either, or this replica would follow it by now."""
         core.arm("discover", core.backoff(3))
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
         core.arm("discover", core.backoff(core.peer(peer).failures))
 
 
@@ -56,14 +56,14 @@ def election_delay(core: RaftCore) -> int:
 
 
 def discover(core: RaftCore) -> None:
-    """Fetch from some voter: its answer says who leads, if it knows."""
+    """Fetch from a random controller: its response names the leader, if it knows one."""
     candidates = known_controllers(core)
     now = core.now.monotonic_ms
     gone = [i for i in candidates if core.peer(i).gone]
     if 0 < len(gone) < len(candidates):
-        # A peer that is gone knows nothing. But it may be back, or its refusal was false: then no
-        # other peer is believed that names it as the leader, so it is asked now and then.
-        asks_gone = core.jitter(9, now, below=GONE_ASKED_ONCE_IN) == 0
+        # A peer that is gone may have restarted, or was never gone. As long as it counts as gone,
+        # other peers cannot name it as the leader, so it is asked now and then.
+        asks_gone = core.jitter(9, now, below=GONE_PEER_ODDS) == 0
         candidates = gone if asks_gone else [i for i in candidates if i not in gone]
     if candidates:
         turn = core.jitter(4, now, below=len(candidates))
@@ -71,10 +71,10 @@ def discover(core: RaftCore) -> None:
 
 
 def known_controllers(core: RaftCore) -> list[int]:
-    """The peers that may know who leads.
+    """The controllers that may know the leader.
 
-    A log that names nobody else, as it is an old one, is no help; what came before it may be, and
-    where the settings say to ask.
+    If an old log names no other voter, the voters before it and the bootstrap controllers may
+    know.
     """
     known = core.others or [i for i in core.log.voters.base.ids if i != core.me.id]
     return [*known, *core.config.bootstrap_ids]

@@ -1,4 +1,4 @@
-"""Voted: knows no leader, and has given its vote in this epoch to another."""
+"""Voted: knows no leader, and has voted for another replica in this epoch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kraftlog.raft.roles.unattached import Unattached
 
 
 class Voted(Unattached):
-    """Behaves as unattached; that it will not vote again is in the election state."""
+    """Behaves as unattached; the election state prevents a second vote."""
 
     __slots__ = ()
     name = quorum.VOTED

@@ -1,4 +1,4 @@
-"""Asking every other voter the same question and counting: for pre-votes and votes."""
+"""Requests votes from every other voter and counts them, for pre-votes and elections."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class VoterPoll(Role):
-    """`granted` and `refused` are ids of voters; a voter is in one of them for good."""
+    """A poll of the voters; each id ends up in `granted` or in `refused`, and stays there."""
 
     __slots__ = ("granted", "refused")
     pre_vote = False
@@ -27,7 +27,7 @@ class VoterPoll(Role):
         return tuple(sorted(self.granted)), tuple(sorted(self.refused))
 
     def won(self, core: RaftCore) -> None:
-        raise NotImplementedError  # each poll has its own prize
+        raise NotImplementedError  # each poll decides
 
     def lost(self, core: RaftCore) -> None:
         raise NotImplementedError  # as above
@@ -51,16 +51,16 @@ class VoterPoll(Role):
         )
         core.send(peer, vote)
 
-    def on_answer(self, core: RaftCore, peer: int, asked: Any, body: Any) -> None:
-        if not isinstance(asked, Vote):
+    def on_response(self, core: RaftCore, peer: int, request: Any, body: Any) -> None:
+        if not isinstance(request, Vote):
             return
-        # P4: a peer that does not know the question yet is asked again in the real election.
+        # P4: a peer that does not support pre-votes grants this one, and decides in the election.
         unaware = self.pre_vote and body.error == ErrorCode.UNSUPPORTED_VERSION
         granted = body.granted and not body.error
         self.count(core, peer, granted=granted or unaware)
 
     def count(self, core: RaftCore, peer: int, *, granted: bool) -> None:
-        """Note one voter's word, the first it gives; only voters of our own log count."""
+        """Count a voter's first response; only voters of this replica's own log count."""
         if peer in self.granted or peer in self.refused or peer not in core.log.voter_set.ids:
             return
         if granted:
@@ -73,7 +73,7 @@ class VoterPoll(Role):
         elif len(self.refused) > len(voters.voters) - voters.majority:
             self.lost(core)
 
-    def on_no_answer(self, core: RaftCore, peer: int, asked: Any) -> None:  # noqa: ARG002 - roles are asked alike
+    def on_no_response(self, core: RaftCore, peer: int, request: Any) -> None:  # noqa: ARG002 - roles are asked alike
         core.arm(f"ask {peer}", core.backoff(core.peer(peer).failures))
 
     def on_timer(self, core: RaftCore, name: str) -> None:

@@ -85,7 +85,7 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
         return granted, refused, getattr(role, "beaten", False)
     if isinstance(role, Leader):
         ends = [(names[key.id], p.end_offset) for key, p in role.progress.replicas.items()]
-        parked = [(names[p.asked.slot.id], _body(p.fetch, names)) for p in role.parked]
+        parked = [(names[p.request.slot.id], _body(p.fetch, names)) for p in role.parked]
         return (
             role.epoch_start,
             tuple(sorted([names[i] for i in role.endorsed])),
@@ -98,7 +98,7 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
 def _requests(node: Node, names: Names) -> tuple[Any, ...]:
     """Whose answers it waits for, and to what."""
     peers = node.core.peers
-    asked = [(names[i], type(peers[i].asked).__name__) for i in node.waits_for()]
+    asked = [(names[i], type(peers[i].request).__name__) for i in node.waits_for()]
     return tuple(sorted(asked))
 
 

@@ -243,7 +243,7 @@ class Quorum:
         waits_for = node.waits_for()
         held = {h.peer for h in node.held if isinstance(h, Send) and _is_wanted(node, h)}
         serves = {h.slot.id for h in node.held if not isinstance(h, Send)}
-        serves |= {parked.asked.slot.id for parked in node.parked}
+        serves |= {parked.request.slot.id for parked in node.parked}
         return NodeFacts(
             moves=tuple(_moves_of(node, self.bound)),
             epoch=node.core.election.epoch,

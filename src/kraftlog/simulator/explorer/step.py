@@ -97,7 +97,7 @@ def _forget(node: Node, asker: int) -> None:
     node.held = tuple([h for h in node.held if isinstance(h, Send) or h.slot.id != asker])
     role = node.core.role
     if isinstance(role, Leader):
-        role.parked = tuple([p for p in role.parked if p.asked.slot.id != asker])
+        role.parked = tuple([p for p in role.parked if p.request.slot.id != asker])
 
 
 def _stand(node: Node, _: Any) -> None:
@@ -182,7 +182,7 @@ def _rest(node: Node) -> tuple[Message, ...]:
     if isinstance(role, Fetcher):
         role.heard_at = NEVER
     elif isinstance(role, Leader):
-        role.parked = tuple([p for p in role.parked if p.asked.slot.wanted])
+        role.parked = tuple([p for p in role.parked if p.request.slot.wanted])
     messages = [_message(node, effect) for effect in said]
     for message in messages:
         check_promise(node, message)
