@@ -160,7 +160,7 @@ def test_a_log_that_cannot_be_compacted_is_left_alone_for_a_while() -> None:
     assert host.runner.directory.disk.failure is None
     looked_after(host)
     assert records(host) == 20, "not at once"
-    host.pass_time(compaction.REST_MS)
+    host.pass_time(compaction.PAUSE_MS)
     host.settle()
     assert records(host) <= 4
 
@@ -213,7 +213,7 @@ def test_a_clean_stop_leaves_nothing_half_made() -> None:
 
 
 def test_a_pass_that_took_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "LONG_MS", 0)
+    monkeypatch.setattr(compaction, "SLOW_MS", 0)
     host = looked_after(written(configured_host(**COMPACT)))
     assert len(host.said) == 1
     assert "bytes compacted in 0 s" in host.said[0]

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.log_lifecycle import FULL_FOR_MS
+from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
 from kraftlog.runner.log_maintenance import INTERVAL_MS
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.simulator.host import SETTINGS, VirtualHost
@@ -89,12 +89,12 @@ def test_a_full_disk_refuses_topics_and_records_and_serves_the_rest() -> None:
 def test_once_there_is_room_the_reserve_is_made_again() -> None:
     host = full_disk()
     until_short(host)
-    host.pass_time(FULL_FOR_MS)
+    host.pass_time(FULL_BACKOFF_MS)
     assert not host.files.exists(RESERVE)
     assert create(host, "another") == ErrorCode.KAFKA_STORAGE_ERROR
     assert host.files.capacity_bytes is not None
     host.files.capacity_bytes += RESERVE_BYTES
-    host.pass_time(FULL_FOR_MS)
+    host.pass_time(FULL_BACKOFF_MS)
     host.settle()
     assert host.said[-1] == "data: disk space is available again; records are accepted"
     assert host.files.exists(RESERVE)
@@ -109,9 +109,9 @@ def test_a_reserve_that_cannot_be_made_again_is_tried_later() -> None:
     assert host.files.capacity_bytes is not None
     host.files.capacity_bytes += RESERVE_BYTES
     host.files.faults.append(Fault("open", errno.EMFILE, NAME))
-    host.pass_time(FULL_FOR_MS)
+    host.pass_time(FULL_BACKOFF_MS)
     assert not host.files.exists(RESERVE)
-    host.pass_time(FULL_FOR_MS)
+    host.pass_time(FULL_BACKOFF_MS)
     host.settle()
     assert host.files.exists(RESERVE)
     assert host.said[-1] == "data: disk space is available again; records are accepted"
@@ -176,7 +176,7 @@ def test_epochs_that_find_no_room_do_not_take_the_disk_offline() -> None:
     writer = Writer(host)
     assert writer.ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), -1)) is None
     assert host.runner.directory.disk.failure is None
-    host.pass_time(FULL_FOR_MS)
+    host.pass_time(FULL_BACKOFF_MS)
     host.turn()
     [(_, answer)] = writer.take()
     assert told_of(answer).error_code == ErrorCode.NONE

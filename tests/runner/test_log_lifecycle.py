@@ -15,7 +15,7 @@ import pytest
 from kraftlog.effects import DeleteLog
 from kraftlog.errors import ErrorCode
 from kraftlog.node.quorum.snapshots import RECORDS_IN_BATCH
-from kraftlog.runner.log_lifecycle import A_FOLDER_COSTS, A_STEP_COSTS, BYTES_A_TURN, FULL_FOR_MS
+from kraftlog.runner.log_lifecycle import BYTES_PER_TURN, FOLDER_COST, FULL_BACKOFF_MS, STEP_COST
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import SETTINGS, VirtualHost
 from kraftlog.wire.apis import ApiKey
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from kraftlog.wire.schema import Message
 
-STEPS_A_TURN = BYTES_A_TURN // A_STEP_COSTS
-LOGS = 3 * STEPS_A_TURN
+STEPS_PER_TURN = BYTES_PER_TURN // STEP_COST
+LOGS = 3 * STEPS_PER_TURN
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
@@ -55,10 +55,10 @@ def test_a_turn_opens_so_many_logs_and_leaves_the_rest_to_the_next(clean: bool) 
         )
         assert len(online) < LOGS
     opened = [after - before for before, after in zip([0, *online], online, strict=False)]
-    assert max(opened) <= STEPS_A_TURN
+    assert max(opened) <= STEPS_PER_TURN
 
 
-FOLDERS_A_TURN = BYTES_A_TURN // A_FOLDER_COSTS
+FOLDERS_A_TURN = BYTES_PER_TURN // FOLDER_COST
 MANY = 400
 
 
@@ -224,7 +224,7 @@ def expect_a_log_at_the_third_try(host: VirtualHost) -> None:
     ):
         answer = FrameClient(host).ask(ApiKey.PRODUCE, 9, produce(batch(b"x"), topic="many"))
         assert answer.responses[0].partition_responses[0].error_code == code
-        host.pass_time(FULL_FOR_MS)
+        host.pass_time(FULL_BACKOFF_MS)
         host.settle()
 
 
@@ -242,7 +242,7 @@ def test_a_log_that_could_not_be_made_on_a_full_disk_is_in_nobodys_way() -> None
     host.files.faults.append(Fault("pwritev", errno.ENOSPC, "many-0/partition.metadata"))
     create_topics(host, {"many": 1})
     assert folders(host) == []
-    assert host.runner.deadline() <= host.now.monotonic_ms + FULL_FOR_MS
+    assert host.runner.deadline() <= host.now.monotonic_ms + FULL_BACKOFF_MS
     ask_settled(host, ApiKey.DELETE_TOPICS, 5, delete("many"))
     create_topics(host, {"many": 1})
     assert folders(host) == ["many-0"]

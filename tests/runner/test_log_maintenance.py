@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kraftlog.runner.log_maintenance import INTERVAL_MS, UNLINKED_AT_ONCE
+from kraftlog.runner.log_maintenance import INTERVAL_MS, MAX_UNLINKED
 from kraftlog.runner.quorum_io import NodeStoppedError
 from kraftlog.simulator.files import Fault, MemoryFiles
 from kraftlog.simulator.host import VirtualHost
@@ -57,7 +57,7 @@ def test_what_was_deleted_in_an_earlier_life_is_unlinked() -> None:
 def test_the_lane_removes_a_piece_at_a_time_until_all_is_gone() -> None:
     files = MemoryFiles()
     files.make_directory("data")
-    for number in range(3 * UNLINKED_AT_ONCE):
+    for number in range(3 * MAX_UNLINKED):
         files.make_directory(f"data/gone-{number}.ff-delete")
     host = VirtualHost(files, settled=False)
     host.one_turn()

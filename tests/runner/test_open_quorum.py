@@ -21,7 +21,7 @@ from kraftlog.runner.flushes import Flushes
 from kraftlog.runner.logs import Logs
 from kraftlog.runner.quorum_io import QuorumIO, open_quorum
 from kraftlog.runner.recovered_log import METADATA
-from kraftlog.runner.runner import REPLAYED_A_TURN
+from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
 from kraftlog.simulator.files import Fault, MemoryFiles, PowerLost
 from kraftlog.simulator.host import InlineIOThread, NoPeers, VirtualHost
 from kraftlog.storage import meta_properties
@@ -326,7 +326,7 @@ def test_q9a_what_is_replayed_at_a_start_leaves_others_their_turns() -> None:
     for number in range(12):
         create_topics(before, {f"{number}-{each}": 1 for each in range(60)})
     log = before.runner.logs[METADATA_LOG]
-    assert sum(segment.size for segment in log.segments) > 2 * REPLAYED_A_TURN
+    assert sum(segment.size for segment in log.segments) > 2 * REPLAY_BYTES_PER_TURN
     before.files.kill()
     host = VirtualHost(before.files, settled=False)
     seen = set[int]()

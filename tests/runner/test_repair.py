@@ -12,7 +12,7 @@ from kraftlog.node.quorum.batches import METADATA_LOG
 from kraftlog.node.quorum.snapshots import snapshot_pieces
 from kraftlog.raft.log import RaftLog
 from kraftlog.raft.messages import MAX_EPOCH, Batch, ElectionState, LeaderChange, Proposed
-from kraftlog.raft.repair import LEAP, RepairRefusedError, described, may_be_lost
+from kraftlog.raft.repair import EPOCH_LEAP, RepairRefusedError, described, may_be_lost
 from kraftlog.runner.recovered_log import METADATA, newest_snapshot, recovered_log
 from kraftlog.runner.repair import SurvivingDirectory
 from kraftlog.simulator.files import MemoryFiles, PowerLost
@@ -205,7 +205,7 @@ def test_an_empty_log_is_nothing_to_repair() -> None:
 
 def test_q2_the_last_epochs_can_not_be_passed_over() -> None:
     with pytest.raises(RepairRefusedError, match="beyond the last"):
-        repair(left(epoch=MAX_EPOCH - LEAP + 1), "5@7")
+        repair(left(epoch=MAX_EPOCH - EPOCH_LEAP + 1), "5@7")
 
 
 # What is written -----------------------------------------------------------------------------
@@ -216,9 +216,9 @@ def test_r1_the_new_voters_stand_behind_all_there_was() -> None:
     files = left()
     repair(files, "5@7")
     log, batches, stored = looked_at(files)
-    assert (stored.epoch, stored.leader_id, stored.voted) == (8 + LEAP, -1, ME)
+    assert (stored.epoch, stored.leader_id, stored.voted) == (8 + EPOCH_LEAP, -1, ME)
     assert [batch.payload for batch in batches] == ["control", "a", "b", "c", "control"]
-    assert (log.end, log.last_epoch) == (7, 8 + LEAP)
+    assert (log.end, log.last_epoch) == (7, 8 + EPOCH_LEAP)
     assert log.voter_set == VoterSet((Voter(ME),), cluster_id=CLUSTER)
     assert log.voters.entries[0] == (0, THREE)
 

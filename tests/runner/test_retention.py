@@ -127,7 +127,7 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """At most two segments go in a turn."""
-    monkeypatch.setattr(log_maintenance, "LOOKED_AT_A_TURN", 2)
+    monkeypatch.setattr(log_maintenance, "CHECKED_PER_TURN", 2)
     monkeypatch.setattr(log_maintenance, "A_SEGMENT_COSTS", 1)
     host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 10)
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
@@ -139,7 +139,7 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
 
 
 def test_many_logs_are_looked_at_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_maintenance, "LOOKED_AT_A_TURN", 2)
+    monkeypatch.setattr(log_maintenance, "CHECKED_PER_TURN", 2)
     host = configured_host(retention_ms=10_000)
     create_topics(host, {"more": 5}, {"retention.ms": 10_000})
     for index in range(5):

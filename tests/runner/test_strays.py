@@ -12,8 +12,8 @@ import pytest
 
 from kraftlog.effects import DeleteLog, OpenLog
 from kraftlog.errors import ErrorCode
-from kraftlog.runner.log_lifecycle import FULL_FOR_MS
-from kraftlog.runner.runner import REPLAYED_A_TURN
+from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
+from kraftlog.runner.runner import REPLAY_BYTES_PER_TURN
 from kraftlog.simulator.files import Fault
 from kraftlog.simulator.host import VirtualHost
 from kraftlog.storage.checkpoints import PARTITION_METADATA
@@ -60,9 +60,9 @@ def host_with_a_past() -> VirtualHost:
         if life:
             delete(host, "demo")
         create_topics(host, {"demo": 1})
-        create_topics(host, {f"much-{life}": 2 * REPLAYED_A_TURN // 100})
+        create_topics(host, {f"much-{life}": 2 * REPLAY_BYTES_PER_TURN // 100})
         delete(host, f"much-{life}")
-    assert host.node.quorum.end > 6 * REPLAYED_A_TURN // 100
+    assert host.node.quorum.end > 6 * REPLAY_BYTES_PER_TURN // 100
     return host
 
 
@@ -174,7 +174,7 @@ def test_a_log_waits_for_the_room_to_set_aside_what_has_its_name() -> None:
     ):
         host.settle()
         assert write(host) == code
-        host.pass_time(FULL_FOR_MS)
+        host.pass_time(FULL_BACKOFF_MS)
     assert f"demo-0.{ANOTHER_ID.hex()}{STRAY}" in folders(host, "demo")
     assert records_in(host) == 1
 

@@ -20,7 +20,7 @@ from kraftlog.effects import (
     VersionUnsupported,
 )
 from kraftlog.errors import ErrorCode
-from kraftlog.server.peers import MOST_PROBES, Peers
+from kraftlog.server.peers import MAX_PROBES, Peers
 from kraftlog.types import Now
 from kraftlog.wire.apis import APIS, ApiKey
 from kraftlog.wire.frames import response_frame
@@ -279,7 +279,7 @@ def test_a_connection_that_cant_be_made_is_not_tried_again_by_itself(wire: Wire)
 def test_who_ends_every_connection_without_a_word_is_not_tried_for_ever(wire: Wire) -> None:
     """Each end is looked into, as it may be that of the process; but only so often in a row."""
     wire.ask()
-    for _ in range(1 + MOST_PROBES):
+    for _ in range(1 + MAX_PROBES):
         while not select.select([wire.listener], [], [], 0)[0]:
             wire.events()
         taken, _ = wire.listener.accept()

@@ -1,1 +1,1 @@
-"""Pure values about a log: leader epochs and producers. The core owns the live copy."""
+"""Pure values about a log: leader epochs, producers, and voters."""

@@ -1,7 +1,7 @@
-"""Which leader wrote which part of a log: for each epoch the offset of its first record.
+"""Leader epochs of a log: for each epoch the offset of its first record.
 
-From it come the end of an epoch and the point where two logs diverge, without reading the log.
-Both epochs and starts grow strictly; whoever appends assigns, whoever cuts truncates.
+They give the end of an epoch and the point where two logs diverge, without reading the log. Epochs
+and offsets grow strictly: appends assign, truncations remove.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class EpochCache:
 
     @property
     def latest(self) -> int:
-        """The newest epoch that has records, -1 when there is none."""
+        """The newest epoch that has records, or -1."""
         return self.epochs[-1] if self.epochs else NO_EPOCH
 
     def entries(self) -> list[tuple[int, int]]:
         return list(zip(self.epochs, self.starts, strict=True))
 
     def assign(self, epoch: int, start: int) -> bool:
-        """From `start` on records are of `epoch`; what contradicts it goes. Whether it is news."""
+        """Start `epoch` at offset `start`, dropping what contradicts it; return whether it is new."""
         epochs, starts = self.epochs, self.starts
         if epoch < 0 or start < 0:
             raise ValueError(f"epoch {epoch} from offset {start}: neither may be negative")
@@ -50,10 +50,10 @@ class EpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end: int) -> tuple[int, int]:
-        """The largest epoch not above `epoch` and where it ends, as OffsetForLeaderEpoch has it.
+        """The largest epoch up to `epoch` and its end, as OffsetForLeaderEpoch defines it.
 
-        (-1, -1) when the epoch is newer than all; for one older than all, itself with the start
-        of the oldest known: what was before is gone from the log.
+        (-1, -1) for an epoch newer than all. An epoch older than all is returned itself, with the
+        start of the oldest known one, because earlier records are deleted.
         """
         if epoch == NO_EPOCH or not self.epochs or epoch > self.epochs[-1]:
             return NO_EPOCH, NO_OFFSET
@@ -65,12 +65,12 @@ class EpochCache:
         return self.epochs[following - 1], self.starts[following]
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch of the record at `offset`, -1 when unknown."""
+        """The epoch of the record at `offset`, or -1 if unknown."""
         following = bisect_right(self.starts, offset)
         return self.epochs[following - 1] if following else NO_EPOCH
 
     def truncate_from_end(self, end: int) -> bool:
-        """The log now ends at `end`. Whether anything changed."""
+        """The log now ends at `end`; return whether anything changed."""
         kept = bisect_left(self.starts, end)
         if kept == len(self.starts):
             return False
@@ -79,7 +79,7 @@ class EpochCache:
         return True
 
     def truncate_from_start(self, start: int) -> bool:
-        """The log now starts at `start`, in the epoch that held it. Whether anything changed."""
+        """The log now starts at `start`, in that record's epoch; return whether that changed it."""
         gone = bisect_right(self.starts, start) - 1
         if gone < 0 or (gone == 0 and self.starts[0] == start):
             return False
@@ -89,7 +89,7 @@ class EpochCache:
         return True
 
     def clear(self) -> bool:
-        """Forget everything. Whether there was anything."""
+        """Remove all entries; return whether there were any."""
         had_entries = bool(self.epochs)
         self.epochs.clear()
         self.starts.clear()

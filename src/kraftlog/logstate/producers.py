@@ -1,10 +1,10 @@
-"""What a log knows of its idempotent and transactional producers.
+"""The state of a log's idempotent and transactional producers.
 
-For each producer id: its epoch, its last five batches, and where its open transaction began.
-`check` says what Kafka would say to a batch, `apply` takes note of one that is appended, by
-whoever: the leader after checking, a follower and recovery without.
+For each producer id: its epoch, its last five batches, and the start of its open transaction.
+`check` validates a batch as Kafka does; `apply` updates the state for an appended batch: on a
+leader after the check, on followers and in recovery without one.
 
-Entries are never changed but replaced, so that a copy of the whole is a copy of one dict.
+Entries are replaced and never changed, so a copy of the state is a copy of one dict.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class ProducerEntry(Value):
 
 
 class Marker(Value):
-    """What the control record at the end of a transaction says: ABORT or COMMIT, and by whom."""
+    """A transaction marker: COMMIT or ABORT, and the coordinator's epoch."""
 
     kind: int
     coordinator_epoch: int
 
 
 class CompletedTransaction(Value):
-    """A transaction that a marker has ended. `last_offset` is the marker's own."""
+    """A transaction that a marker has ended; `last_offset` is the marker's own."""
 
     producer_id: int
     first_offset: int
@@ -86,7 +86,7 @@ class CompletedTransaction(Value):
 
 
 class ProducerState:
-    """The producers of one log. `entries` belongs to this class; others only read it."""
+    """The producers of one log; only this class changes `entries`."""
 
     __slots__ = ("entries", "ongoing", "unreplicated")
 
@@ -98,16 +98,16 @@ class ProducerState:
             for entry in sorted(self.entries.values(), key=lambda e: e.transaction_start)
             if entry.in_transaction
         }
-        #: ended ones whose marker the high watermark has not passed: first offset -> the marker's
+        #: ended transactions whose marker is above the high watermark: first offset -> the marker's
         self.unreplicated: dict[int, int] = {}
 
     # -- checking ------------------------------------------------------------------------------
 
     def check(self, header: BatchHeader, *, must_start_at_zero: bool = False) -> int:
-        """What a client's batch gets: NONE, DUPLICATE_SEQUENCE_NUMBER or the reason to refuse it.
+        """Validate a client's batch: NONE, DUPLICATE_SEQUENCE_NUMBER or an error code.
 
-        An unknown producer may begin with any sequence (its state may have expired), unless the
-        caller knows that it must begin with zero.
+        An unknown producer may start with any sequence, as its state may have expired, unless the
+        caller knows that it must start with zero.
         """
         entry = self.entries.get(header.producer_id)
         sequence = header.base_sequence
@@ -133,14 +133,14 @@ class ProducerState:
         return ErrorCode.NONE
 
     def check_epoch(self, producer_id: int, epoch: int) -> int:
-        """What a coordinator's own batch gets: it has an epoch but no sequences."""
+        """Validate a coordinator's batch, which has an epoch but no sequences."""
         entry = self.entries.get(producer_id)
         if entry is not None and epoch < entry.epoch:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         return ErrorCode.NONE
 
     def duplicate_of(self, header: BatchHeader) -> RetainedBatch | None:
-        """The retained batch with the same sequences: the answer to a repeated request."""
+        """The retained batch with the same sequences, to answer a repeated request."""
         entry = self.entries.get(header.producer_id)
         if entry is None or entry.epoch != header.producer_epoch:
             return None
@@ -155,10 +155,10 @@ class ProducerState:
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, *, strictly_newer: bool = False
     ) -> int:
-        """What a coordinator's marker gets. `strictly_newer`: its transactions bump the epoch.
+        """Validate a coordinator's marker; `strictly_newer` if transactions bump the epoch.
 
-        A repeated marker of a transaction that has ended is welcome: the coordinator may not
-        have heard the answer.
+        A repeated marker of an ended transaction is valid, as the coordinator may have missed the
+        response.
         """
         entry = self.entries.get(producer_id)
         if entry is None:
@@ -171,12 +171,12 @@ class ProducerState:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return ErrorCode.NONE
 
-    # -- taking note ---------------------------------------------------------------------------
+    # -- applying ------------------------------------------------------------------------------
 
     def apply(
         self, header: BatchHeader, marker: Marker | None = None
     ) -> CompletedTransaction | None:
-        """A batch with a producer id has been appended; markers come with what they say."""
+        """Update the state for an appended batch; a control batch comes with its marker."""
         if header.is_control:
             return self._end_transaction(header, marker) if marker is not None else None
         producer_id, last_offset = header.producer_id, header.last_offset
@@ -203,14 +203,14 @@ class ProducerState:
         return None
 
     def put_back(self, before: Mapping[int, ProducerEntry | None]) -> None:
-        """What was appended since is not in the log after all; None: nothing was known."""
+        """Restore earlier entries, because an append has failed; None removes the producer."""
         for producer_id, entry in before.items():
             current = self.entries.pop(producer_id, None)
             if entry is not None:
                 self.entries[producer_id] = entry
             began = current.transaction_start if current is not None else NO_OFFSET
             if began != (entry.transaction_start if entry is not None else NO_OFFSET):
-                # A batch of a client begins a transaction and never ends one.
+                # A client's batch begins a transaction and never ends one.
                 self.ongoing.pop(began, None)
 
     def _end_transaction(self, header: BatchHeader, marker: Marker) -> CompletedTransaction | None:
@@ -233,11 +233,11 @@ class ProducerState:
     # -- transactions --------------------------------------------------------------------------
 
     def first_undecided(self) -> int:
-        """The first offset of the oldest open transaction, -1 when there is none."""
+        """The first offset of the oldest open transaction, or -1."""
         return next(iter(self.ongoing), NO_OFFSET)
 
     def first_unstable(self) -> int:
-        """The first offset that is undecided or whose marker is not yet replicated, or -1."""
+        """The first offset of the oldest transaction that is open or not yet replicated, or -1."""
         candidates = [*self.unreplicated]
         if self.ongoing:
             candidates.append(self.first_undecided())
@@ -261,7 +261,7 @@ class ProducerState:
     # -- the rest ------------------------------------------------------------------------------
 
     def expire(self, now_ms: int, expiration_ms: int) -> list[int]:
-        """Forget producers that have been silent for long; which ones."""
+        """Remove producers that have been idle for long; return their ids."""
         silent = [
             producer_id
             for producer_id, entry in self.entries.items()

@@ -1,6 +1,6 @@
-"""The quorum's own records as bytes: voter sets, and the first and last batch of a snapshot.
+"""The quorum's control records as bytes: voter sets, and a snapshot's first and last batch.
 
-The first batch holds the header, `kraft.version` if it is not 0, and the voters.
+The first batch has the header, `kraft.version` unless it is 0, and the voters.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ VOTERS_VERSION = 0
 def snapshot_beginning(
     voters: VoterSet, epoch: int, written_ms: int, *, contained_ms: int
 ) -> tuple[bytes, int]:
-    """The first batch, and the offset after it; `contained_ms`: of the last record that the
-    snapshot holds. Voters that no record names are not written: they are settings (R1)."""
+    """The first batch of a snapshot, and the offset after it.
+
+    `contained_ms` is the timestamp of the last record that the snapshot covers. Voters that come
+    from the configuration and not from a record are left out (R1).
+    """
     header = control.SnapshotHeaderRecord(version=0, last_contained_log_timestamp=contained_ms)
     records = [_record(ControlType.SNAPSHOT_HEADER, header)]
     if voters.is_recorded:
@@ -54,7 +57,7 @@ def kraft_version_record(level: int) -> bytes:
 
 
 def voters_record(voters: VoterSet) -> bytes:
-    """Kafka's record of a voter set; targets and cluster id ride in tags of ours (R1)."""
+    """Kafka's VotersRecord; targets and cluster id are our tagged fields (R1)."""
     record = control.VotersRecord(
         version=VOTERS_VERSION,
         voters=[_voter(voter) for voter in voters.voters],

@@ -1,7 +1,7 @@
-"""Who votes: sets of voters, and which set is in force at which end of a log (R1).
+"""Voter sets, and which one is in force at each offset of a log (R1).
 
-A set takes effect as soon as its record is in the log, committed or not, and a truncated record
-brings back the one before it.
+A set is in force as soon as its record is in the log, committed or not. If the record is truncated,
+the previous set is in force again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaKey(Value):
-    """A replica is its id and its directory: a wiped disk is another replica."""
+    """A replica is its id and its directory id: a wiped disk makes it another replica."""
 
     id: int
     directory_id: Uuid = NULL_UUID
@@ -39,7 +39,7 @@ class Endpoint(Value):
 
 
 class Voter(Value):
-    """One member. A null directory id means that it is not known yet: the id alone counts."""
+    """One voter; with a null directory id, which means unknown, its id alone identifies it."""
 
     key: ReplicaKey
     endpoints: tuple[Endpoint, ...] = ()
@@ -48,7 +48,7 @@ class Voter(Value):
 
 
 class VoterSet(Value):
-    """The voters by ascending id; the ids that a reassignment leads to; the cluster's id."""
+    """The voters by ascending id, the target ids of a reassignment, and the cluster id."""
 
     voters: tuple[Voter, ...] = ()
     targets: tuple[int, ...] | None = None
@@ -64,12 +64,12 @@ class VoterSet(Value):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether a record names these voters: settings know no cluster id and no directories."""
+        """Whether a record names these voters; the configuration knows no directory ids."""
         return self.cluster_id is not None or any(any(v.key.directory_id) for v in self.voters)
 
     @property
     def kraft_version(self) -> int:
-        """The level of Kafka's feature: 1 once the directory of every voter is recorded."""
+        """The level of kraft.version: 1 once the directory ids of all voters are recorded."""
         known = [any(v.key.directory_id) and v.max_version >= 1 for v in self.voters]
         return int(bool(known) and all(known))
 
@@ -80,7 +80,7 @@ class VoterSet(Value):
         return None
 
     def holds(self, key: ReplicaKey) -> bool:
-        """Whether this very replica votes; where a directory id is unknown, the id decides."""
+        """Whether this replica is a voter; an unknown directory id matches any."""
         voter = self.voter(key.id)
         if voter is None:
             return False
@@ -93,7 +93,7 @@ class VoterSet(Value):
         return self.replace(voters=tuple(ordered))
 
     def with_directory(self, key: ReplicaKey) -> VoterSet:
-        """The same voters, this one with its directory unless another is known."""
+        """The same voters, with this directory id unless the voter has one already."""
         voter = self.voter(key.id)
         if voter is None or voter.key.directory_id != NULL_UUID:
             return self
@@ -105,8 +105,7 @@ class VoterSet(Value):
 
 
 def endpoint_of(endpoints: Sequence[E], listener: str) -> E | None:
-    """Where to reach a node that tells of several places: through the listener that is asked for,
-    whose name counts in capitals or small letters; else at the first, which is better than none."""
+    """The endpoint of a listener, ignoring case; otherwise the first one, or None."""
     for each in endpoints:
         if each.name.upper() == listener.upper():
             return each
@@ -114,12 +113,12 @@ def endpoint_of(endpoints: Sequence[E], listener: str) -> E | None:
 
 
 def voters_by_id(*ids: int) -> VoterSet:
-    """Voters of whom only the ids are known."""
+    """Voters of which only the ids are known."""
     return VoterSet(tuple([Voter(ReplicaKey(voter_id)) for voter_id in sorted(ids)]))
 
 
 class VoterHistory:
-    """The voter sets of a log: what held before it, and each set by the offset of its record."""
+    """The voter sets of a log: the base set, and later sets by the offset of their records."""
 
     __slots__ = ("base", "entries")
 
@@ -134,14 +133,14 @@ class VoterHistory:
 
     @property
     def latest_offset(self) -> int:
-        """Where the set in force stands in the log; -1 if it came from elsewhere."""
+        """The offset of the set in force, or -1 if it is the base."""
         return self.entries[-1][0] if self.entries else -1
 
     @property
     def members_since(self) -> int:
-        """Where the members in force became so; -1 if that is not in the log.
+        """The offset at which the current members became voters, or -1 if it is not in the log.
 
-        Records behind it may have changed targets or addresses.
+        Later records may have changed targets or addresses.
         """
         since, members = -1, self.latest.voters
         for offset, voters in reversed(self.entries):
@@ -154,8 +153,8 @@ class VoterHistory:
     def before_latest(self) -> VoterSet:
         """The last set with other members than the one in force.
 
-        What is known before the first record of a log is configuration, and never was in force if
-        that record says otherwise.
+        The base of a log from offset 0 is configuration, which a first record with other voters
+        overrides.
         """
         members = self.latest.voters
         for _, voters in reversed(self.entries):
@@ -168,7 +167,7 @@ class VoterHistory:
         self.entries = (*self.entries, (offset, voters))
 
     def truncate(self, end: int) -> bool:
-        """The log now ends at `end`; whether another set is in force."""
+        """The log now ends at `end`; return whether that changes the set in force."""
         kept = tuple([entry for entry in self.entries if entry[0] < end])
         changed = len(kept) < len(self.entries)
         self.entries = kept
@@ -182,7 +181,7 @@ class VoterHistory:
         return self.base
 
     def trim(self, start: int) -> None:
-        """The log now starts at `start`: what held before becomes the base."""
+        """The log now starts at `start`: the set in force there becomes the base."""
         for offset, voters in self.entries:
             if offset < start:
                 self.base = voters

@@ -1,7 +1,7 @@
-"""Compacting a node's logs, one at a time and beside the loop: the dirtiest first.
+"""Compacts a node's logs, one at a time in a worker process, the dirtiest first.
 
-A helper rewrites the segments; here is decided which, and what was made is put in place, a segment
-a turn, unless the log has been cut or deleted meanwhile.
+The worker rewrites the segments. This module chooses the log, and swaps in one new segment a turn,
+unless the log has been truncated or deleted meanwhile.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from kraftlog.storage.segment import Segment
     from kraftlog.types import LogName, Now
 
-#: A compaction that took longer is worth a line.
-LONG_MS = 10_000
-#: A log that could not be compacted is left alone for so long.
-REST_MS = 600_000
-#: What is sealed is made durable first, which takes little; so soon it is looked at again.
+#: A compaction that takes longer is logged.
+SLOW_MS = 10_000
+#: How long a log that could not be compacted is skipped.
+PAUSE_MS = 600_000
+#: How soon to look again after sealed segments had to be flushed first.
 FLUSHED_MS = 1000
 
 
@@ -58,7 +58,7 @@ class _Pass:
 
 
 class Compactions:
-    """`due_ms` is when to look for a dirty log again, in monotonic milliseconds."""
+    """Runs compactions; `due_ms` is when to look for a dirty log again, on the monotonic clock."""
 
     def __init__(
         self,
@@ -80,24 +80,23 @@ class Compactions:
         self._under_way: _Pass | None = None
         self._resting_until_ms: dict[LogName, int] = {}
         self.due_ms = 0
-        #: A look that had to ask for flushes is repeated soon, once.
+        #: A check that had to request flushes is repeated soon, once.
         self._has_asked = False
 
     @property
     def has_work(self) -> bool:
-        """Whether the next turn goes on with something."""
+        """Whether the next turn has something to do."""
         return self._under_way is not None and bool(self._under_way.groups)
 
     def take(self, node: Node, now: Now) -> bool:
-        """At the end of a turn: go on with what is under way, or begin if it is time; whether there
-        was something to do."""
+        """Run at the end of a turn: continue or start one; return whether anything was due."""
         goes_on = self._under_way is not None and bool(self._under_way.groups)
         if self._under_way is not None and goes_on:
-            self._put_in_place(self._under_way, now)
+            self._swap_in(self._under_way, now)
         if now.monotonic_ms < self.due_ms:
             return goes_on
         layers = node.config_layers()
-        # A little more than nothing, or a loop without anything to do would turn all the time.
+        # At least 1 ms, or an idle loop would spin.
         self.due_ms = now.monotonic_ms + max(layers.value("log.cleaner.backoff.ms"), 1)
         enabled = node.config.settings["log.cleaner.enable"] and layers.value("log.cleaner.threads")
         if self._under_way is None and enabled and self._directory.disk.failure is None:
@@ -111,18 +110,18 @@ class Compactions:
         return True
 
     def close(self) -> None:
-        """The node stops in order: a pass that is under way has not been, the helper is gone."""
+        """Shut down cleanly: drop the compaction in progress; its worker is gone."""
         if self._under_way is not None:
             self._discard(self._under_way)
 
     def _discard(self, this: _Pass) -> None:
-        """Remove what a pass has made and will not put in place: no other is under way."""
+        """Delete the new segments of a compaction that is dropped."""
         if self._directory.disk.failure is not None:
             return
         try:
             for base in this.segments:
                 discard_cleaned(self._files, f"{this.log.folder}/{base:020d}")
-        except OSError as error:  # the next opening removes them
+        except OSError as error:  # the next start removes them
             self._log_line(
                 f"{this.log.folder}: cannot remove files of an interrupted compaction: {error}"
             )
@@ -147,7 +146,9 @@ class Compactions:
             self._log_line(f"cannot select a log to compact: {error}")
             return
         this = self._under_way = _Pass(name, log, found, now)
-        self._worker.compact(task, lambda result, error, now: self._made(this, result, error, now))
+        self._worker.compact(
+            task, lambda result, error, now: self._rewritten(this, result, error, now)
+        )
 
     def _candidate(self, node: Node, name: LogName, log: Log, now: Now) -> LogToClean | None:
         partition = node.replica_manager.by_log.get(name)
@@ -156,21 +157,21 @@ class Compactions:
         if now.monotonic_ms < self._resting_until_ms.get(name, 0):
             return None
         if log.segments and log.recovery_point < log.segments[-1].base_offset:
-            # What is sealed is compacted once it is durable.
+            # Sealed segments are compacted once they are durable.
             self._flushes.ask(name, log.segments[-1].base_offset)
             self._has_asked = True
         return candidate(log, stable_end(log, partition.high_watermark), now.wall_ms)
 
-    def _made(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:
-        """The helper has ended: what it made is put in place in the turns that follow."""
+    def _rewritten(self, this: _Pass, result: Any, error: BaseException | None, now: Now) -> None:
+        """The worker has finished: its segments are swapped in during the next turns."""
         if error is not None:
             self._under_way = None
             if not isinstance(error, (OSError, StorageError)):
                 raise error
-            # One that was killed has left files, maybe in the folder of another log by now.
+            # A worker that was killed has left files, possibly in the folder of another log by now.
             self._discard(this)
-            if self._is_there(this):
-                self._resting_until_ms[this.name] = now.monotonic_ms + REST_MS
+            if self._is_unchanged(this):
+                self._resting_until_ms[this.name] = now.monotonic_ms + PAUSE_MS
                 self._log_line(f"{this.log.folder}: compaction failed: {error}")
             return
         this.groups = result["groups"]
@@ -179,21 +180,21 @@ class Compactions:
         if not this.groups:
             self._end(this, now)
 
-    def _is_there(self, this: _Pass) -> bool:
-        """Whether the log is still the one that was looked at, to its end."""
+    def _is_unchanged(self, this: _Pass) -> bool:
+        """Whether the log is still the same, up to the end that was compacted."""
         is_online = self._directory.disk.failure is None
         is_same = self._directory.logs.get(this.name) is this.log
         return is_online and is_same and this.log.cuts == this.cuts
 
-    def _put_in_place(self, this: _Pass, now: Now) -> None:
+    def _swap_in(self, this: _Pass, now: Now) -> None:
         result = this.groups.pop(0)
         log, bases = this.log, result["bases"]
         try:
             old = [this.segments[base] for base in bases]
-            if self._is_there(this) and all(segment in log.segments for segment in old):
+            if self._is_unchanged(this) and all(segment in log.segments for segment in old):
                 log.replace_segments(old, made_segment(log, result))
                 this.saved_bytes += result["old_size"] - result["size"]
-            elif self._directory.disk.failure is None:  # cut or deleted meanwhile, or too old
+            elif self._directory.disk.failure is None:  # truncated or deleted meanwhile, or too old
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")
         except OSError as error:
             self._log_line(str(self._directory.disk.failed(f"{log.folder}: compacting", error)))
@@ -204,14 +205,14 @@ class Compactions:
             self._end(this, now)
 
     def _end(self, this: _Pass, now: Now) -> None:
-        """The new names become durable; only then the log counts as clean so far."""
+        """Make the new file names durable; only then the log counts as clean up to that offset."""
         took_ms = now.monotonic_ms - this.began_ms
-        if took_ms >= LONG_MS:
+        if took_ms >= SLOW_MS:
             self._log_line(
                 f"{this.log.folder}: {this.read_bytes} bytes compacted in {took_ms / 1000:.0f} s, "
                 f"{this.saved_bytes} fewer"
             )
-        if not self._is_there(this):
+        if not self._is_unchanged(this):
             self._under_way = None
             return
         self._io_thread.submit(
@@ -221,7 +222,7 @@ class Compactions:
 
     def _synced(self, this: _Pass, error: BaseException | None, now: Now) -> None:
         self._under_way = None
-        if not self._is_there(this):
+        if not self._is_unchanged(this):
             return
         if isinstance(error, OSError):
             failure = self._directory.disk.fail(f"{this.log.folder}: syncing", error)
@@ -231,6 +232,6 @@ class Compactions:
             raise error
         else:
             if this.clean_to > this.log.clean_offset:
-                # The pause is for a cleaner that finds nothing to do: others may be waiting.
+                # The pause is for an idle cleaner; other logs may be dirty.
                 self.due_ms = now.monotonic_ms
             this.log.clean_offset = this.clean_to

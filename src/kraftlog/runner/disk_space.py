@@ -1,9 +1,9 @@
-"""Whether the log directory has more room than its reserve: looked at again while it has not."""
+"""Watches whether the log directory has more free space than its reserve, while it is short."""
 
 from __future__ import annotations
 
 from kraftlog.errors import StorageError
-from kraftlog.runner.log_lifecycle import FULL_FOR_MS
+from kraftlog.runner.log_lifecycle import FULL_BACKOFF_MS
 from kraftlog.value import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class DiskSpace:
-    """Reports to `log_line` when the room ends, and when there is some again."""
+    """Logs when the space runs out, and when there is some again."""
 
     def __init__(self, directory: LogDirectory, log_line: Callable[[str], None]) -> None:
         self._directory = directory
         self._log_line = log_line
         self._was_short = False
-        #: When to look again, in monotonic milliseconds.
+        #: When to check again, in monotonic milliseconds.
         self.due_ms: int | None = None
 
     def take(self, now: Now) -> None:
-        """At the end of a turn."""
+        """Run at the end of a turn."""
         if not self._directory.disk.is_short:
             return
         path = self._directory.path
@@ -41,7 +41,7 @@ class DiskSpace:
             self._was_short = False
             self.due_ms = None
             return
-        self.due_ms = now.monotonic_ms + FULL_FOR_MS
+        self.due_ms = now.monotonic_ms + FULL_BACKOFF_MS
 
     def _is_reserve_made(self) -> bool:
         try:

@@ -1,7 +1,7 @@
-"""What waits for a log to be durable, and the flushes that make it so: group commit.
+"""Group commit: what waits for a log to be durable, and the flushes for it.
 
-One flush of a log is under way at a time. Whatever begins to wait meanwhile is covered by the next
-one, so under load one `fdatasync` carries many answers.
+Each log has at most one flush in progress. Everything that starts to wait meanwhile is covered by
+the next one, so under load one `fdatasync` completes many requests.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName, Now
 
 
-#: How long flushes rest while there is no descriptor for a file, or no room.
-REST_MS = 1000
+#: How long flushes pause while there is no file descriptor or no disk space.
+PAUSE_MS = 1000
 
 
 class Flushes:
-    """Holds effects until their point is durable; `flushed` and `failed` tell the node."""
+    """Holds effects until their offset is durable; `flushed` and `failed` notify the node."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Flushes:
         self._flushed = flushed
         self._failed = failed
         self._resting_until_ms = 0
-        #: Why flushes rest, until it has been logged.
+        #: Why flushes are paused, until it has been logged.
         self.obstacle: DiskFullError | None = None
         self._held: dict[LogName, list[tuple[int, Callable[[], None]]]] = {}
 
@@ -55,14 +55,14 @@ class Flushes:
             self._held.setdefault(log, []).append((offset, release))
 
     def ask(self, log: LogName, offset: int) -> None:
-        """Have a log flushed up to an offset although nobody waits for it.
+        """Flush a log up to an offset without an effect that waits for it.
 
-        A truncation may overtake a flush; then what was written behind it is flushed anew.
+        A truncation may overtake a flush; what is written after it is then flushed again.
         """
         self._held.setdefault(log, []).append((offset, _nothing))
 
     def start(self, now: Now) -> None:
-        """At the end of a turn: flush what is waited for and not under way."""
+        """Run at the end of a turn: start the flushes that something waits for."""
         if now.monotonic_ms < self._resting_until_ms:
             return
         for name in list(self._held):
@@ -70,7 +70,7 @@ class Flushes:
             try:
                 job = log.flush_job()
             except DiskFullError as error:
-                self._try_again_later(error, now)
+                self._pause(error, now)
                 return
             except StorageError as error:
                 self._drop(name, error, now)
@@ -78,22 +78,24 @@ class Flushes:
             if job is not None:
                 self._submit(name, log, job)
 
-    def _try_again_later(self, error: DiskFullError, now: Now) -> None:
-        """There was no descriptor for a file, or no room for the epochs beside what is synced:
-        nothing has failed to be durable."""
+    def _pause(self, error: DiskFullError, now: Now) -> None:
+        """Pause: there was no file descriptor, or no space for the leader epoch checkpoint.
+
+        No data has been lost.
+        """
         if is_full(error) and self._logs.reserve.spend():
             return
         self.obstacle = error
-        self._resting_until_ms = now.monotonic_ms + REST_MS
+        self._resting_until_ms = now.monotonic_ms + PAUSE_MS
 
     def forget(self, log: LogName) -> None:
-        """The log is deleted: what waited for it to be durable does not happen."""
+        """The log is deleted: drop the effects that wait for it."""
         self._held.pop(log, None)
 
     def _submit(self, name: LogName, log: Log, job: FlushJob) -> None:
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
             if error is not None:
-                raise error  # a job keeps the disk's errors to itself: this one is a bug
+                raise error  # a job reports disk errors itself: this one is a bug
             self._ended(name, log, job, now)
 
         self._io_thread.submit(lambda: job.run(self._files), ended)
@@ -102,7 +104,7 @@ class Flushes:
         try:
             durable = log.flushed(job)
         except DiskFullError as error:
-            self._try_again_later(error, now)
+            self._pause(error, now)
             return
         except StorageError as failure:
             self._drop(name, failure, now)
@@ -119,10 +121,10 @@ class Flushes:
         self._flushed(name, durable, now)
 
     def _drop(self, name: LogName, error: StorageError, now: Now) -> None:
-        """What waited was never durable, so it does not happen."""
+        """Drop the effects that wait: their data was never durable."""
         self._held.pop(name, None)
         self._failed(name, error, now)
 
 
 def _nothing() -> None:
-    """Nobody waits."""
+    """For a flush that nothing waits for."""

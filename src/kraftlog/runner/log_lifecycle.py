@@ -1,9 +1,8 @@
-"""Logs that come and go: opened, made and deleted a slice a turn, in the order that was wished.
+"""Opens, creates and deletes logs, a slice a turn, in the order of the requests.
 
-One topic may have thousands of partitions, and every log costs a few system calls: all at once
-they would keep everybody waiting. What is deleted or set aside is forgotten at once, and only its
-folder waits for its turn, and until no job works in it any more; a log of the same name, which is
-another one, is made after that.
+A topic may have thousands of partitions, and each log costs a few system calls, which would block
+the loop if done at once. A deleted or stray log is forgotten at once; its folder is renamed in a
+later turn, after the last job that uses it. A new log of the same name is created after that.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ if TYPE_CHECKING:
     from kraftlog.storage.recovery import Opening
     from kraftlog.types import LogName, Now, Uuid
 
-#: How much of a turn goes into this: so many bytes checked, whatever else is done counting as so
-#: many more, by the time that it takes.
-BYTES_A_TURN = 2 << 20
-A_STEP_COSTS = 64 << 10
-A_FOLDER_COSTS = 256 << 10
-#: How long a disk that is full is left alone.
-FULL_FOR_MS = 10_000
-#: So many of the logs that are set aside are named in the line that says so.
-NAMED_AT_MOST = 5
+#: The work of one turn: bytes to check, where any other step counts as so many bytes as its time is
+#: worth.
+BYTES_PER_TURN = 2 << 20
+STEP_COST = 64 << 10
+FOLDER_COST = 256 << 10
+#: How long to wait after the disk was full.
+FULL_BACKOFF_MS = 10_000
+#: How many strays a log line names.
+MAX_NAMED = 5
 
 
 class _StrayLog(Value):
-    """A step: the folder of a log that is nobody's gets another name."""
+    """A step: rename the folder of a stray log."""
 
     log: LogName
 
 
 class LogLifecycle:
-    """Reports go to `notify`; `log_line` gets a line for people."""
+    """The log directory's work queue. Reports go to `notify`; `log_line` logs for the operator."""
 
     def __init__(
         self,
@@ -67,16 +66,16 @@ class LogLifecycle:
         self._log_line = log_line
         self._notify = notify
         self._steps: deque[OpenLog | DeleteLog | _StrayLog] = deque()
-        #: What the first step has come to, if that takes several slices.
+        #: The progress of the first step, if it takes several slices.
         self._under_way: Opening | None = None
-        #: Those for which there was no room on the disk, and when to try them again.
+        #: The logs that found the disk full, and when to retry them.
         self._postponed: list[OpenLog] = []
         self.due_ms: int | None = None
-        #: Whether the first step waits for room, too, and all others behind it.
-        self._is_held_up = False
-        #: The logs to be opened: what was deleted meanwhile is not among them, or not that one.
+        #: Whether the first step, and so all others, waits for disk space.
+        self._is_blocked = False
+        #: The logs to open; one that is deleted, or replaced, meanwhile is no longer here.
         self._wanted: dict[LogName, OpenLog] = {}
-        #: What the logs are to go by, also those on their way.
+        #: The configs of the logs, also of those that are not open yet.
         self._configs: dict[LogName, TopicConfig] = {}
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
             OpenLog: self._open,
@@ -87,44 +86,44 @@ class LogLifecycle:
 
     @property
     def has_work(self) -> bool:
-        """Whether the next turn goes on with something."""
-        if not self._steps or self._is_held_up:
+        """Whether the next turn has something to do."""
+        if not self._steps or self._is_blocked:
             return False
         step = self._steps[0]
         return isinstance(step, OpenLog) or not self._directory.is_in_use(step.log)
 
-    def go_on(self, now: Now) -> bool:
-        """A slice of the work; whether there was any."""
+    def resume(self, now: Now) -> bool:
+        """Do a slice of the work; return whether there was any."""
         if self.due_ms is not None and self.due_ms <= now.monotonic_ms:
             self.due_ms = None
-            self._is_held_up = False
+            self._is_blocked = False
             self._steps += self._postponed
             self._postponed.clear()
         spent_bytes = 0
-        while self.has_work and spent_bytes < BYTES_A_TURN:
+        while self.has_work and spent_bytes < BYTES_PER_TURN:
             step = self._steps[0]
             if not isinstance(step, OpenLog):
-                self._go_on_putting_away(step, now)
-                spent_bytes += A_FOLDER_COSTS
+                self._continue_delete(step, now)
+                spent_bytes += FOLDER_COST
             elif self._wanted.get(step.log) is step:
-                spent_bytes += self._go_on_with(step, now)
+                spent_bytes += self._continue_step(step, now)
             else:
                 self._under_way = None
-            if self._under_way is None and not self._is_held_up:
+            if self._under_way is None and not self._is_blocked:
                 self._steps.popleft()
         return spent_bytes > 0
 
     def close(self) -> None:
-        """A clean stop: what was to be deleted does not lie about for ever."""
+        """Shut down cleanly: delete what is still to be deleted."""
         for step in self._steps:
             if not isinstance(step, OpenLog):
                 try:
-                    self._put_away(step)
+                    self._rename(step)
                 except StorageError as error:
                     self._log_line(str(error))
         self._steps.clear()
 
-    # Wishes --------------------------------------------------------------------------------------
+    # Requests ------------------------------------------------------------------------------------
 
     def _open(self, effect: OpenLog, _: Now) -> None:
         self._configs[effect.log] = effect.config
@@ -156,15 +155,15 @@ class LogLifecycle:
                 aside.append(name)
             self._directory.forget(name)
         if aside:
-            named = [f"{topic}-{index}" for topic, index in aside[:NAMED_AT_MOST]]
-            more = f" and {len(aside) - NAMED_AT_MOST} more" if len(aside) > NAMED_AT_MOST else ""
+            named = [f"{topic}-{index}" for topic, index in aside[:MAX_NAMED]]
+            more = f" and {len(aside) - MAX_NAMED} more" if len(aside) > MAX_NAMED else ""
             self._log_line(
                 f"{self._directory.path}: renamed stray partitions, which are not assigned "
                 f"to this broker, to end in {STRAY}: {', '.join(named)}{more}"
             )
 
     def _owner(self, name: LogName) -> Uuid | None:
-        """The topic that a log is of; None where nobody can say."""
+        """The topic id of a log, or None if it is unknown."""
         try:
             return self._directory.topic_id(name)
         except StorageError:
@@ -172,20 +171,20 @@ class LogLifecycle:
 
     # Steps ---------------------------------------------------------------------------------------
 
-    def _go_on_with(self, effect: OpenLog, now: Now) -> int:
-        """One slice of a log's opening; what it costs."""
+    def _continue_step(self, effect: OpenLog, now: Now) -> int:
+        """Do one slice of opening a log; return its cost."""
         name = effect.log
         try:
             if self._under_way is None:
-                self._forget_another(effect)
+                self._set_aside_other(effect)
                 if name not in self._directory.unopened:
                     config = log_config(self._configs[name])
                     log = self._directory.create(name, effect.topic_id, config)
                     self._opened(effect, log, now)
-                    return A_FOLDER_COSTS
+                    return FOLDER_COST
                 self._under_way = self._directory.open_log(name, log_config(self._configs[name]))
-            # Also a log that opens at once, having been closed cleanly, has its share of the turn.
-            return A_STEP_COSTS + next(self._under_way)
+            # A log that opens at once, after a clean shutdown, also counts.
+            return STEP_COST + next(self._under_way)
         except StopIteration as end:
             log, report = end.value
             if report.is_noteworthy:
@@ -193,34 +192,36 @@ class LogLifecycle:
             self._opened(effect, log, now)
         except DiskFullError as error:
             if name in self._directory.unopened and self._directory.reserve.spend():
-                self._steps.appendleft(effect)  # readers want it: at once again
+                self._steps.appendleft(effect)  # readers need it: retry at once
             else:
-                self._put_off(effect, error, now)
+                self._postpone(effect, error, now)
         except StorageError as error:
             del self._wanted[name]
             self._log_line(str(error))
             self._notify(LogFailed(name, effect.topic_id, str(error)), now)
         self._under_way = None
-        return A_STEP_COSTS
+        return STEP_COST
 
-    def _put_off(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
-        """Try it again when there may be room; meanwhile it is a log that is not open yet."""
-        self._wait_for_room(error, now)
+    def _postpone(self, effect: OpenLog, error: DiskFullError, now: Now) -> None:
+        """Retry when there may be space; until then the log counts as not open yet."""
+        self._wait_for_space(error, now)
         self._postponed.append(effect)
 
-    def _wait_for_room(self, error: DiskFullError, now: Now) -> None:
+    def _wait_for_space(self, error: DiskFullError, now: Now) -> None:
         if self.due_ms is None:
             self._log_line(str(error))
-            self.due_ms = now.monotonic_ms + FULL_FOR_MS
+            self.due_ms = now.monotonic_ms + FULL_BACKOFF_MS
 
-    def _forget_another(self, effect: OpenLog) -> None:
-        """What a topic of this name, or nobody knows who, has left behind is not in the way."""
+    def _set_aside_other(self, effect: OpenLog) -> None:
+        """Set aside a log of the same name that belongs to another topic or to none."""
         directory, name = self._directory, effect.log
         if name in directory.unopened and directory.topic_id(name) != effect.topic_id:
-            self._set_another_aside(name)  # first: without room for a name it is tried again
+            self._mark_stray(
+                name
+            )  # first, so that it is retried when there is no space for a new name
             directory.forget(name)
 
-    def _set_another_aside(self, name: LogName) -> None:
+    def _mark_stray(self, name: LogName) -> None:
         aside = self._directory.set_aside(name)
         self._log_line(
             f"{self._directory.folder(name)}: belongs to a former topic of this name; "
@@ -235,23 +236,22 @@ class LogLifecycle:
         producers = None if log.tracker.is_empty else log.producers.copy()
         self._notify(LogOpened(name, topic_id, log.start_offset, log.end_offset, producers), now)
 
-    def _go_on_putting_away(self, step: DeleteLog | _StrayLog, now: Now) -> None:
-        """Where there is no room for another name the folder would be in the way of a new log, so
-        those behind it wait, too."""
+    def _continue_delete(self, step: DeleteLog | _StrayLog, now: Now) -> None:
+        """Rename the folder; without disk space, later steps wait: a new log may need its name."""
         try:
-            self._directory.reserve.use_for(lambda: self._put_away(step))
+            self._directory.reserve.use_for(lambda: self._rename(step))
         except DiskFullError as error:
-            self._wait_for_room(error, now)
-            self._is_held_up = True
+            self._wait_for_space(error, now)
+            self._is_blocked = True
         except StorageError as error:
             self._log_line(str(error))
 
-    def _put_away(self, step: DeleteLog | _StrayLog) -> None:
+    def _rename(self, step: DeleteLog | _StrayLog) -> None:
         if self._directory.disk.failure is not None:
-            return  # which is said once, and there may be thousands of folders
+            return  # logged once, for possibly thousands of folders
         if isinstance(step, _StrayLog):
             self._directory.set_aside(step.log)
         elif self._owner(step.log) == step.topic_id:
             self._directory.remove_folder(step.log)
-        else:  # deleted before it was opened, and this is not what was to be opened
-            self._set_another_aside(step.log)
+        else:  # deleted before it was opened; another log may need the name
+            self._mark_stray(step.log)

@@ -1,7 +1,7 @@
-"""Looking after a log directory now and then: records that have had their time go, what is removed
-is unlinked, sealed segments are made durable, and the checkpoint files follow. What blocks is done
-in the lane. When it is time, the monotonic clock says; how old records are, the wall clock: one
-that jumps back lets them stay for longer.
+"""Periodic maintenance of the log directory: retention, deletion, flushes and checkpoints.
+
+Whatever blocks runs in an I/O thread. The monotonic clock schedules; the wall clock gives the age
+of records, so a clock that jumps back only delays deletion.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
 #: Kafka's log.flush.offset.checkpoint.interval.ms.
 INTERVAL_MS = 60_000
-#: In how many logs a turn looks for records that have had their time, and how many of those looks
-#: the removal of one segment is worth.
-LOOKED_AT_A_TURN = 50
-A_SEGMENT_COSTS = 5
-#: How many starts of logs are moved in a turn, as each may rename files and make one, and none
-#: after so long; and of how many the node is told.
-MOVED_A_TURN = 4
+#: How many logs a turn checks for expired segments, and how many checks the removal of one segment
+#: is worth.
+CHECKED_PER_TURN = 50
+SEGMENT_COST = 5
+#: How many log starts move in a turn, as each may rename and create files, how long that may take,
+#: and how many the node is notified of.
+MOVED_PER_TURN = 4
 MOVED_FOR_NS = 1_000_000
 REPORTED_A_TURN = 200
-#: How many steps of making the checkpoint files are for one turn.
-STEPS_A_TURN = 4
-#: How many files and folders the lane removes before it comes to what else there is for it.
-UNLINKED_AT_ONCE = 64
+#: How many steps of writing the checkpoint files a turn takes.
+STEPS_PER_TURN = 4
+#: How many files and folders one job deletes, so that other jobs get their turn.
+MAX_UNLINKED = 64
 
 
 class LogMaintenance:
-    """`due_ms` is when to look again, in monotonic milliseconds: first at once."""
+    """Runs a log directory's maintenance; `due_ms` is the next time, on the monotonic clock."""
 
     def __init__(
         self,
@@ -69,23 +69,23 @@ class LogMaintenance:
         self._log_line = log_line
         self._notify = notify
         self._checkpoint_due_ms = 0
-        #: When to look for old records; None until the first turn says what time it is.
+        #: When to check retention; None until the first turn sets it.
         self._retention_due_ms: int | None = None
-        self._to_look_at: list[LogName] = []
+        self._to_check: list[LogName] = []
         self._is_writing = False
-        #: Files and folders that are to be removed, and whether some of them are being removed.
+        #: Files and folders to delete, and whether a job is deleting some of them.
         self._garbage: list[str] = []
         self._is_unlinking = False
-        #: Logs whose start is to be stored as soon as may be: somebody waits for it.
+        #: Logs whose start is to be stored soon, because a request waits for it.
         self._moved: set[LogName] = set()
-        #: Starts that are to move: each may cost files of a log.
+        #: Log starts to move; each may cost several file operations.
         self._moves: deque[tuple[LogName, Log, int]] = deque()
-        #: What became of starts, for the node.
+        #: Reports for the node about log starts.
         self._reports: deque[LogStartMoved | LogStartNotStored | LogFailed] = deque()
-        #: Snapshots of very many producers that are yet to be written, the first one in steps.
+        #: Large producer snapshots that are still to be written; the first one is written in steps.
         self._late: deque[tuple[LogName, Log, LateSnapshot]] = deque()
         self._encoding: Generator[None, None, bytes] | None = None
-        #: The checkpoint files that are being made.
+        #: The checkpoint files that are being written.
         self._making: Generator[None, None, None] | None = None
 
     @property
@@ -96,35 +96,34 @@ class LogMaintenance:
 
     @property
     def has_work(self) -> bool:
-        """Whether the next turn goes on with something."""
-        return bool(self._to_look_at or self._moves or self._reports or self._making or self._late)
+        """Whether the next turn has something to do."""
+        return bool(self._to_check or self._moves or self._reports or self._making or self._late)
 
     def write_snapshots(self, name: LogName, log: Log) -> None:
-        """A segment has ended: write in steps what was not written at once."""
+        """A segment has been rolled: queue producer snapshots that are too large for one turn."""
         for late in log.tracker.late:
             if not late.is_queued:
                 late.is_queued = True
                 self._late.append((name, log, late))
 
     def move_start(self, name: LogName, offset: int) -> None:
-        """Drop what is before an offset: LogStartMoved follows when that is durable, or word that
-        it can not be."""
+        """Move the log start; LogStartMoved follows once that is durable, or a failure."""
         log = self._directory.logs.get(name)
         if log is not None:
             self._moves.append((name, log, offset))
 
     def take(self, node: Node, now: Now) -> bool:
-        """At the end of a turn: see to it if it is time; whether it was."""
+        """Run at the end of a turn; return whether anything was due."""
         if not (self._moved or self.has_work or now.monotonic_ms >= self.due_ms):
             return False
-        self._go_on_moving(node, now)
-        if self._moved and not self._moves:  # one checkpoint is for all of them
+        self._continue_moving(node, now)
+        if self._moved and not self._moves:  # one checkpoint covers all of them
             self._store_starts(node, now)
-        if self._to_look_at or now.monotonic_ms >= self.due_ms:
+        if self._to_check or now.monotonic_ms >= self.due_ms:
             self._take(node, now)
-        self._go_on_making()
-        self._go_on_reporting(now)
-        self._go_on_with_snapshots()
+        self._continue_checkpoint()
+        self._continue_reporting(now)
+        self._write_next_snapshot()
         return True
 
     def _take(self, node: Node, now: Now) -> None:
@@ -137,11 +136,11 @@ class LogMaintenance:
                 self._unlink()
         self._begin_retention(node, now)
         if is_online:
-            self._go_on_with_retention(node, now)
+            self._continue_retention(node, now)
         else:
-            self._to_look_at.clear()  # there is nothing to go on with
+            self._to_check.clear()  # nothing can be continued
 
-    # Records that have had their time ------------------------------------------------------------
+    # Retention -----------------------------------------------------------------------------------
 
     def _begin_retention(self, node: Node, now: Now) -> None:
         settings = node.config.settings
@@ -150,27 +149,29 @@ class LogMaintenance:
         if now.monotonic_ms >= self._retention_due_ms:
             interval_ms = settings.log_retention_check_interval_ms
             self._retention_due_ms = now.monotonic_ms + interval_ms
-            self._to_look_at = [name for name in self._directory.logs if name != METADATA_LOG]
+            self._to_check = [name for name in self._directory.logs if name != METADATA_LOG]
 
-    def _go_on_with_retention(self, node: Node, now: Now) -> None:
-        if not self._to_look_at:
+    def _continue_retention(self, node: Node, now: Now) -> None:
+        if not self._to_check:
             return
         remembered_ms = node.config_layers().value("producer.id.expiration.ms")
-        looks = LOOKED_AT_A_TURN
-        while looks > 0 and self._to_look_at:
-            name = self._to_look_at.pop()
+        looks = CHECKED_PER_TURN
+        while looks > 0 and self._to_check:
+            name = self._to_check.pop()
             looks -= 1
             log = self._directory.logs.get(name)
             partition = node.replica_manager.by_log.get(name)
             if log is not None and partition is not None and partition.is_open:
                 log.tracker.replicated(partition.high_watermark)
                 log.tracker.expire(now.wall_ms, remembered_ms)
-                looks -= A_SEGMENT_COSTS * self._retain(name, log, partition.high_watermark, now)
+                looks -= SEGMENT_COST * self._delete_expired(
+                    name, log, partition.high_watermark, now
+                )
 
-    def _retain(self, name: LogName, log: Log, limit: int, now: Now) -> int:
-        """How many segments went. A log that has more of them comes again."""
+    def _delete_expired(self, name: LogName, log: Log, limit: int, now: Now) -> int:
+        """Delete expired segments; return how many. A log with more of them is checked again."""
         start, removed = log.start_offset, 0
-        at_most = max(LOOKED_AT_A_TURN // A_SEGMENT_COSTS, 1)
+        at_most = max(CHECKED_PER_TURN // SEGMENT_COST, 1)
         try:
             removed = self._directory.reserve.use_for(
                 lambda: log.retention(now.wall_ms, limit, at_most)
@@ -184,14 +185,14 @@ class LogMaintenance:
         if log.start_offset > start:
             self._notify(LogStartMoved(name, log.topic_id, log.start_offset, is_stored=False), now)
         if removed == at_most:
-            self._to_look_at.append(name)
+            self._to_check.append(name)
         return removed
 
-    # Starts that move ----------------------------------------------------------------------------
+    # Log starts ----------------------------------------------------------------------------------
 
-    def _go_on_moving(self, node: Node, now: Now) -> None:
+    def _continue_moving(self, node: Node, now: Now) -> None:
         began_ns = node.config.stopwatch_ns()
-        for _ in range(min(MOVED_A_TURN, len(self._moves))):
+        for _ in range(min(MOVED_PER_TURN, len(self._moves))):
             if node.config.stopwatch_ns() - began_ns > MOVED_FOR_NS:
                 return
             name, log, offset = self._moves.popleft()
@@ -200,21 +201,21 @@ class LogMaintenance:
             try:
                 log.move_start(offset)
             except DiskFullError as error:
-                self._log_line(str(error))  # what is not wanted lies about for longer
+                self._log_line(str(error))  # the unwanted files stay for longer
             except StorageError as error:
                 self._log_line(str(error))
                 self._notify(LogFailed(name, log.topic_id, str(error)), now)
                 continue
             self._moved.add(name)
 
-    def _go_on_reporting(self, now: Now) -> None:
+    def _continue_reporting(self, now: Now) -> None:
         for _ in range(min(REPORTED_A_TURN, len(self._reports))):
             self._notify(self._reports.popleft(), now)
 
     # Files ---------------------------------------------------------------------------------------
 
     def _flush_sealed(self) -> None:
-        """A log's older segments become durable, so that a restart need not read them."""
+        """Flush sealed segments, so that recovery need not read them."""
         for name, log in self._directory.logs.items():
             if log.segments and log.recovery_point < log.segments[-1].base_offset:
                 self._flushes.ask(name, log.segments[-1].base_offset)
@@ -231,8 +232,8 @@ class LogMaintenance:
             self._is_writing = True
             self._making = self._make_checkpoint(node)
 
-    def _go_on_making(self) -> None:
-        for _ in range(STEPS_A_TURN if self._making is not None else 0):
+    def _continue_checkpoint(self) -> None:
+        for _ in range(STEPS_PER_TURN if self._making is not None else 0):
             assert self._making is not None, "there are more steps"
             try:
                 next(self._making)
@@ -240,8 +241,8 @@ class LogMaintenance:
                 self._making = None
                 return
 
-    def _go_on_with_snapshots(self) -> None:
-        """Nothing depends on them but how much a recovery has to read."""
+    def _write_next_snapshot(self) -> None:
+        """Write queued producer snapshots; they only shorten recovery."""
         if not self._late:
             return
         name, log, late = self._late[0]
@@ -252,7 +253,7 @@ class LogMaintenance:
         if self._encoding is None:
             self._encoding = encoding_entries(late.entries)
         try:
-            for _ in range(STEPS_A_TURN):
+            for _ in range(STEPS_PER_TURN):
                 next(self._encoding)
         except StopIteration as stop:
             self._late.popleft()
@@ -293,7 +294,7 @@ class LogMaintenance:
         self, job: CheckpointJob, starts: Starts, error: BaseException | None, now: Now
     ) -> None:
         if error is not None:
-            raise error  # a job keeps the disk's errors to itself: this one is a bug
+            raise error  # a job reports disk errors itself: this one is a bug
         try:
             in_place = self._directory.checkpointed(job)
         except StorageError as failure:
@@ -327,12 +328,12 @@ class LogMaintenance:
             raise error
         self._directory.checkpoints_durable(job)
         for name, log, start in starts:
-            if self._directory.logs.get(name) is log:  # and not another of that name
+            if self._directory.logs.get(name) is log:  # and not a newer log of that name
                 self._reports.append(LogStartMoved(name, log.topic_id, start, is_stored=True))
-        self._go_on_reporting(now)
+        self._continue_reporting(now)
 
     def _not_stored(self, starts: Starts, why: StorageError, now: Now) -> None:
-        """Who waits hears of it now; on a full disk the next checkpoint tries it again anyway."""
+        """Fail the requests that wait; on a full disk the next checkpoint retries anyway."""
         for name, log, _ in starts:
             if self._directory.logs.get(name) is not log:
                 continue
@@ -340,19 +341,19 @@ class LogMaintenance:
                 self._reports.append(LogStartNotStored(name, log.topic_id))
             else:
                 self._reports.append(LogFailed(name, log.topic_id, str(why)))
-        self._go_on_reporting(now)
+        self._continue_reporting(now)
 
     def _unlink(self) -> None:
-        """A piece at a time: flushes go through the same lane, and a stop waits for it."""
+        """Delete in small jobs, as flushes and a shutdown wait for the same I/O thread."""
         self._garbage += self._directory.take_garbage()
         if self._garbage and not self._is_unlinking:
             self._is_unlinking = True
-            piece = self._garbage[:UNLINKED_AT_ONCE]
-            del self._garbage[:UNLINKED_AT_ONCE]
+            piece = self._garbage[:MAX_UNLINKED]
+            del self._garbage[:MAX_UNLINKED]
             self._io_thread.submit(lambda: unlink_garbage(self._files, piece), self._unlinked)
 
     def _unlinked(self, _: Any, error: BaseException | None, now: Now) -> None:  # noqa: ARG002 - lanes report alike
-        """What could not be removed is found again at the next start."""
+        """Whatever could not be deleted is found again at the next start."""
         self._is_unlinking = False
         if isinstance(error, OSError):
             self._log_line(f"removing deleted files: {error}")

@@ -1,4 +1,4 @@
-"""A node's logs: opened, written, found by name; and what the node may ask of them."""
+"""A node's logs: opening, writing and finding them, and the reads that the node may do."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from kraftlog.storage.reserve import Reserve
     from kraftlog.types import LogName
 
-#: To find a batch by its time takes so many microseconds: files are opened and read.
-A_LOOKUP_COSTS = 50
+#: The cost of finding a batch by timestamp in microseconds: files are opened and read.
+LOOKUP_COST = 50
 
 
 def log_config(config: TopicConfig) -> LogConfig:
-    """What a topic's settings come to for its logs."""
+    """The log config of a topic."""
     deletes = "delete" in config.cleanup_policy
     return LogConfig(
         segment_bytes=config.segment_bytes,
-        # What is active is not compacted, so it may not stay active for longer than that may wait.
+        # The active segment is never compacted, so it must roll within that lag.
         segment_ms=min(config.segment_ms, config.max_compaction_lag_ms)
         if config.is_compacted
         else config.segment_ms,
@@ -37,7 +37,7 @@ def log_config(config: TopicConfig) -> LogConfig:
         index_interval_bytes=config.index_interval_bytes,
         retention_ms=config.retention_ms if deletes else -1,
         retention_bytes=config.retention_bytes if deletes else -1,
-        # Nothing is compacted that does not say so, so a hole in such a log is damage.
+        # Only a compacted log may have holes; in any other a hole is damage.
         contiguous=not config.is_compacted,
         compacted=config.is_compacted,
         min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
@@ -49,7 +49,7 @@ def log_config(config: TopicConfig) -> LogConfig:
 
 
 def batches_of(append: Append) -> Batches:
-    """What the log is told of a turn's batches; producers send no markers."""
+    """The description of a turn's batches for the log; producers send no markers."""
     return Batches(
         append.base,
         append.end - 1,
@@ -62,7 +62,7 @@ def batches_of(append: Append) -> Batches:
 
 
 class FileSlice:
-    """Whole batches in a file. Pinned while it is part of an answer, so that the file stays."""
+    """Whole batches in a file; pinned while a response uses it, so that the file stays open."""
 
     __slots__ = ("_files", "_handle", "_pins", "_size", "fd", "position")
 
@@ -78,14 +78,14 @@ class FileSlice:
         return self._size
 
     def pin(self) -> None:
-        """Hold the file open, once more if it is held already."""
+        """Hold the file open; calls nest."""
         if not self._pins:
             self.fd = self._handle.pin()
         self._pins += 1
 
     @property
     def is_scarce(self) -> bool:
-        """Whether more files are held open than should be: better read it at once."""
+        """Whether too many files are held open, so that the caller should read at once."""
         return self._handle.is_scarce
 
     def release(self) -> None:
@@ -97,7 +97,7 @@ class FileSlice:
                 self._handle.unpin()
 
     def read(self) -> bytes:
-        """The bytes, while pinned. Fewer than promised when the file was cut meanwhile."""
+        """The bytes, while pinned; fewer than promised if the file was truncated meanwhile."""
         return self._files.pread(self.fd, self._size, self.position)
 
 
@@ -113,7 +113,7 @@ class Logs:
         return self._logs[name]
 
     def has(self, name: LogName, log: Log) -> bool:
-        """Whether this log, and no later one, goes by the name."""
+        """Whether this log, and not a newer one, has the name."""
         return self._logs.get(name) is log
 
     def locate(
@@ -134,7 +134,7 @@ class Logs:
             batch = found.batch_for_timestamp(timestamp, start)
             if batch is None:
                 return None
-            yield A_LOOKUP_COSTS
+            yield LOOKUP_COST
             record = yield from finding_time(batch, timestamp, start)
             if record is not None:
                 return record if record[0] < limit else None
@@ -178,7 +178,7 @@ class Logs:
             return -1, -1
 
     def append(self, append: Append, now_ms: int) -> int:
-        """Write a turn's batches of one partition; the new end."""
+        """Write a turn's batches of one partition; return the new log end."""
         log = self._logs[append.partition.log]
         log.append(append.buffers, batches_of(append), now_ms)
         return log.end_offset

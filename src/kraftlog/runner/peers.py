@@ -1,11 +1,11 @@
-"""The client side of connections to other nodes: requests out, responses in, reports to the node.
+"""The client side of connections to other nodes: sends requests, and reports their outcome.
 
-A line to a peer is one connection, opened for the first request. It begins with ApiVersions; other
-requests wait for that response, and leave in the newest version that both sides know. A request
-without a response in time ends its connection, as a late response could not be told from the next.
-A connection that ends is tried again at once, once: if that is refused, the peer's process is gone.
+A channel to a peer is one connection, opened for the first request. It begins with ApiVersions;
+other requests wait for that response and use the newest version that both sides support. A timed
+out request closes the connection, as its late response could not be told from the next one. A
+closed connection is reopened once, immediately: if that is refused, the peer's process is dead.
 
-The host carries the bytes: sockets in the server, a virtual network in the simulator.
+The host transports the bytes: sockets in the server, a virtual network in the simulator.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ if TYPE_CHECKING:
 
 MAX_FRAME = 100 << 20
 CLIENT_ID = "kraftlog"
-#: The correlation id and version of the ApiVersions request: every peer knows this version.
+#: The correlation id and version of the ApiVersions request: every peer supports this version.
 FIRST_CORRELATION, FIRST_VERSION = 0, 0
 
-#: A peer that accepts connections and closes them all without a response is not tried for ever.
-MOST_PROBES = 5
+#: The most immediate reconnections to a peer that accepts connections and closes them.
+MAX_PROBES = 5
 
 _LENGTH_AND_CORRELATION = struct.Struct(">ii")
 
 
 class PeerChannel:
-    """One connection, and the requests that wait for a response on it."""
+    """One connection, and the requests in flight on it."""
 
     def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
         self.name = name
@@ -49,30 +49,30 @@ class PeerChannel:
         self.is_connected = False
         #: A connection has ended, and none has been made since.
         self.has_ended = False
-        #: How often a connection was tried because one had ended, since the peer said anything.
+        #: How often the connection was reopened since the peer last sent anything.
         self.probes = 0
         self.out = bytearray()
         self.received = bytearray()
-        #: What waits for an answer by its correlation id, and when that is overdue.
+        #: The requests without a response, by correlation id, and their deadlines.
         self.asked: dict[int, tuple[SendRequest, int]] = {}
-        #: No answer is overdue before this.
+        #: No request times out before this.
         self.due_ms = 0
-        #: The versions that the peer knows of each API: (first, last). None: it has not said yet.
+        #: The versions that the peer supports of each API, (first, last); None before its response.
         self.known: dict[int, tuple[int, int]] | None = None
-        #: The version in which each of `asked` was said; what is not here waits for `known`.
+        #: The version in which each of `asked` was sent; the others wait for `known`.
         self.said: dict[int, int] = {}
 
     @property
     def is_open(self) -> bool:
-        """Whether a connection exists, or is being made."""
+        """Whether a connection exists or is being opened."""
         raise NotImplementedError
 
-    def forget_place(self) -> None:
-        """The peer may be found somewhere else by now."""
+    def forget_address(self) -> None:
+        """Look up the peer's address again."""
 
 
 class PeerChannels:
-    """All lines of a node; `notify` gets the reports. A host implements `_connect` to `_close`."""
+    """All channels of a node; a host implements `_connect`, `_flush` and `_close`."""
 
     channel_type: type[PeerChannel] = PeerChannel
 
@@ -80,19 +80,19 @@ class PeerChannels:
         self._notify = notify
         self._channels: dict[tuple[str, int], PeerChannel] = {}
         self._correlation = 0
-        #: For metrics: what has gone over all lines since the start.
+        #: Totals of all channels since the start, for metrics.
         self.requests = self.responses = self.bytes_in = self.bytes_out = 0
-        #: What was asked in this turn: sent, and deadlines counted, when the turn ends.
+        #: The requests of this turn: sent, and their timeouts started, at its end.
         self._new: list[SendRequest] = []
 
     # The host's part -----------------------------------------------------------------------------
 
     def _connect(self, channel: Any, now: Now) -> None:
-        """Begin to connect; later `connected` or `connect_failed` is called."""
+        """Start to connect; `connected` or `connect_failed` is called later."""
         raise NotImplementedError
 
     def _flush(self, channel: Any, now: Now) -> None:
-        """Send what is in `channel.out`, unless it is not connected yet."""
+        """Send what is in `channel.out`, once connected."""
         raise NotImplementedError
 
     def _close(self, channel: Any) -> None:
@@ -105,16 +105,16 @@ class PeerChannels:
         self._new.append(ask)
 
     def deadline(self) -> int | None:
-        """Before which no answer is overdue."""
+        """The earliest time at which a request may time out."""
         return min(
             [channel.due_ms for channel in self._channels.values() if channel.asked], default=None
         )
 
     def send(self, now: Now) -> None:
-        """At the end of a turn: what was asked leaves."""
-        asks, self._new = self._new, []
+        """Send the requests of a turn, at its end."""
+        requests, self._new = self._new, []
         channels: dict[PeerChannel, None] = {}
-        for ask in asks:
+        for ask in requests:
             channel = self._channel(ask, now)
             if ask.fresh and channel.asked:
                 self.lost(channel, now, probe=False)
@@ -127,12 +127,12 @@ class PeerChannels:
                 self._connect(channel, now)
 
     def expire(self, now: Now) -> None:
-        """End the connections of those whose answers are overdue."""
+        """Close the connections with timed out requests."""
         for channel in self._channels.values():
             if channel.asked and channel.due_ms <= now.monotonic_ms:
                 channel.due_ms = min([at for _, at in channel.asked.values()])
                 if channel.due_ms <= now.monotonic_ms:
-                    channel.forget_place()
+                    channel.forget_address()
                     self.lost(channel, now, probe=False)
 
     # Requests ------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ class PeerChannels:
         elif channel.address != address:
             self.lost(channel, now, probe=False)
             channel.address, channel.has_ended = address, False
-            channel.forget_place()
+            channel.forget_address()
         return channel
 
     def _enqueue(self, channel: PeerChannel, ask: SendRequest, now: Now) -> None:
@@ -158,7 +158,7 @@ class PeerChannels:
             self._log_line(channel, self._correlation, ask, now)
 
     def _log_line(self, channel: PeerChannel, correlation: int, ask: SendRequest, now: Now) -> None:
-        """In the newest version that both know, if there is one in which it can be said."""
+        """Send in the newest version that both sides support, or report VersionUnsupported."""
         assert channel.known is not None
         first, last = channel.known.get(ask.api_key, (0, -1))
         version = min(ask.version, last)
@@ -190,7 +190,7 @@ class PeerChannels:
         self._flush(channel, now)
 
     def receive(self, channel: PeerChannel, data: Buffer, now: Now) -> None:
-        """Bytes have come; none at all: the peer has closed the connection."""
+        """Bytes have arrived; empty if the peer has closed the connection."""
         if not data:
             self.lost(channel, now)
             return
@@ -212,11 +212,11 @@ class PeerChannels:
                 return
             self.responses += 1
             if channel.received is not received:
-                return  # what waited for this answer could not be sent: the line begins again
+                return  # the channel was reset
         del received[:pos]
 
     def _learn(self, channel: PeerChannel, correlation: int, frame: bytes, now: Now) -> bool:
-        """The response to ApiVersions: the requests that waited for it leave. False: it is none."""
+        """Handle the response to ApiVersions, if it is one, and send what waited for it."""
         if correlation != FIRST_CORRELATION:
             return False
         try:
@@ -240,7 +240,7 @@ class PeerChannels:
 
     @staticmethod
     def _read(channel: PeerChannel, correlation: int, frame: bytes) -> ResponseReceived | None:
-        """The answer to what was asked; None when it is none, and what was asked still waits."""
+        """Decode a response; None if no request matches it, or it is malformed."""
         version = channel.said.get(correlation)
         if version is None:
             return None
@@ -261,26 +261,27 @@ class PeerChannels:
     def connect_failed(
         self, channel: PeerChannel, now: Now, *, refused: bool = False, reset: bool = False
     ) -> None:
-        """No connection was made. Only a refusal says that no process listens there any more."""
+        """No connection was opened; only a refusal proves that no process listens there."""
         if reset and channel.has_ended:
-            # Made and ended before we looked, as by a process whose sockets are just being closed.
+            # Opened and closed before we looked, as by a process whose sockets are just being
+            # closed.
             channel.is_connected = True
             self.lost(channel, now)
             return
         is_gone = refused and channel.has_ended
         channel.has_ended = False
-        channel.forget_place()
+        channel.forget_address()
         self.lost(channel, now, probe=False)
         if is_gone:
             self._notify(PeerDown(channel.peer), now)
 
     def lost(self, channel: PeerChannel, now: Now, *, probe: bool = True) -> None:
-        """The connection is over; what was asked is not answered."""
+        """The connection is over; its requests get no response."""
         was_connected = channel.is_connected
         self._disconnect(channel)
         asked, channel.asked = channel.asked, {}
         channel.has_ended |= was_connected
-        if was_connected and probe and channel.probes < MOST_PROBES:
+        if was_connected and probe and channel.probes < MAX_PROBES:
             channel.probes += 1
             self._connect(channel, now)
         for ask, _ in asked.values():

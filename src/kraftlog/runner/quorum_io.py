@@ -1,6 +1,6 @@
-"""The metadata log carried out: what a quorum wants written, read, flushed and asked.
+"""Carries out the quorum's effects on the metadata log, its snapshots and its peers.
 
-A disk that fails here ends the node: nobody could say what it has promised (see `Stop`).
+A disk failure here stops the node, since what it has promised is no longer known (see `Stop`).
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 
-#: Nothing is kept of what was read: a place in the log (offset, limit, bytes), and what is there.
+#: Nothing is cached; else (offset, limit, max bytes), and the bytes found there.
 NOTHING_READ: tuple[tuple[int, int, int], bytes] = (-1, -1, -1), b""
-#: So large a segment ends with the next snapshot.
+#: A segment of this size ends with the next snapshot.
 SEGMENT_BYTES = 1 << 20
-#: What is read for one follower is kept for the others up to this size.
-KEPT_BYTES = 64 << 10
+#: The largest read for one follower that is cached for the others.
+MAX_CACHED_BYTES = 64 << 10
 
 
 class NodeStoppedError(StorageError):
-    """The node can't go on, and says why."""
+    """The node cannot continue; the message says why."""
 
 
 def open_quorum(
     directory: LogDirectory, voters: VoterSet, log_line: Callable[[str], None]
 ) -> RecoveredMetadata:
-    """Open the metadata log, making durable whatever is in it; `voters`: those of the settings."""
+    """Open the metadata log and make its content durable; `voters` are the configured ones."""
     files, folder = directory.disk.files, directory.folder(METADATA_LOG)
     if not files.exists(folder):
         directory.reserve.use_for(
@@ -72,8 +72,8 @@ def open_quorum(
             log_line(report.line())
     log = directory.logs[METADATA_LOG]
     newest = newest_snapshot(log, log_line)
-    if newest is not None and _was_to_be_replaced(log, newest.end):
-        # It was fetched, and the log was not put aside for it before the end.
+    if newest is not None and _is_superseded(log, newest.end):
+        # The snapshot was fetched, but the node stopped before it replaced the log.
         directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(newest.end.offset))
     snapshot: tuple[Message, ...] = ()
     if newest is not None:
@@ -83,7 +83,7 @@ def open_quorum(
             raise unreplayable_snapshot(newest.end, error) from error
     directory.reserve.use_for(log.flush)
     if newest is not None:
-        _begin_behind(newest.end, log, log_line)
+        _start_after(newest.end, log, log_line)
     stored = quorum_state.load(files, folder)
     state = ElectionState()
     if stored is not None:
@@ -109,8 +109,8 @@ def _listed(voters: VoterSet) -> str:
     return ", ".join([str(voter_id) for voter_id in voters.ids])
 
 
-def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
-    """Whether the log does not reach a snapshot, or parts from what is in it."""
+def _is_superseded(log: Log, snapshot: OffsetAndEpoch) -> bool:
+    """Whether the log ends before a snapshot, or diverges from it."""
     if log.start_offset >= snapshot.offset:
         return False
     if log.end_offset < snapshot.offset:
@@ -118,27 +118,26 @@ def _was_to_be_replaced(log: Log, snapshot: OffsetAndEpoch) -> bool:
     return log.epochs.epoch_at(snapshot.offset - 1) != snapshot.epoch
 
 
-def _begin_behind(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
-    """The core of this life uses nothing from before it: what is kept longer would never go."""
+def _start_after(snapshot: OffsetAndEpoch, log: Log, log_line: Callable[[str], None]) -> None:
+    """Drop the log before the snapshot it starts from; nothing else would ever remove it."""
     files = log.disk.files
     files.sync_directory(log.folder)  # its name may be newer than the last sync
     try:
         log.move_start(max(snapshot.offset, log.start_offset))
     except DiskFullError as error:
-        log_line(str(error))  # what is not wanted lies about for longer
+        log_line(str(error))  # the unwanted files stay for longer
         return
     MetadataSnapshots(files, log.folder).remove_before(snapshot.offset)
 
 
 def _bootstrap(files: Files, path: str) -> tuple[Message, ...]:
-    """The records that formatting has left there."""
+    """The records that `format` has left in the directory."""
     name = f"{path}/{BOOTSTRAP}"
     return tuple(records_in(read_whole(files, name))) if files.exists(name) else ()
 
 
 class _SnapshotWrite(Value):
-    """A snapshot that is being made: what is left of it, where the next piece goes, and whether
-    one is on its way to the disk."""
+    """A snapshot that is being written: parts left, next position, and whether a write runs."""
 
     id: OffsetAndEpoch
     left: Iterator[bytes]
@@ -146,7 +145,7 @@ class _SnapshotWrite(Value):
     is_writing: bool = False
 
 
-def _go_on_with(storing: _SnapshotWrite, _: Now) -> None:
+def _continue_step(storing: _SnapshotWrite, _: Now) -> None:
     storing.is_writing = False
 
 
@@ -173,7 +172,7 @@ class QuorumIO:
         self._flushes = flushes
         self._notify = notify
         self._snapshots = MetadataSnapshots(files, self._folder)
-        #: What was read last, and from where: all followers ask for the same at about one time.
+        #: The last read and its position: all followers fetch the same at about the same time.
         self._read = NOTHING_READ
         self._storing: _SnapshotWrite | None = None
         self.carry_out: dict[type, Callable[[Any, Now], None]] = {
@@ -230,7 +229,7 @@ class QuorumIO:
         )
 
     def _submit(self, what: str, job: Callable[[], Any], then: Callable[[Now], None]) -> None:
-        """Have it done in the lane: once more with the reserve, if there is no other room."""
+        """Run a job in the I/O thread; if the disk is full, once more with the reserve."""
 
         def ended(_: Any, error: BaseException | None, now: Now) -> None:
             if is_full(error) and self._directory.reserve.spend():
@@ -256,7 +255,7 @@ class QuorumIO:
         place, data = self._read
         if place != wanted:
             data = read_batches(self._log, *wanted)
-            if len(data) <= KEPT_BYTES:
+            if len(data) <= MAX_CACHED_BYTES:
                 self._read = wanted, data
         effect.slot.respond(response_to_wire(answer, data))
 
@@ -279,14 +278,13 @@ class QuorumIO:
 
     @property
     def has_work(self) -> bool:
-        """Whether the next turn goes on with something."""
+        """Whether the next turn has something to do."""
         return self._storing is not None and not self._storing.is_writing
 
-    def go_on(self) -> bool:
-        """One piece more of the snapshot that is being made, once the one before it is on the disk;
-        whether there was one.
+    def resume(self) -> bool:
+        """Write a snapshot's next part, once the last one is on disk; return whether there was one.
 
-        They share a lane with the log: whoever waits for a change waits for a piece, not for all.
+        Snapshots share an I/O thread with the log, so a metadata change waits for one part at most.
         """
         storing = self._storing
         if storing is None or storing.is_writing:
@@ -305,13 +303,16 @@ class QuorumIO:
         self._submit(
             "writing a snapshot",
             lambda: self._snapshots.write_part(storing.id, position, piece, durably=True),
-            lambda now: _go_on_with(storing, now),
+            lambda now: _continue_step(storing, now),
         )
         return True
 
     def _stored(self, storing: _SnapshotWrite, now: Now) -> None:
-        """A segment ends where it is worth it: whole ones are removed as the log's start moves, and
-        after a crash one that is unfinished is read from its beginning."""
+        """Roll the segment if it is large enough.
+
+        Whole segments are deleted as the log start advances, and a crash costs the scan of the
+        active one.
+        """
         self._notify(effects.SnapshotStored(storing.id), now)
         self.start_moved()
         segments = self._log.segments
@@ -319,7 +320,7 @@ class QuorumIO:
             self._directory.reserve.use_for(lambda: self._log.roll(now.wall_ms))
 
     def _write_part(self, effect: effects.WriteSnapshotPart, _: Now) -> None:
-        """As a leader sends it; a full disk has room in reserve for it."""
+        """Write a fetched part as the leader sent it; on a full disk, with the reserve."""
         self._directory.reserve.use_for(
             lambda: self._snapshots.write_part(effect.id, effect.position, effect.data)
         )
@@ -336,7 +337,7 @@ class QuorumIO:
             self._snapshots.discard(effect.id)
             self._notify(effects.SnapshotDamaged(effect.id), now)
             return
-        self._snapshots.finish(effect.id)  # never tried again: a sync that has failed loses data
+        self._snapshots.finish(effect.id)  # not retried: a failed sync may have lost data
         log = self._log
         self._directory.reserve.use_for(lambda: log.truncate_fully_and_start_at(effect.id.offset))
         self._read = NOTHING_READ
@@ -344,7 +345,7 @@ class QuorumIO:
         self._notify(effects.SnapshotLoaded(effect.id, data), now)
 
     def start_moved(self) -> None:
-        """Who has nothing is given the snapshot that the log goes on behind; older ones go."""
+        """Delete the snapshots before the log start; a replica without data gets the one there."""
         self._snapshots.remove_before(self._log.start_offset)
 
     # Peers ---------------------------------------------------------------------------------------

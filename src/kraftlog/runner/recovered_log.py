@@ -1,4 +1,4 @@
-"""The metadata log as a core knows it, from what is on disk."""
+"""Rebuilds the raft core's view of the metadata log from the disk."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 #: The metadata log is bounded by snapshots, not by age or size.
 METADATA = LogConfig(contiguous=True, retention_ms=-1, retention_bytes=-1, uses_reserve=True)
-#: How much is read in a step where all of a log, or much of it, is read.
+#: How much is read in a step when much of a log is read.
 READ_BYTES = 1 << 20
 
 
 class StoredSnapshot(Value):
-    """A whole snapshot of the metadata, and up to where in the log it says everything."""
+    """A complete metadata snapshot, and the end of the log that it covers."""
 
     end: OffsetAndEpoch
     content: bytes
 
 
 def newest_snapshot(log: Log, log_line: Callable[[str], None]) -> StoredSnapshot | None:
-    """The newest whole snapshot beside a log; the log goes on where it ends, or earlier.
+    """The newest complete snapshot beside a log; the log starts at its end or earlier.
 
-    A damaged one is passed over and reported. Unfinished ones are removed.
+    Corrupt snapshots are logged and skipped; unfinished ones are deleted.
     """
     snapshots = MetadataSnapshots(log.disk.files, log.folder)
     snapshots.remove_unfinished()
@@ -64,13 +64,13 @@ def _missing(log: Log) -> str:
 
 
 def read_batches(log: Log, offset: int, limit: int, max_bytes: int = READ_BYTES) -> bytes:
-    """Whole batches from the one that holds `offset`; none where there are none."""
+    """Whole batches from the one that contains `offset`; empty if there are none."""
     place = log.locate(offset, max_bytes, limit)
     return b"" if place is None else log.read(place)
 
 
 def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int = 0) -> RaftLog:
-    """Its ends, epochs and voters; control records are read from behind the newest snapshot on."""
+    """The log's offsets, epochs and voters; reads the control records after the newest snapshot."""
     voters = VoterHistory(VoterSet())
     offset = log.start_offset
     if snapshot is not None:
@@ -92,6 +92,6 @@ def recovered_log(log: Log, snapshot: StoredSnapshot | None, high_watermark: int
         log.end_offset,
         epochs,
         min(high_watermark, log.end_offset),
-        # What formatting leaves is a snapshot of nothing.
+        # `format` leaves a snapshot of nothing.
         snapshot.end if snapshot is not None and snapshot.end.offset > 0 else None,
     )

@@ -1,4 +1,4 @@
-"""Repairing a quorum that has lost its majority: what is read from a directory, and written."""
+"""Repairs a quorum that has lost its majority: reads the directory, and writes the repair."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 class SurvivingDirectory:
-    """The directory of a node that does not run, held while it is looked at and repaired.
+    """The directory of a stopped node, locked while it is inspected and repaired.
 
-    Opening it does what a start of the node would do: a torn end of the log is cut off.
+    Opening it recovers the log as a start of the node would: a torn end is truncated.
     """
 
     def __init__(self, files: Files, path: str) -> None:
@@ -76,8 +76,7 @@ class SurvivingDirectory:
         )
 
     def drop_from(self, offset: int) -> None:
-        """Have the repair give up the record at this offset and all that follow: the batch that
-        holds it and what is behind it. Nothing is cut before `repair`."""
+        """Plan to discard the batch with this record and everything after it; `repair` does it."""
         log, remains = self._log, self.remains
         first = max(log.start_offset, 0 if self._snapshot is None else self._snapshot.end.offset)
         if not first <= offset < remains.end:
@@ -94,7 +93,7 @@ class SurvivingDirectory:
             end=end,
             last_epoch=max(epochs.latest, 0),
             committed=min(remains.committed, end),
-            # The epochs of what is cut are passed over, too.
+            # The epochs of the discarded records are skipped, too.
             election=known.replace(epoch=max(known.epoch, remains.last_epoch)),
             dropped=remains.end - end,
         )
@@ -102,8 +101,9 @@ class SurvivingDirectory:
     def repair(self, voters: VoterSet, accepted: str | None, now_ms: int) -> Plan:
         """Write the new voters at the end of the log, durably; refused as `plan` says.
 
-        First the election state: with it alone, after a crash, the node has passed over epochs and
-        nothing more, and can be repaired again. Then one batch, which is there or is not.
+        The election state comes first: after a crash with it alone, the node has only skipped
+        epochs and can be repaired again. Then comes one batch, which is written completely or not
+        at all.
         """
         drafted = plan(self.remains, voters, accepted, 0)
         raw = control_batch(drafted.batch, now_ms)
@@ -127,5 +127,5 @@ class SurvivingDirectory:
         return chosen
 
     def close(self) -> None:
-        """As a node that stops in order leaves it."""
+        """Close it as a clean shutdown does."""
         self._directory.close()

@@ -1,8 +1,9 @@
-"""Carries out what a node wants done: the same for the server and the simulator.
+"""Runs a node: carries out its effects, in the server and in the simulator alike.
 
-The order of a turn: what requests appended is written, a call per partition, and reported to the
-node, which fills answers; then effects are carried out, in order, until there are no more; then
-what waits for the disk is flushed in a lane. The host sends after that.
+A turn has a fixed order. First the records that requests appended are written, one call per
+partition, and the node completes their responses. Then all effects are carried out in order,
+including those that follow from others. Then the flushes that something waits for start in an I/O
+thread. The host sends responses after the turn.
 """
 
 from __future__ import annotations
@@ -45,18 +46,21 @@ if TYPE_CHECKING:
     from kraftlog.storage.log import Log
     from kraftlog.types import LogName, Now
 
-#: How much is replayed in a turn, some ten milliseconds' work: peers are answered in between. A
-#: controller that has just started may be the one whose vote the others need.
-REPLAYED_A_TURN = 32 << 10
+#: How many bytes are replayed in a turn, some ten milliseconds of work, so that peers are answered
+#: in between. The others may need the vote of a controller that has just started.
+REPLAY_BYTES_PER_TURN = 32 << 10
 
 
 def _unaccounted(_: str) -> object:
-    """Where nobody looks how long the parts of a turn take."""
+    """Ignores the time of each part of a turn."""
 
 
 class Runner:
-    """One node's hands. `log_line` gets a line for people; `step` hears the end of each part of a
-    turn, and what it was, so that a host can account for its time. `carry` gives it the node."""
+    """Carries out one node's effects.
+
+    `log_line` logs a line for the operator. `step` is called at the end of each part of a turn with
+    its name, so that a host can account for the time. `carry` sets the node.
+    """
 
     node: Node
 
@@ -96,13 +100,13 @@ class Runner:
             files, directory, io_thread, worker, self._flushes, log_line, self._notify
         )
         self._logged_offline = False
-        #: Logs for which there was no room at the last try, which was said once.
+        #: Logs that were full at the last attempt, which is logged once.
         self._logged_full: set[LogName] = set()
-        #: Reads of what has to be replayed, whichever log's: a chunk a turn.
+        #: Pending replay reads of all logs, one chunk a turn.
         self._reads: deque[tuple[ReadLog, Log | None]] = deque()
         self._carry_out: dict[type, Callable[[Any, Now], None]] = {
             **self._log_lifecycle.carry_out,
-            ReadLog: self._read_later,
+            ReadLog: self._queue_read,
             Reply: self._reply,
             LogLine: lambda effect, _: log_line(effect.line),
             **self._quorum.carry_out,
@@ -113,7 +117,7 @@ class Runner:
         self.node = node
 
     def finish_turn(self, now: Now) -> None:
-        """Do everything that the turn's requests and messages have left to do."""
+        """Carry out everything that the requests and messages of this turn require."""
         if self.node.sliced.finish_turn():
             self._step("sliced requests")
         while self.node.has_work:
@@ -133,14 +137,14 @@ class Runner:
             self._log_line(f"the log directory is offline until the node is restarted: {failure}")
 
     def _maintain(self, now: Now) -> None:
-        """Go on with what takes many turns, and begin what is due."""
+        """Continue the maintenance that takes several turns, and start what is due."""
         self._disk_space.take(now)
-        if self._log_lifecycle.go_on(now):
+        if self._log_lifecycle.resume(now):
             self._step("open")
         if self._reads:
-            self._go_on_reading(now)
+            self._continue_reading(now)
             self._step("replay")
-        if self._quorum.go_on():
+        if self._quorum.resume():
             self._step("snapshot")
         if self._maintenance.take(self.node, now):
             self._step("retention and checkpoints")
@@ -155,7 +159,7 @@ class Runner:
 
     @property
     def has_work(self) -> bool:
-        """Whether the next turn has something to do even if nobody asks for anything."""
+        """Whether the next turn has something to do without any request."""
         return bool(
             self._log_lifecycle.has_work
             or self._reads
@@ -166,13 +170,13 @@ class Runner:
         )
 
     def close(self) -> None:
-        """A clean stop: everything durable, and noted as such."""
+        """Shut down cleanly: everything is durable, and marked so."""
         self._compactions.close()
         self._log_lifecycle.close()
         self.directory.close()
 
     def abandon(self) -> None:
-        """After a mistake: nothing more is written, and the next start looks closely."""
+        """Stop after a failure: nothing more is written, and the next start recovers the logs."""
         self.directory.release()
 
     # What requests appended ----------------------------------------------------------------------
@@ -184,7 +188,7 @@ class Runner:
             if append.partition.log not in self._logged_full:
                 self._logged_full.add(append.partition.log)
                 self._log_line(str(error))
-            # Were there others that wait to be durable, their offsets would be given once more.
+            # With others waiting to be durable, their offsets would be assigned twice.
             is_alone = append.partition.unwritten[0] is append
             self.node.replica_manager.write_failed(append.partition, stays_online=is_alone)
             return
@@ -193,14 +197,14 @@ class Runner:
             self.node.replica_manager.write_failed(append.partition)
             return
         finally:
-            # It may be remembered for long; what it was received into is used again meanwhile.
+            # The append may be kept for long; its receive buffers are reused.
             append.buffers.clear()
         if self._logged_full:
             self._logged_full.discard(append.partition.log)
         self._written(append, end)
 
     def _written(self, append: Append, end: int) -> None:
-        """The node hears of it at once, or, where the topic wants that, once it is durable."""
+        """Report the write to the node, at once or, if the topic wants that, once it is durable."""
         partition = append.partition
         log = self.logs[partition.log]
         if log.segments[-1].size == append.size:
@@ -226,17 +230,17 @@ class Runner:
         try:
             self.directory.reserve.use_for(lambda: log.move_start(effect.offset))
         except DiskFullError as error:
-            self._log_line(str(error))  # what is not wanted lies about for longer
+            self._log_line(str(error))  # the unwanted files stay for longer
         except StorageError as error:
             self._log_line(str(error))
             self.node.handle(LogFailed(effect.log, log.topic_id, str(error)), now)
             return
         self._quorum.start_moved()
 
-    def _read_later(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
+    def _queue_read(self, effect: ReadLog, now: Now) -> None:  # noqa: ARG002 - effects are carried out alike
         self._reads.append((effect, self.directory.logs.get(effect.log)))
 
-    def _go_on_reading(self, now: Now) -> None:
+    def _continue_reading(self, now: Now) -> None:
         if self._reads:
             wanted, log = self._reads.popleft()
             if self.directory.logs.get(wanted.log) is not log:
@@ -244,7 +248,7 @@ class Runner:
             report: LogRead | LogUnreadable = LogRead(wanted.log, wanted.offset, b"")
             if log is not None:
                 try:
-                    data = read_batches(log, wanted.offset, wanted.limit, REPLAYED_A_TURN)
+                    data = read_batches(log, wanted.offset, wanted.limit, REPLAY_BYTES_PER_TURN)
                     report = LogRead(wanted.log, wanted.offset, data)
                 except (StorageError, CorruptBatchError) as error:
                     report = LogUnreadable(wanted.log, wanted.offset, str(error))

@@ -6,7 +6,7 @@ import errno
 import select
 import socket
 
-from kraftlog.runner.peers import MOST_PROBES, PeerChannel, PeerChannels
+from kraftlog.runner.peers import MAX_PROBES, PeerChannel, PeerChannels
 from kraftlog.server.name_resolution import NameResolver, numeric
 from kraftlog.value import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kraftlog.server.name_resolution import Place
     from kraftlog.types import Now
 
-__all__ = ["MOST_PROBES", "Peers"]
+__all__ = ["MAX_PROBES", "Peers"]
 
 READ_SIZE = 256 << 10
 #: Ports come from settings, and from what other nodes say of each other.
@@ -43,7 +43,7 @@ class SocketChannel(PeerChannel):
     def is_open(self) -> bool:
         return self.sock is not None
 
-    def forget_place(self) -> None:
+    def forget_address(self) -> None:
         self.met = None
 
 
