@@ -7,8 +7,8 @@ from tests.mutants.mutant import Mutant
 MUTANT = Mutant(
     module="kraftlog.runner.quorum_io",
     source=(
-        "        self._snapshots.finish(effect.id)  # never tried again: "
-        "a sync that has failed loses data\n"
+        "        self._snapshots.finish(effect.id)  # not retried: "
+        "a failed sync may have lost data\n"
         "        log = self._log\n"
         "        self._directory.reserve.use_for("
         "lambda: log.truncate_fully_and_start_at(effect.id.offset))"

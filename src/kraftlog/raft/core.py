@@ -432,7 +432,7 @@ class RaftCore:
         return self._change(changes.reassign, slot, targets, now)
 
     def refusal_of_added(self, key: ReplicaKey, now: Now) -> int:
-        """Why `add_voter` would refuse this one; NONE: it would not."""
+        """The error code that `add_voter` would return for this voter now, or NONE."""
         self.now = now
         if not isinstance(self.role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
