@@ -26,7 +26,7 @@ PRODUCERS = 50
 def host(monkeypatch: pytest.MonkeyPatch) -> VirtualHost:
     """A node on whose topic a segment has just ended after fifty producers, which are many."""
     monkeypatch.setattr(producer_tracker, "FEW_PRODUCERS", 10)
-    monkeypatch.setattr(producer_snapshots, "LINES_IN_A_STEP", 10)
+    monkeypatch.setattr(producer_snapshots, "LINES_PER_STEP", 10)
     monkeypatch.setattr(log_maintenance, "STEPS_PER_TURN", 1)
     host = configured_host(segment_bytes=1 << 20)
     talker = FrameClient(host)

@@ -128,7 +128,7 @@ def test_a_log_with_much_to_remove_does_not_hold_up_the_others(
 ) -> None:
     """At most two segments go in a turn."""
     monkeypatch.setattr(log_maintenance, "CHECKED_PER_TURN", 2)
-    monkeypatch.setattr(log_maintenance, "A_SEGMENT_COSTS", 1)
+    monkeypatch.setattr(log_maintenance, "SEGMENT_COST", 1)
     host = written(configured_host(retention_ms=10_000, **SMALL), *[1000] * 10)
     host.now = Now(FIRST_CHECK_MS, FIRST_CHECK_MS)
     starts: list[int] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kraftlog.records.header import read_header
 from kraftlog.records.reader import read_records
 from kraftlog.storage.cleaning import clean
-from kraftlog.storage.compaction import candidate, describe_task, made_segment, stable_end
+from kraftlog.storage.compaction import candidate, describe_task, new_segment, stable_end
 from tests.storage.making import SMALL, T0, read_all
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def compact(log: Log, now_ms: int = T0, max_keys: int = 1000) -> bool:
     result = clean(log.disk.files, task)
     old = {segment.base_offset: segment for segment in found.segments}
     for group in result["groups"]:
-        log.replace_segments([old[base] for base in group["bases"]], made_segment(log, group))
+        log.replace_segments([old[base] for base in group["bases"]], new_segment(log, group))
     log.disk.files.sync_directory(log.folder)
     log.clean_offset = result["clean_to"]
     return True

@@ -312,7 +312,7 @@ def test_v18_a_failed_sync_takes_all_logs_of_the_directory_offline() -> None:
     two.flush()
     files.sync_directory("/d/t-0")
     files.faults = [Fault("sync", path="t-0")]
-    with pytest.raises(StorageError, match="durable"):
+    with pytest.raises(StorageError, match="flushed"):
         one.flush()
     with pytest.raises(StorageError, match="offline"):
         fill(two, 1)

@@ -8,7 +8,7 @@ from kraftlog.simulator.files import MemoryFiles
 from kraftlog.storage.checkpoints import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
-    LINES_IN_A_STEP,
+    LINES_PER_STEP,
     LOG_STARTS,
     RECOVERY_POINTS,
     decode_offsets,
@@ -77,10 +77,10 @@ def test_v15_a_checkpoint_under_way_does_not_restore_a_cleared_line() -> None:
     files = MemoryFiles()
     files.make_directory("d")
     checkpoints = opened(files)
-    names = [("t", number) for number in range(10 * LINES_IN_A_STEP)]
+    names = [("t", number) for number in range(10 * LINES_PER_STEP)]
     checkpoints.recovery_points.update(dict.fromkeys(names[1:], 7))
     checkpoints.log_starts.update(dict.fromkeys(names, 7))
-    making = checkpoints.making_job()
+    making = checkpoints.job_steps()
     next(making)
     checkpoints.forget(OLD)
     checkpoints.clear(OLD)

@@ -283,7 +283,7 @@ def test_records_that_look_like_batches_are_not_reported() -> None:
 
 def test_the_search_for_whole_batches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a large batch full of headers would cost the square of its size."""
-    monkeypatch.setattr("kraftlog.storage.salvage._PATIENCE_BYTES", 1000)
+    monkeypatch.setattr("kraftlog.storage.salvage._BUDGET_BYTES", 1000)
     files = memory()
     disk = new_disk(files)
     log, _ = opened(disk, LogConfig())

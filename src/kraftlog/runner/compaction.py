@@ -13,7 +13,7 @@ from kraftlog.storage.compaction import (
     KEY_BYTES,
     candidate,
     describe_task,
-    made_segment,
+    new_segment,
     stable_end,
 )
 from kraftlog.storage.swaps import discard_cleaned
@@ -192,7 +192,7 @@ class Compactions:
         try:
             old = [this.segments[base] for base in bases]
             if self._is_unchanged(this) and all(segment in log.segments for segment in old):
-                log.replace_segments(old, made_segment(log, result))
+                log.replace_segments(old, new_segment(log, result))
                 this.saved_bytes += result["old_size"] - result["size"]
             elif self._directory.disk.failure is None:  # truncated or deleted meanwhile, or too old
                 discard_cleaned(self._files, f"{log.folder}/{bases[0]:020d}")

@@ -11,9 +11,9 @@ from collections import deque
 from kraftlog.effects import LogFailed, LogStartMoved, LogStartNotStored
 from kraftlog.errors import DiskFullError, StorageError
 from kraftlog.node.quorum.batches import METADATA_LOG
-from kraftlog.storage.checkpoints import LINES_IN_A_STEP
+from kraftlog.storage.checkpoints import LINES_PER_STEP
 from kraftlog.storage.directory import unlink_garbage
-from kraftlog.storage.producer_snapshots import encoding_entries
+from kraftlog.storage.producer_snapshots import encode_entries_steps
 from kraftlog.storage.reserve import is_full
 from kraftlog.value import TYPE_CHECKING
 
@@ -251,7 +251,7 @@ class LogMaintenance:
             self._encoding = None
             return
         if self._encoding is None:
-            self._encoding = encoding_entries(late.entries)
+            self._encoding = encode_entries_steps(late.entries)
         try:
             for _ in range(STEPS_PER_TURN):
                 next(self._encoding)
@@ -274,9 +274,9 @@ class LogMaintenance:
         for number, (name, partition) in enumerate(list(node.replica_manager.by_log.items()), 1):
             if partition.online and node.replica_manager.by_log.get(name) is partition:
                 self._directory.high_watermarks[name] = partition.high_watermark
-            if not number % LINES_IN_A_STEP:
+            if not number % LINES_PER_STEP:
                 yield
-        job = yield from self._directory.making_checkpoint_job()
+        job = yield from self._directory.checkpoint_job_steps()
 
         def written(_: Any, error: BaseException | None, now: Now) -> None:
             self._checkpointed(job, starts, error, now)

@@ -245,7 +245,7 @@ class QuorumIO:
         path = self._directory.path
         self._submit(
             "writing the cluster id",
-            lambda: meta_properties.keep_cluster_id(self._files, path, effect.cluster_id),
+            lambda: meta_properties.store_cluster_id(self._files, path, effect.cluster_id),
             lambda _: None,
         )
 

@@ -1,4 +1,4 @@
-"""What a log is told about the batches that it is to append."""
+"""Descriptions of the batches that a log appends."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from kraftlog.logstate.producers import Marker
     from kraftlog.types import Buffer
 
-#: base offset, batch length, last offset delta: all that finding one's way takes
+#: base offset, batch length, last offset delta: all that a search needs
 PLACE = struct.Struct(">qi11xi")
 
 
 class ProducerBatch(Value):
-    """A batch with a producer id; with what its record says if it ends a transaction."""
+    """A batch with a producer id, and its marker if it ends a transaction."""
 
     header: BatchHeader
     marker: Marker | None = None
 
 
 class Batches(Value):
-    """Batches of one leader epoch, one behind the other, with offsets and epoch stamped.
+    """Consecutive batches of one leader epoch, with offsets and epoch assigned.
 
     `max_timestamp_offset` is the last offset of the batch with the largest timestamp.
     """
@@ -49,9 +49,9 @@ class Batches(Value):
 
 
 def describe(buffers: Sequence[Buffer]) -> Batches:
-    """The description of whole batches, from their headers: for whoever has not seen them before.
+    """Describe whole batches from their headers.
 
-    They must be of one epoch: `split_by_epoch` parts those that are not.
+    They must be of one epoch: `split_by_epoch` separates others.
     """
     first = read_header(buffers[0])
     batches = Batches(first.base_offset, -1, 0, -1, -1, first.leader_epoch)
@@ -73,7 +73,7 @@ def describe(buffers: Sequence[Buffer]) -> Batches:
 
 
 def split_by_epoch(buffer: Buffer) -> list[memoryview]:
-    """Whole batches, parted where the leader epoch changes."""
+    """Split whole batches where the leader epoch changes."""
     view = memoryview(buffer)
     parts, start, current = [], 0, None
     for position, fields in walk(view):
@@ -85,7 +85,7 @@ def split_by_epoch(buffer: Buffer) -> list[memoryview]:
 
 
 def pieces(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memoryview]]:
-    """Whole batches, parted so that a segment can hold each part, by its size and its offsets."""
+    """Split whole batches into parts that fit into one segment, by size and by offsets."""
     piece: list[memoryview] = []
     first = size = 0
     for buffer in buffers:
@@ -104,7 +104,7 @@ def pieces(buffers: Sequence[Buffer], segment_bytes: int) -> Iterator[list[memor
 
 
 def read_marker(buffer: Buffer, position: int) -> Marker | None:
-    """What the control batch at `position` says, None if it ends no transaction."""
+    """The marker in the control batch at `position`; None if it ends no transaction."""
     from kraftlog.logstate.producers import Marker
     from kraftlog.records.control import COMMIT, decode_control_key, decode_end_marker
     from kraftlog.records.reader import read_records

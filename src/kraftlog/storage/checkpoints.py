@@ -1,7 +1,7 @@
-"""Kafka's small text files: offsets of all logs, leader epochs of one, and whose log it is.
+"""Kafka's small text files: offsets of all logs, leader epochs of one, and its topic id.
 
 0                      version
-2                      how many lines follow
+2                      number of lines that follow
 topic-a 0 1234         topic, partition, offset   (or: epoch, start offset)
 topic-b 7 99
 """
@@ -28,26 +28,26 @@ CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 EPOCHS = "leader-epoch-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 _VERSION = "0"
-#: After so many lines there is a pause, where there may be one.
-LINES_IN_A_STEP = 500
+#: How many lines a step encodes.
+LINES_PER_STEP = 500
 
 
 def encode_offsets(offsets: Mapping[Name, int]) -> bytes:
-    return finished(encoding_offsets(offsets))
+    return finished(encode_offsets_steps(offsets))
 
 
-def encoding_offsets(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
-    """The same in steps: thousands of lines would take milliseconds at once."""
+def encode_offsets_steps(offsets: Mapping[Name, int]) -> Generator[None, None, bytes]:
+    """The same in steps, as thousands of lines take milliseconds."""
     lines = []
     for topic, number in sorted(offsets):
         lines.append(f"{topic} {number} {offsets[topic, number]}")
-        if not len(lines) % LINES_IN_A_STEP:
+        if not len(lines) % LINES_PER_STEP:
             yield
     return _encode(lines)
 
 
 def finished(steps: Generator[None, None, R]) -> R:
-    """What the steps come to, all taken at once."""
+    """Run all steps at once and return their result."""
     while True:
         try:
             next(steps)
@@ -95,7 +95,7 @@ def _encode(lines: list[str]) -> bytes:
 def _decode(data: bytes, path: str, width: int) -> Iterable[list[str]]:
     lines = _text(data, path).splitlines()
     if not lines:
-        return []  # Kafka makes its files empty and fills them later
+        return []  # Kafka creates its files empty and fills them later
     if lines[0] != _VERSION:
         raise CorruptLogError(f"{path}: version {lines[0]}, not {_VERSION}")
     count = _number(lines[1], path) if len(lines) > 1 else -1

@@ -1,17 +1,16 @@
-"""Rewriting segments so that the latest value of each key is left: files in, new files out.
+"""Log compaction: rewrites segments so that each key keeps its latest value.
 
-Made to run in a process of its own, as it computes for long: it takes plain data, touches no file
-but those that it reads and the `.cleaned` ones that it makes, and leaves it to the log to put them
-in place. First the keys of the dirty part are collected, then all segments are rewritten by them.
-What goes, by the rules of Kafka's cleaner:
+It computes for long, so it runs in a worker process: it takes plain data, reads segments and writes
+`.cleaned` files, which the log then swaps in. First it collects the keys of the dirty part, then it
+rewrites all segments by them. As in Kafka's cleaner, these records are removed:
 
-- A record for whose key a later offset is known; one without a key.
-- A tombstone, once the delete horizon that its batch got in an earlier pass has gone by.
-- All of an aborted transaction; the marker of a transaction of which nothing is left, once its
-  horizon has gone by.
+- A record whose key has a later offset, and one without a key.
+- A tombstone, once the delete horizon that its batch got in an earlier pass has passed.
+- All records of an aborted transaction; the marker of a transaction without records, once its
+  horizon has passed.
 
-Offsets never change. A batch that loses records keeps its first and last offset, and the last
-batch of each producer stays even when it is empty: its sequence number must be remembered.
+Offsets never change. A batch that loses records keeps its first and last offset, and the last batch
+of each producer stays even if it is empty, because of its sequence number.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ ABORT = 0
 
 
 def clean(files: Files, task: dict[str, Any]) -> dict[str, Any]:
-    """Do what `compaction.describe_task` says; what has become of each group of segments."""
+    """Run the task of `compaction.describe_task`; return the result for each group of segments."""
     made: list[str] = []
     try:
         return _CleaningPass(files, task).run(made)
@@ -91,7 +90,7 @@ class _CleaningPass:
         return f"{self.folder}/{base:020d}"
 
     def _collect_keys(self, segments: list[list[int]]) -> int:
-        """Fill the map from the dirty part, as far as there is room; where the clean part ends."""
+        """Collect the dirty part's keys while they fit; return the new end of the clean part."""
         dirty_from, limit = self.task["dirty_from"], self.task["limit"]
         transactions = Transactions(self.aborted)
         ends = [base for base, _ in segments[1:]] + [limit]
@@ -102,7 +101,7 @@ class _CleaningPass:
                 if header.last_offset < dirty_from:
                     continue
                 if header.is_control:
-                    transactions.ends_nothing(header, data)
+                    transactions.is_empty_marker(header, data)
                 elif not transactions.is_aborted(header):
                     if not self.keys.has_room(header.record_count):
                         return self.keys.end
@@ -114,7 +113,7 @@ class _CleaningPass:
     def _rewrite(
         self, stem: str, group: list[list[int]], cleaner: Cleaner
     ) -> dict[str, Any] | None:
-        """Make one segment of a group, durable but not in place; None if nothing would change."""
+        """Write a group's new segment, durable but not swapped in; None if nothing changes."""
         output = _Output(self.files, stem, self.task["index_interval_bytes"])
         cleaner.transactions.kept = []
         size, changed = 0, len(group) > 1
@@ -144,7 +143,7 @@ class _CleaningPass:
 
 
 def read_batches(files: Files, path: str, size: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Header and bytes of every batch of a segment; what is damaged stops it all."""
+    """Header and bytes of every batch of a segment; a corrupt batch ends the pass."""
     fd = files.open(path, write=False)
     try:
         position, wanted = 0, _CHUNK
@@ -169,7 +168,7 @@ def read_batches(files: Files, path: str, size: int) -> Iterator[tuple[BatchHead
 
 
 class LatestOffsets:
-    """Where each key was last seen, below `end`."""
+    """The latest offset of each key, below `end`."""
 
     def __init__(self, max_keys: int) -> None:
         self.max_keys = max_keys
@@ -177,18 +176,18 @@ class LatestOffsets:
         self.end = 0
 
     def has_room(self, count: int) -> bool:
-        """Whether so many more keys may come; one batch always may, or nothing would move on."""
+        """Whether this many more keys fit; one batch always does, or there would be no progress."""
         return not self.offsets or len(self.offsets) + count <= self.max_keys
 
     def add(self, header: BatchHeader, data: Buffer, first: int) -> None:
         offsets, base = self.offsets, header.base_offset
         for _, _, key, _, delta, _ in split_records(_payload(header, data), header.record_count):
             if key is not None and base + delta >= first:
-                offsets[_short(key)] = base + delta
+                offsets[_digest(key)] = base + delta
 
 
-def _short(key: bytes) -> bytes:
-    """The key, or a digest that takes less room; short ones and digests never look alike."""
+def _digest(key: bytes) -> bytes:
+    """The key, or a shorter digest; short keys and digests never look alike."""
     return key if len(key) < _DIGEST_SIZE else blake2b(key, digest_size=_DIGEST_SIZE).digest()
 
 
@@ -197,9 +196,9 @@ def _payload(header: BatchHeader, data: Buffer) -> bytes:
 
 
 class Transactions:
-    """Follows the transactions in a log from its front: which are aborted, which have nothing left.
+    """Follows a log's transactions: which are aborted, and which have no records left.
 
-    `kept` are the aborted ones of which some batch stays, empty: readers must be told of them.
+    `kept` are the aborted ones with an empty batch left, which readers must still be able to skip.
     """
 
     def __init__(self, aborted: list[AbortedTransaction]) -> None:
@@ -211,7 +210,7 @@ class Transactions:
 
     def is_aborted(self, header: BatchHeader) -> bool:
         """Whether a batch is part of an aborted transaction."""
-        self._go_to(header.last_offset)
+        self._advance_to(header.last_offset)
         if not header.is_transactional:
             return False
         if header.producer_id in self._aborting:
@@ -220,9 +219,9 @@ class Transactions:
         self._seen_committing.add(header.producer_id)
         return False
 
-    def ends_nothing(self, header: BatchHeader, data: Buffer) -> bool:
-        """Whether a control batch is the marker of a transaction of which nothing is left."""
-        self._go_to(header.last_offset)
+    def is_empty_marker(self, header: BatchHeader, data: Buffer) -> bool:
+        """Whether a control batch is the marker of a transaction without records left."""
+        self._advance_to(header.last_offset)
         if not header.record_count:
             return True
         marker = read_marker(data, 0)
@@ -240,14 +239,17 @@ class Transactions:
         self._seen_committing.discard(producer_id)
         return not seen
 
-    def _go_to(self, offset: int) -> None:
+    def _advance_to(self, offset: int) -> None:
         while self._to_come and self._to_come[-1].first_offset <= offset:
             entry = self._to_come.pop()
             self._aborting.setdefault(entry.producer_id, entry)
 
 
 class Cleaner:
-    """Decides what of a batch stays. `producers`: epoch and last data offset of each, -1: none."""
+    """Decides which records of a batch to keep.
+
+    `producers` has the epoch and the last data offset of each producer, or -1.
+    """
 
     def __init__(
         self,
@@ -264,21 +266,21 @@ class Cleaner:
         self.delete_retention_ms = delete_retention_ms
 
     def cleaned(self, header: BatchHeader, data: Buffer) -> Buffer | None:
-        """The batch as it is to be written, the same bytes if nothing changes; None if it goes."""
+        """The batch to write, the same bytes if nothing changes, or None if it is removed."""
         if header.is_control:
             return self._cleaned_marker(header, data)
         if self.transactions.is_aborted(header):
-            return self._emptied(header)
+            return self._empty_batch(header)
         if header.base_offset >= self.keys.end:
             return data
         return self._cleaned_records(header, data)
 
     def _cleaned_marker(self, header: BatchHeader, data: Buffer) -> Buffer | None:
-        if not self.transactions.ends_nothing(header, data):
+        if not self.transactions.is_empty_marker(header, data):
             return data
         horizon = header.delete_horizon_ms
         if not header.record_count or (horizon is not None and horizon <= self.now_ms):
-            return self._emptied(header)
+            return self._empty_batch(header)
         return self._with_horizon(header, data, None) if horizon is None else data
 
     def _cleaned_records(self, header: BatchHeader, data: Buffer) -> Buffer | None:
@@ -291,7 +293,7 @@ class Cleaner:
         newest, has_tombstone = -1, False
         for start, stop, key, has_value, delta, time in split_records(payload, header.record_count):
             if base + delta < end:
-                if key is None or latest.get(_short(key), -1) > base + delta:
+                if key is None or latest.get(_digest(key), -1) > base + delta:
                     continue
                 if not (has_value or tombstones_stay):
                     continue
@@ -300,7 +302,7 @@ class Cleaner:
             deltas.add(delta)
             newest = max(newest, time)
         if not kept:
-            return self._emptied(header)
+            return self._empty_batch(header)
         if has_tombstone and horizon is None:
             return self._with_horizon(header, data, deltas)
         if len(kept) == header.record_count:
@@ -311,7 +313,7 @@ class Cleaner:
         return rebuild_batch(header, b"".join(kept), len(kept), newest)
 
     def _with_horizon(self, header: BatchHeader, data: Buffer, deltas: set[int] | None) -> bytes:
-        """The records with these offset deltas (None: all), and from when tombstones may go."""
+        """The records with these offset deltas (None: all), with a horizon for tombstones."""
         builder = BatchBuilder(
             base_offset=header.base_offset,
             leader_epoch=header.leader_epoch,
@@ -335,8 +337,8 @@ class Cleaner:
                 )
         return builder.build(last_offset=header.last_offset)
 
-    def _emptied(self, header: BatchHeader) -> bytes | None:
-        """Nothing, or an empty batch where the producer's last sequence or epoch stands."""
+    def _empty_batch(self, header: BatchHeader) -> bytes | None:
+        """None, or an empty batch to keep the producer's last sequence and epoch."""
         if not self._is_last_of_producer(header):
             return None
         return build_empty_batch(
@@ -391,7 +393,7 @@ class _Output:
         self._waiting, self._waiting_bytes = [], 0
 
     def finish(self, aborted: list[AbortedTransaction]) -> dict[str, int]:
-        """Write the indexes, make all of it durable; what the log has to know."""
+        """Write the indexes and make all files durable; return what the log needs to know."""
         files, stem = self._files, self._stem
         if self._waiting:
             self._write_out()

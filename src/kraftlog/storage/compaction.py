@@ -1,8 +1,8 @@
-"""Which part of a log is to be compacted, and when: pure decisions over its segments.
+"""Decides which part of a log to compact, and when: pure functions of its segments.
 
-The front of a log, up to the cleaner's offset, is clean: each key is in there once. What follows,
-up to the first segment that must be left alone, is dirty. The active segment is never touched, nor
-what a transaction may yet abort, what is not replicated or not durable, and what is too young.
+A log is clean up to the cleaner's offset: each key occurs once there. What follows is dirty, up to
+the first segment that must not be touched: the active one, and segments with undecided
+transactions, or records that are too young, not replicated or not durable.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from kraftlog.storage.config import LogConfig
     from kraftlog.storage.log import Log
 
-#: What an entry of a dict of keys takes, roughly, in bytes.
+#: The approximate size of an entry in a dict of keys.
 KEY_BYTES = 200
 
 
 class LogToClean(Value):
-    """A log that is worth compacting; the larger `ratio`, the more."""
+    """A log that is worth compacting, the more the larger its `ratio`."""
 
     segments: tuple[Segment, ...]
     dirty_from: int
     limit: int
     ratio: float
-    #: Records have waited for as long as they may.
+    #: Records have waited for max.compaction.lag.ms.
     is_due: bool
 
 
 def stable_end(log: Log, high_watermark: int) -> int:
-    """Below this offset all is replicated, and every transaction is decided."""
+    """The offset below which all records are replicated and all transactions decided."""
     producers = log.producers
     producers.high_watermark_moved(high_watermark)
     undecided = producers.first_unstable()
@@ -45,7 +45,7 @@ def stable_end(log: Log, high_watermark: int) -> int:
 
 
 def candidate(log: Log, stable: int, now_ms: int) -> LogToClean | None:
-    """What of a log could be compacted; None if nothing is worth it."""
+    """The part of a log to compact; None if it is not worth it."""
     config = log.config
     segments = _settled_segments(log, min(stable, log.recovery_point), now_ms)
     if not config.compacted or not segments:
@@ -64,7 +64,7 @@ def candidate(log: Log, stable: int, now_ms: int) -> LogToClean | None:
 
 
 def _settled_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
-    """Those from the front that are below the limit and old enough, never the active one."""
+    """The segments below the limit that are old enough, without the active one."""
     settled = []
     youngest = now_ms - log.config.min_compaction_lag_ms
     for segment, following in zip(log.segments, log.segments[1:], strict=False):
@@ -77,16 +77,16 @@ def _settled_segments(log: Log, limit: int, now_ms: int) -> list[Segment]:
 
 
 def _first_timestamp(log: Log, dirty: Sequence[Segment]) -> int:
-    """When the oldest of these records came, as far as their batches say."""
+    """When the oldest of these records arrived, as far as their batches tell."""
     segment = next(segment for segment in dirty if segment.size)
-    if segment.first_timestamp < 0:  # opened after a crash: nobody has looked yet
+    if segment.first_timestamp < 0:  # opened after a crash and not read yet
         head = log.disk.files.pread(segment.log.use(), HEADER_SIZE, 0)
         segment.first_timestamp = read_header(head).max_timestamp
     return segment.first_timestamp
 
 
 def grouped(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment]]:
-    """Neighbours that fit into one segment together become one."""
+    """Group adjacent segments that fit into one."""
     groups: list[list[Segment]] = []
     size = index = times = 0
     for segment in segments:
@@ -106,7 +106,7 @@ def grouped(segments: Sequence[Segment], config: LogConfig) -> list[list[Segment
 
 
 def describe_task(log: Log, found: LogToClean, now_ms: int, max_keys: int) -> dict[str, Any]:
-    """All that the rewriting must know, as plain data: it happens in another process."""
+    """The input of the cleaner as plain data, as it runs in another process."""
     config, producers = log.config, log.producers
     first = found.segments[0].base_offset
     return {
@@ -132,8 +132,8 @@ def describe_task(log: Log, found: LogToClean, now_ms: int, max_keys: int) -> di
     }
 
 
-def made_segment(log: Log, result: dict[str, Any]) -> Segment:
-    """The segment that the rewriting reports, whose files are not in place yet."""
+def new_segment(log: Log, result: dict[str, Any]) -> Segment:
+    """The segment that the cleaner reports, whose files are not swapped in yet."""
     segment = Segment(log.disk, log.folder, result["bases"][0])
     segment.size = result["size"]
     segment.first_timestamp = result["first_timestamp"]

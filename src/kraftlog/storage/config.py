@@ -1,4 +1,4 @@
-"""The settings of one log, by the names that Kafka gives them."""
+"""The config of one log, with Kafka's names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DAY_MS = 86_400_000
 
 
 class LogConfig(Value):
-    """What a topic's configuration says about its logs; -1 means without limit."""
+    """A topic's config for its logs; -1 means no limit."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 7 * _DAY_MS
@@ -18,20 +18,20 @@ class LogConfig(Value):
     index_interval_bytes: int = 4096
     retention_ms: int = 7 * _DAY_MS
     retention_bytes: int = -1
-    #: the topic is known never to be compacted: after a crash a hole between segments means that
-    #: the end of one was lost. Where that is not known, holes are left alone, as Kafka does.
+    #: The topic is known never to be compacted, so a hole between segments means lost records.
+    #: Where that is not known, holes are left alone, as in Kafka.
     contiguous: bool = False
-    #: the latest value of each key is kept, what it has replaced goes
+    #: keep the latest value of each key, and remove older ones
     compacted: bool = False
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = (1 << 63) - 1
     delete_retention_ms: int = _DAY_MS
-    #: how many records may be written and not be durable yet, when they are called written
+    #: how many records may be written before a flush is forced
     flush_messages: int = (1 << 63) - 1
-    #: reserved ahead of a log that is written a lot; 0: never
+    #: preallocation for a busy log; 0: never
     allocate_bytes: int = 64 << 20
-    #: it is written when only the reserve is left
+    #: it may be written when only the reserve is left
     uses_reserve: bool = False
 
 

@@ -1,9 +1,8 @@
-"""A log directory: many logs, the lock, Kafka's checkpoint files, clean shutdown.
+"""A log directory: its logs, lock, checkpoint files and clean shutdown.
 
-Opened once per process (the lock says so). Logs are opened one by one, by whoever needs them and
-in slices: `open_log` is a generator. What blocks for long is a job for a lane: flushes, checkpoint
-files (`checkpoint_job`), unlinking (`take_garbage`, `unlink_garbage`).
-
+It is opened once per process, which the lock ensures. Logs are opened one by one and in slices:
+`open_log` is a generator. Whatever blocks for long is a job for an I/O thread: flushes, checkpoint
+files (`checkpoint_job`) and deletion (`take_garbage`, `unlink_garbage`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import contextlib
 
 from kraftlog.errors import CorruptLogError, DiskFullError, StorageError
 from kraftlog.storage.checkpoints import (
-    LINES_IN_A_STEP,
+    LINES_PER_STEP,
     PARTITION_METADATA,
     decode_partition_metadata,
     encode_partition_metadata,
@@ -53,19 +52,19 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
 
 LOCK = ".lock"
-#: a sync has failed here since the machine was started: what can be read may not be on the disk
+#: a sync has failed since the machine started: readable data may not be on the disk
 SUSPECT = "kraftlog-suspect"
 _DELETED = "-delete"
-#: What belongs to no partition of the broker: as Kafka does, it is kept under another name.
+#: The suffix of a folder that belongs to no partition of the broker, as in Kafka.
 STRAY = "-stray"
-#: The longest name that file systems take.
+#: The longest file name that file systems support.
 _LONGEST_NAME = 255
-#: from so many logs on one sync of the file system is quicker than theirs
+#: from this many logs on, one sync of the file system is quicker than theirs
 _MANY = 64
 
 
 def parse_folder(name: str) -> Name | None:
-    """Topic and partition of a log's folder, None for any other name."""
+    """Topic and partition of a log's folder, or None for any other name."""
     topic, dash, number = name.rpartition("-")
     if dash and topic and number.isdecimal() and number.isascii():
         return topic, int(number)
@@ -73,33 +72,33 @@ def parse_folder(name: str) -> Name | None:
 
 
 class LogDirectory:
-    """One of `log.dirs`. `logs` are those open; `names` all that are there."""
+    """One of `log.dirs`. `logs` are the open logs; `names` all that exist."""
 
     def __init__(self, files: Files, path: str, handles: HandleCache | None = None) -> None:
         self.path = path
         self.disk = Disk(files, handles)
         self.logs: dict[Name, Log] = {}
-        #: logs that are there and not open
+        #: logs that exist and are not open
         self.unopened: set[Name] = set()
-        #: logs that were forgotten while a job worked in their folder
+        #: forgotten logs with a job that still uses their folder
         self._in_use: dict[Name, Log] = {}
         self.was_clean = False
-        #: of the broker that closed the directory cleanly, else -1
+        #: the epoch of the broker that shut down cleanly, else -1
         self.broker_epoch = -1
         self._rows: dict[Name, bytes] = {}
         self._garbage: list[str] = []
         self._suspect = False
         self._lock = files.lock(f"{path}/{LOCK}")
         try:
-            self._look_around()
+            self._list_files()
         except BaseException:
             files.close(self._lock)
             raise
-        self.disk.on_failure = self._suspect_from_now
+        self.disk.on_failure = self._mark_suspect
         self.reserve = Reserve(self.disk, path)
 
-    def _look_around(self) -> None:
-        """Take in what is there, and take away what says that nothing has changed since."""
+    def _list_files(self) -> None:
+        """List the logs, and delete the clean-shutdown files."""
         files, path = self.disk.files, self.path
         names = files.list(path)
         self._checkpoints = OffsetCheckpoints(files, path, names)
@@ -130,8 +129,8 @@ class LogDirectory:
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def _suspect_from_now(self, _: StorageError) -> None:
-        """Leave word for the next process, if the disk still takes it."""
+    def _mark_suspect(self, _: StorageError) -> None:
+        """Mark the directory for the next process, if the disk still allows it."""
         try:
             write_whole(self.disk.files, self._file(SUSPECT), b"")
         except OSError:
@@ -139,22 +138,22 @@ class LogDirectory:
 
     @property
     def high_watermarks(self) -> dict[Name, int]:
-        """Those to store; whoever knows better ones writes them here."""
+        """The high watermarks to store; the broker updates them here."""
         return self._checkpoints.high_watermarks
 
-    # -- logs ----------------------------------------------------------------------------------
+    # -- logs -------------------------------------------------------------------------------------
 
     def folder(self, name: Name) -> str:
         return f"{self.path}/{name[0]}-{name[1]}"
 
     def names(self) -> list[Name]:
-        """All logs that are there."""
+        """All logs that exist."""
         return sorted([*self.logs, *self.unopened])
 
     def topic_id(self, name: Name) -> Uuid | None:
-        """Whose log it is, by its `partition.metadata`; None if that is missing or torn.
+        """The topic id in a log's `partition.metadata`; None if it is missing or torn.
 
-        One that can't be read says nothing of the rest of the disk, so it is that log's trouble.
+        An unreadable file fails this log only, as the rest of the disk may be fine.
         """
         path = f"{self.folder(name)}/{PARTITION_METADATA}"
         try:
@@ -167,7 +166,7 @@ class LogDirectory:
     def open_log(
         self, name: Name, config: LogConfig = DEFAULT_CONFIG
     ) -> Generator[int, None, tuple[Log, RecoveryReport]]:
-        """Open a log that is there; `kraftlog.storage.recovery.run` does it in one go."""
+        """Open an existing log; `kraftlog.storage.recovery.run` does it in one go."""
         if name in self._checkpoints.cleaned and config.contiguous:
             config = config.replace(contiguous=False)  # compaction leaves holes
         row = self._rows.get(name)
@@ -196,7 +195,7 @@ class LogDirectory:
         log.before_truncation = self._lowering(name)
 
     def create(self, name: Name, topic_id: Uuid, config: LogConfig = DEFAULT_CONFIG) -> Log:
-        """A new log: a folder that says whose it is. Its other files come with the data."""
+        """Create a log: its folder with the topic id. Its other files follow with the data."""
         self.disk.check()
         assert name not in self.logs
         assert name not in self.unopened
@@ -209,26 +208,26 @@ class LogDirectory:
         except OSError as error:
             failure = self.disk.failed(f"{folder}: making the log", error)
             if isinstance(failure, DiskFullError):
-                self._unmake(folder)
+                self._delete_incomplete(folder)
             raise failure from error
         log = Log(self.disk, folder, config)
         log.is_new(f"{folder}/{PARTITION_METADATA}")
         self._adopt(name, log)
         return log
 
-    def _unmake(self, folder: str) -> None:
-        """Half a folder would be in the way of the next log of that name."""
+    def _delete_incomplete(self, folder: str) -> None:
+        """Delete an incomplete folder, which would block the next log of that name."""
         with contextlib.suppress(OSError):
             unlink_if_there(self.disk.files, f"{folder}/{PARTITION_METADATA}")
             self.disk.files.remove_directory(folder)
 
     def delete(self, name: Name) -> None:
-        """Remove a log that is there."""
+        """Delete a log."""
         self.forget(name)
         self.remove_folder(name)
 
     def forget(self, name: Name) -> bool:
-        """A log is none any more, whatever its folder is called; whether there was one."""
+        """Remove a log from the directory, but not its folder; return whether it existed."""
         self._checkpoints.forget(name)
         self._rows.pop(name, None)
         log = self.logs.pop(name, None)
@@ -242,7 +241,7 @@ class LogDirectory:
         return True
 
     def is_in_use(self, name: Name) -> bool:
-        """Whether a job still works in a forgotten log's folder, which it knows by its path.
+        """Whether a job still uses a forgotten log's folder, which it knows by its path.
 
         Until it ends the folder keeps its name, or the job would reach the next log of that name.
         """
@@ -253,15 +252,15 @@ class LogDirectory:
         return log is not None
 
     def remove_folder(self, name: Name) -> None:
-        """A forgotten log's folder gets another name now, the files go in a lane."""
+        """Rename a forgotten log's folder for deletion by an I/O thread."""
         self._garbage.append(self._rename(name, _DELETED))
 
     def set_aside(self, name: Name) -> str:
-        """A folder stays, under a name that no log has: which one. Its log is to be forgotten."""
+        """Rename a forgotten log's folder as a stray, which stays; return the new name."""
         return self._rename(name, STRAY)
 
     def _rename(self, name: Name, ending: str) -> str:
-        """A topic's name is cut short where the folder's would be too long."""
+        """Rename a folder; a topic name that gets too long is truncated."""
         self.disk.check()
         folder = self.folder(name)
         try:
@@ -284,7 +283,7 @@ class LogDirectory:
         return renamed
 
     def take_garbage(self) -> list[str]:
-        """Files and folders to give to `unlink_garbage`, in a lane."""
+        """The files and folders for `unlink_garbage`, which an I/O thread runs."""
         garbage, self._garbage = self._garbage, []
         for log in self.logs.values():
             if log.garbage:
@@ -293,34 +292,34 @@ class LogDirectory:
         return garbage
 
     def keep_reserve(self, size_bytes: int) -> None:
-        """Have so many bytes of the disk in reserve, from the start on."""
+        """Keep this many bytes of the disk in reserve."""
         try:
             self.reserve.keep(size_bytes)
         except OSError as error:
             raise self.disk.failed(f"{self.path}: reserving disk space", error) from error
 
     def make_reserve(self) -> bool:
-        """Keep room in reserve again, if there is any; whether it is kept."""
+        """Fill the reserve again if there is space; return whether it is full."""
         try:
             return self.reserve.make()
         except OSError as error:
             raise self.disk.failed(f"{self.path}: reserving disk space", error) from error
 
-    # -- checkpoints ---------------------------------------------------------------------------
+    # -- checkpoints ------------------------------------------------------------------------------
 
     def checkpoint_job(self) -> CheckpointJob:
-        """The checkpoint files as of now. One job at a time, from here to `checkpoints_durable`."""
-        return finished(self.making_checkpoint_job())
+        """A job that writes the checkpoint files as of now; one at a time."""
+        return finished(self.checkpoint_job_steps())
 
-    def making_checkpoint_job(self) -> Generator[None, None, CheckpointJob]:
-        """The same in steps, as of the last of those that go through the logs."""
+    def checkpoint_job_steps(self) -> Generator[None, None, CheckpointJob]:
+        """The same in steps; its content is as of the last step that reads the logs."""
         yield from self._collecting()
-        return (yield from self._checkpoints.making_job())
+        return (yield from self._checkpoints.job_steps())
 
     def checkpointed(self, job: CheckpointJob) -> bool:
-        """Put the files of a job in place; False if a cut or a new log has overtaken it.
+        """Rename the files of a job; False if a truncation or a new log has made them obsolete.
 
-        Next the directory is to be synced.
+        The caller syncs the directory next.
         """
         if job.error is not None:
             raise self.disk.failed(f"{self.path}: writing checkpoints", job.error)
@@ -330,16 +329,16 @@ class LogDirectory:
             raise self.disk.failed(f"{self.path}: writing checkpoints", error) from error
 
     def checkpoints_durable(self, job: CheckpointJob) -> None:
-        """The directory has been synced since the files of this job were put in place."""
+        """The directory has been synced since the files of this job were renamed."""
         self._checkpoints.installed(job)
 
     def _collecting(self) -> Generator[None, None, None]:
         checkpoints = self._checkpoints
         for number, (name, log) in enumerate(list(self.logs.items()), 1):
-            if not number % LINES_IN_A_STEP:
+            if not number % LINES_PER_STEP:
                 yield
             if self.logs.get(name) is not log:
-                continue  # it was deleted between two steps
+                continue  # deleted between two steps
             checkpoints.recovery_points[name] = log.recovery_point
             first = log.segments[0].base_offset if log.segments else 0
             if log.start_offset > first:
@@ -350,7 +349,7 @@ class LogDirectory:
                 checkpoints.cleaned[name] = log.clean_offset
 
     def lower_recovery_points(self, offsets: dict[Name, int]) -> None:
-        """Before logs are cut: store lower points of many at once, durably, by one write."""
+        """Lower many stored recovery points durably, by one write, before logs are truncated."""
         self._checkpoints.lower(offsets)
 
     def _lower(self, name: Name, offset: int) -> None:
@@ -359,10 +358,10 @@ class LogDirectory:
     def _lowering(self, name: Name) -> Callable[[int], None]:
         return lambda offset: self._lower(name, offset)
 
-    # -- the end -------------------------------------------------------------------------------
+    # -- shutdown ---------------------------------------------------------------------------------
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Flush and close every log, and leave word that all is well, if it is."""
+        """Flush and close every log, and write the clean-shutdown files if the disk is healthy."""
         if self.disk.failure is not None:
             self.release()
             return
@@ -377,12 +376,12 @@ class LogDirectory:
             finished(self._collecting())
             self._checkpoints.write()
             if self.was_clean or not self.unopened:
-                self._leave_word(broker_epoch)
+                self._write_clean_shutdown(broker_epoch)
         except OSError as error:
             raise self.disk.failed(f"{self.path}: closing", error) from error
 
     def _close_logs(self) -> None:
-        """One by one, or by a sync of the whole file system if they are many."""
+        """Close the logs, one by one, or with a sync of the whole file system if there are many."""
         logs = list(self.logs.values())
         for log in logs:
             log.finish()
@@ -392,15 +391,15 @@ class LogDirectory:
                 log.flush()
             return
         for log in dirty:
-            log.write_epochs_beside()
+            log.write_temporary_epochs()
         self.disk.files.sync_all(self.path)
         for log in dirty:
-            log.put_epochs_in_place()
+            log.install_epochs()
         self.disk.files.sync_all(self.path)
         for log in dirty:
-            log.all_is_durable()
+            log.everything_synced()
 
-    def _leave_word(self, broker_epoch: int) -> None:
+    def _write_clean_shutdown(self, broker_epoch: int) -> None:
         rows = {name: encode_row(log) for name, log in self.logs.items()}
         manifest = encode_manifest({**self._rows, **rows})
         unlink_if_there(self.disk.files, self._file(SUSPECT))
@@ -409,17 +408,17 @@ class LogDirectory:
         write_atomically(self.disk.files, self._file(CLEAN_MARKER), marker)
 
     def release(self) -> None:
-        """Let go of files and lock without writing anything."""
+        """Close the files and release the lock without writing anything."""
         for log in self.logs.values():
             log.release()
         self.disk.files.close(self._lock)
 
 
 def unlink_garbage(files: Files, paths: list[str]) -> None:
-    """In a lane: remove files, and folders with the files in them.
+    """Delete files, and folders with their files; runs in an I/O thread.
 
-    A folder's new name is durable before it is emptied, or a crash could show it half empty
-    under its old one.
+    A folder's new name is made durable first, or a crash could show it half empty under its old
+    one.
     """
     for parent in sorted({path.rpartition("/")[0] for path in paths if path.endswith(_DELETED)}):
         files.sync_directory(parent)

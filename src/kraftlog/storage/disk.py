@@ -1,9 +1,9 @@
-"""A disk below many logs: its files, a bounded number of them open, and whether it is trusted.
+"""The disk below many logs: files, a limited number of open ones, and whether it has failed.
 
-A log knows thousands of files and needs few at a time. A `Handle` names a file and opens it when
-it is used; the cache closes those that were not used lately. Whoever keeps a descriptor beyond a
-turn of the loop (a response that is sent piece by piece, a flush in a lane) pins its handle: a
-closed descriptor's number would soon mean another file.
+A log has thousands of files and uses few at a time. A `Handle` names a file and opens it on use;
+the cache closes handles that were not used recently. A descriptor that is kept beyond a turn of the
+loop (by a response sent in parts, or a flush in an I/O thread) must be pinned: the number of a
+closed descriptor is soon reused for another file.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
     from kraftlog.types import Buffer
 
-MAX_SLICES = 1024  # what one pwritev takes
+MAX_SLICES = 1024  # the most that one pwritev takes
 NOT_OPEN = -1
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, *NO_DESCRIPTOR}
 
 
 class Handle:
-    """A file by its name, open or not. Only its cache opens and closes it."""
+    """A file by its name, open or not; only its cache opens and closes it."""
 
     __slots__ = ("_cache", "fd", "gone", "is_queued", "path", "pins", "used")
 
@@ -38,21 +38,21 @@ class Handle:
         self.pins = 0
         self.used = False
         self.gone = False
-        #: Whether it stands in the cache's queue.
+        #: Whether it is in the cache's queue.
         self.is_queued = False
 
     def use(self) -> int:
-        """The descriptor, good until the next handle is used unless pinned."""
+        """The descriptor, valid until the next handle is used unless pinned."""
         self.used = True
         return self.fd if self.fd != NOT_OPEN else self._cache.open(self)
 
     def create(self) -> int:
-        """As `use`, and the file is made if it is not there."""
+        """Like `use`, but creates the file if it does not exist."""
         self.used = True
         return self.fd if self.fd != NOT_OPEN else self._cache.open(self, create=True)
 
     def pin(self) -> int:
-        """The descriptor, good until `unpin`."""
+        """The descriptor, valid until `unpin`."""
         fd = self.use()
         self.pins += 1
         return fd
@@ -69,21 +69,21 @@ class Handle:
 
     @property
     def is_scarce(self) -> bool:
-        """Whether more files are open than should be."""
+        """Whether more files are open than the limit."""
         return self._cache.is_over_limit
 
     def release(self) -> None:
-        """No longer needed under this name: closed as soon as nobody has it pinned."""
+        """No longer needed under this name: closed as soon as it is not pinned."""
         self.gone = True
         if not self.pins:
             self._cache.close(self)
 
 
 class HandleCache:
-    """Opens files and closes those unused for longest, roughly (second chance), beyond `limit`.
+    """Keeps at most `limit` files open, closing those unused for longest (second chance).
 
-    The queue holds those that may be closed. A pinned handle leaves it when it is met there and
-    returns when it is unpinned, so thousands of pinned ones are not passed over again and again.
+    The queue has the handles that may be closed. A pinned handle leaves it when it is reached and
+    returns when it is unpinned, so that thousands of pinned ones are not scanned repeatedly.
     """
 
     def __init__(self, files: Files, limit: int) -> None:
@@ -104,7 +104,7 @@ class HandleCache:
         return handle.fd
 
     def _open_file(self, path: str, *, create: bool) -> int:
-        """Open it, in place of others where the process or the system has no descriptor left."""
+        """Open a file, closing others if the process or the system has no descriptor left."""
         while True:
             try:
                 return self.files.open(path, create=create)
@@ -113,12 +113,12 @@ class HandleCache:
                     raise
 
     def queue(self, handle: Handle) -> None:
-        """The handle may be closed when its turn comes."""
+        """The handle may be closed when it reaches the front of the queue."""
         handle.is_queued = True
         self._open.append(handle)
 
     def close(self, handle: Handle) -> None:
-        """Close a handle that is open; its place in the queue is tidied up later."""
+        """Close an open handle; the queue is cleaned up later."""
         if handle.fd == NOT_OPEN:
             return
         fd, handle.fd = handle.fd, NOT_OPEN
@@ -135,14 +135,13 @@ class HandleCache:
 
     @property
     def is_over_limit(self) -> bool:
-        """Too many were pinned at once."""
+        """Whether too many handles are pinned at once."""
         return self.open_count > self.limit
 
     def _close_one(self) -> bool:
-        """Close the first one in the queue that was not used since it was last looked at.
+        """Close the first handle in the queue that was not used since the last scan.
 
-        When all are pinned there is none, and the limit is exceeded: better one descriptor more
-        than a wrong one.
+        If all are pinned, the limit is exceeded, which is better than a wrong descriptor.
         """
         while self._open:
             handle = self._open.popleft()
@@ -159,13 +158,13 @@ class HandleCache:
 
 
 class Disk:
-    """What all logs of one directory share. After a failure nothing on it is written any more."""
+    """The state that all logs of a directory share. After a failure nothing is written any more."""
 
     def __init__(self, files: Files, handles: HandleCache | None = None) -> None:
         self.files = files
         self.handles = handles if handles is not None else HandleCache(files, 512)
         self.failure: StorageError | None = None
-        #: There is no more room than the reserve: none for the records of topics.
+        #: No space is left but the reserve, which topics may not use.
         self.is_short = False
         self.on_failure: Callable[[StorageError], None] = _ignore
 
@@ -178,10 +177,10 @@ class Disk:
             raise StorageError(f"the log directory is offline: {self.failure}") from self.failure
 
     def failed(self, what: str, error: OSError) -> StorageError:
-        """The exception to raise for an operating system's error; the disk is offline from now.
+        """Take the disk offline after an operating system error; return the exception to raise.
 
-        A full disk is no failure, and neither is a process or system that has no descriptor left:
-        `DiskFullError` says so, and what was wanted may be tried again.
+        A full disk, or a lack of file descriptors, is no failure: the exception is a
+        `DiskFullError`, and the operation may be retried.
         """
         if error.errno in _NO_ROOM:
             full = DiskFullError(f"{what}: {error.strerror or error}")
@@ -200,15 +199,15 @@ class Disk:
 
 
 def _ignore(_: StorageError) -> None:
-    """Nobody wants to know."""
+    """The default for a directory that nothing watches."""
 
 
 def write_all(
     files: Files, fd: int, buffers: Sequence[Buffer], position: int, size: int = -1
 ) -> int:
-    """Write all buffers at `position`, in one call where one takes them; the bytes written.
+    """Write all buffers at `position`, with one call if possible; return the bytes written.
 
-    `size` is their sum, for callers that know it. If a call was short, all is written again.
+    `size` is their sum, if the caller knows it. After a short write, everything is written again.
     """
     if size < 0:
         size = sum(map(len, buffers))
@@ -248,7 +247,7 @@ def read_whole(files: Files, path: str) -> bytes:
 
 
 def write_whole(files: Files, path: str, data: bytes, *, sync: bool = True) -> None:
-    """Make or overwrite a file. Not atomic: for files that can be made anew."""
+    """Create or overwrite a file; not atomic, for files that can be rebuilt."""
     fd = files.open(path, create=True)
     try:
         files.truncate(fd, 0)
@@ -270,7 +269,7 @@ def write_atomically(files: Files, path: str, data: bytes) -> None:
 
 
 def unlink_if_there(files: Files, path: str) -> bool:
-    """Remove a file; whether it was there."""
+    """Delete a file; return whether it existed."""
     try:
         files.unlink(path)
     except FileNotFoundError:

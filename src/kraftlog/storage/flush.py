@@ -1,8 +1,8 @@
-"""Making a log durable: a job for a thread that only blocks in the kernel.
+"""Flush jobs, which make a log durable in a thread that only blocks in the kernel.
 
-The log makes the job on the loop's thread, a lane runs it, the log is told of the end. Files are
-synced in the order in which they were written; the leader epochs are on disk before the recovery
-point can pass them.
+The log creates the job on the loop's thread, an I/O thread runs it, and the log is notified of its
+end. Files are synced in the order in which they were written; the leader epochs are on disk before
+the recovery point passes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FlushJob:
-    """All that has to reach the disk for the log to be durable up to `end_offset`."""
+    """The syncs that make the log durable up to `end_offset`."""
 
     __slots__ = (
         "end_offset",
@@ -29,7 +29,7 @@ class FlushJob:
         "folders",
         "generation",
         "handles",
-        "lacks_room",
+        "lacks_space",
         "paths",
     )
 
@@ -38,17 +38,17 @@ class FlushJob:
         self.generation = generation
         self.handles: list[Handle] = []
         self.fds: list[int] = []
-        #: files that are closed again; one that is gone needs no sync
+        #: files that are closed already; a deleted one needs no sync
         self.paths: list[str] = []
         self.folders: list[str] = []
         #: the leader-epoch checkpoint to write: its path and content
         self.epochs: tuple[str, bytes] | None = None
         self.error: OSError | None = None
-        #: All is synced but the epochs, which found no room: no failure, to be done again.
-        self.lacks_room = False
+        #: All is synced but the epochs, for lack of space: no failure, to be retried.
+        self.lacks_space = False
 
     def add(self, handles: Iterable[Handle]) -> None:
-        """Sync these files; they stay open until `unpin`. If one can't be opened, none does."""
+        """Sync these files, open until `unpin`. If one cannot be opened, none is added."""
         try:
             for handle in handles:
                 self.fds.append(handle.pin())
@@ -63,7 +63,7 @@ class FlushJob:
         self.handles.clear()
 
     def run(self, files: Files) -> None:
-        """In the lane. Touches nothing but the files; the error, if any, is kept for the log."""
+        """Run in an I/O thread. It touches only the files; an error is kept for the log."""
         try:
             for fd in self.fds:
                 files.sync(fd)
@@ -80,7 +80,7 @@ class FlushJob:
         try:
             write_atomically(files, path, data)
         except OSError as error:
-            self.lacks_room = is_full(error)
+            self.lacks_space = is_full(error)
             raise
 
 

@@ -1,8 +1,8 @@
-"""Formatting: what a directory holds before a node has run on it, as Kafka's tool leaves it.
+"""Formats a directory for a new node, like Kafka's `kafka-storage format`.
 
-`bootstrap.checkpoint` has the records with which the first controller begins. A quorum that may
-change has its first voters in a snapshot that ends at offset 0 of the metadata log.
-`meta.properties` comes last: a directory without it has not been formatted.
+`bootstrap.checkpoint` has the first controller's records. A quorum with dynamic voters has its
+first voters in a snapshot that ends at offset 0 of the metadata log. `meta.properties` is written
+last: a directory without it is not formatted.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _FIRST_FEATURE = "metadata.version"
 
 
 class DirectoryFormat(Value):
-    """What every directory of a node is to begin with."""
+    """The initial content of every directory of a node."""
 
-    #: None where the first leader is to make one
+    #: None if the first leader is to generate it
     cluster_id: str | None
     node_id: int
     #: feature -> level
     features: Mapping[str, int]
     metadata_directory: str
-    #: the first voters, None for a quorum that finds them elsewhere
+    #: the first voters; None for a quorum that finds them elsewhere
     voters: Sequence[Voter] | None
-    #: the name of the listener that voters are reached by
+    #: the listener through which voters are reached
     listener: str
 
 
@@ -51,7 +51,7 @@ def is_formatted(files: Files, directory: str) -> bool:
 
 
 def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -> None:
-    """What is formatted already must be of the same node and cluster."""
+    """Refuse a directory that is formatted for another node or cluster."""
     found = load(files, directory)
     if (found.cluster_id, found.node_id) != (formatting.cluster_id, formatting.node_id):
         raise StorageError(
@@ -63,7 +63,7 @@ def check_formatted(files: Files, directory: str, formatting: DirectoryFormat) -
 def format_directory(
     files: Files, directory: str, directory_id: Uuid, formatting: DirectoryFormat, now_ms: int
 ) -> None:
-    """Write what a directory begins with."""
+    """Write the initial content of a directory."""
     _make_folders(files, directory)
     bootstrap = bootstrap_checkpoint(formatting.features, now_ms)
     write_atomically(files, f"{directory}/{BOOTSTRAP}", bootstrap)
@@ -86,7 +86,7 @@ def _make_folders(files: Files, path: str) -> None:
 
 
 def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
-    """The levels above nought; that of the metadata first, as it says how to read the others."""
+    """The feature levels above 0, metadata.version first, as the others depend on it."""
     names = sorted(features, key=lambda name: (name != _FIRST_FEATURE, name))
     builder = BatchBuilder(base_offset=1, leader_epoch=0)
     for name in names:
@@ -98,7 +98,7 @@ def bootstrap_checkpoint(features: Mapping[str, int], now_ms: int) -> bytes:
 
 
 def first_snapshot(voters: Iterable[Voter], listener: str, now_ms: int) -> bytes:
-    """The first voters, at the beginning of the metadata log."""
+    """The first voters, at the start of the metadata log."""
     known = quorum.VoterSet(tuple([_with_directory(voter, listener) for voter in voters]))
     beginning, end = snapshot_beginning(known, 0, now_ms, contained_ms=now_ms)
     return beginning + snapshot_end(end, 0, now_ms)

@@ -1,11 +1,10 @@
-"""The two sparse indexes of a segment, in Kafka's form: sorted entries of fixed size.
+"""The two sparse indexes of a segment in Kafka's format: sorted entries of fixed size.
 
     offset index   int32 relative offset of a batch's last record, int32 position of the batch
     time index     int64 largest timestamp so far, int32 relative offset of its batch's last record
 
-The active segment's indexes are in memory and go to disk when it is sealed: after a crash it is
-read through anyway, and its indexes with it. Sealed ones stay on disk and are searched there,
-by reads of a few bytes from the page cache.
+The active segment's indexes are in memory and are written when it is sealed: after a crash the
+segment is scanned anyway. Sealed ones are searched on disk, by reads of a few bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _second(entry: tuple[int, int]) -> int:
 
 
 class Index:
-    """Entries in memory (`data`) or in a file (`handle`). Subclasses say what they mean."""
+    """Entries in memory (`data`) or in a file (`handle`); subclasses define their meaning."""
 
     __slots__ = ("_disk", "_handle", "count", "data")
 
@@ -43,19 +42,19 @@ class Index:
         self._handle: Handle | None = None
 
     def attach(self, disk: Disk, handle: Handle, count: int) -> None:
-        """From now on the entries are those in the file."""
+        """Use the entries in the file."""
         self.data = None
         self._disk, self._handle, self.count = disk, handle, count
 
     def load(self) -> bytearray:
-        """The entries in memory, to be added to."""
+        """Load the entries into memory, to append to them."""
         if self.data is None:
             self.data = bytearray(self._read(0, self.count * self.entry.size))
             self.detach()
         return self.data
 
     def detach(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._handle is not None:
             self._handle.release()
         self._disk = self._handle = None
@@ -75,7 +74,7 @@ class Index:
         return self[self.count - 1] if self.count else None
 
     def keep(self, count: int) -> None:
-        """Drop the entries behind the first `count`."""
+        """Drop the entries after the first `count`."""
         if count < self.count:
             del self.load()[count * self.entry.size :]
             self.count = count
@@ -95,7 +94,7 @@ class Index:
 
 
 class OffsetIndex(Index):
-    """Relative offsets and positions, both growing."""
+    """Relative offsets and positions, both ascending."""
 
     __slots__ = ()
 
@@ -103,7 +102,7 @@ class OffsetIndex(Index):
         self._append(relative_offset, position)
 
     def extend(self, numbers: list[int]) -> None:
-        """Many entries: relative offset, position, relative offset, ..."""
+        """Append many entries: relative offset, position, relative offset, ..."""
         data = self.data if self.data is not None else self.load()
         data += struct.pack(f">{len(numbers)}i", *numbers)
         self.count += len(numbers) // 2
@@ -124,13 +123,13 @@ class OffsetIndex(Index):
 
 
 class TimeIndex(Index):
-    """Timestamps and relative offsets, both growing: nothing before an offset is younger."""
+    """Timestamps and relative offsets, both ascending: no earlier record is newer."""
 
     __slots__ = ()
     entry = TIME_ENTRY
 
     def append(self, timestamp: int, relative_offset: int) -> None:
-        """Take note of a maximum, unless it is none."""
+        """Append an entry if its timestamp is a new maximum."""
         last = self.last()
         if timestamp >= 0 and (last is None or (timestamp > last[0] and relative_offset > last[1])):
             self._append(timestamp, relative_offset)

@@ -1,4 +1,4 @@
-"""Errors of the operating system, with what a log was doing when they came."""
+"""Converts operating system errors to StorageError, with the operation that failed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 class IOContext:
-    """Turns an operating system's error into a StorageError that says what was being done.
+    """Turns an operating system error into a StorageError that names the operation.
 
-    What can't be read is no reason to stop writing: elsewhere in the directory all may be well.
+    A failed read does not take the disk offline: the rest of the directory may be fine.
     """
 
     __slots__ = ("_log", "_only_reads", "_what")

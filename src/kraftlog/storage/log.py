@@ -1,12 +1,12 @@
-"""A log on disk, in Kafka's layout: segments, their indexes, leader epochs, producers.
+"""A partition's log on disk in Kafka's layout: segments, indexes, leader epochs, producers.
 
-One thread owns a log. Offsets and epochs are decided elsewhere: a log writes what it is given,
-finds it again, and can be cut at either end. What may block for long is a job for a lane
-(`flush_job`, removed files in `garbage`) or a generator that is run in slices (`recovery`).
+One thread owns a log. Offsets and epochs are decided elsewhere: a log stores what it is given,
+reads it, and is truncated at either end. Whatever may block for long is a job for an I/O thread
+(`flush_job`, and deleting the files in `garbage`) or a generator that runs in slices (`recovery`).
 
-After a failed write or sync the disk counts as lost, and with it every log on it: bytes of which
-nobody knows whether they are on the disk are never called durable. A full disk is no failure:
-what was written in part is cut off again.
+After a failed write or sync the disk, with every log on it, counts as failed: data that may not be
+on the disk is never reported as durable. A full disk is no failure: a partial write is truncated
+again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ALLOCATE_FROM = 1 << 20  # a log that has written this much into a segment will
 
 
 class Log:
-    """The log of one partition. Create with `kraftlog.storage.recovery`."""
+    """The log of one partition; opened by `kraftlog.storage.recovery`."""
 
     __slots__ = (
         "_epochs_changed",
@@ -70,7 +70,7 @@ class Log:
     def __init__(self, disk: Disk, folder: str, config: LogConfig = DEFAULT_CONFIG) -> None:
         self.disk = disk
         self.folder = folder
-        #: whose log it is: another topic may have its name, and its folder, later
+        #: the topic of this log; another topic may use its name and folder later
         self.topic_id: Uuid = NULL_UUID
         self.config = config
         self.segments: list[Segment] = []
@@ -78,14 +78,14 @@ class Log:
         self.end_offset = 0
         #: everything below is durable
         self.recovery_point = 0
-        #: what lies below holds each key once; never above the recovery point
+        #: every record below is compacted; never above the recovery point
         self.clean_offset = 0
         self.epochs = EpochCache()
         self.tracker = ProducerTracker(disk, folder)
-        #: files that have been renamed and wait to be unlinked, in a lane
+        #: renamed files that an I/O thread is to delete
         self.garbage: list[str] = []
-        #: called with the offset before anything durable is cut off: it makes the stored recovery
-        #: point no larger, or else a recovery would take the cut for damage
+        #: called with the new end before durable records are truncated; it lowers the stored
+        #: recovery point, or else recovery would take the truncation for corruption
         self.before_truncation: Callable[[int], None] = _accept
         self._epochs_changed = False
         self._names_changed = False
@@ -103,12 +103,12 @@ class Log:
     def size_bytes(self) -> int:
         return sum([segment.size for segment in self.segments])
 
-    # -- appending -----------------------------------------------------------------------------
+    # -- appending --------------------------------------------------------------------------------
 
     def append(self, buffers: Sequence[Buffer], batches: Batches, now_ms: int) -> None:
-        """Write batches at the end, in one call of the operating system where that is possible.
+        """Write batches at the end, with one system call where possible.
 
-        Each buffer holds whole batches. On `DiskFullError` the log is as it was before; on any
+        Each buffer contains whole batches. After `DiskFullError` the log is unchanged; after any
         other `StorageError` the disk is offline.
         """
         disk = self.disk
@@ -120,8 +120,8 @@ class Log:
         assert batches.base_offset >= self.end_offset, "offsets only grow"
         segments = self.segments
         if not segments or segment_is_full(segments[-1], batches, self.config, now_ms):
-            if self._needs_parting(buffers, batches):
-                self._append_in_pieces(buffers, now_ms)
+            if self._exceeds_a_segment(buffers, batches):
+                self._append_split(buffers, now_ms)
                 return
             self._make_room(batches, now_ms)
         segment = segments[-1]
@@ -143,14 +143,14 @@ class Log:
                 segment.aborted = [*segment.aborted_transactions(), *aborted]
         self.end_offset = batches.last_offset + 1
 
-    def _needs_parting(self, buffers: Sequence[Buffer], batches: Batches) -> bool:
-        """Whether even a segment of their own would not hold all of these batches."""
+    def _exceeds_a_segment(self, buffers: Sequence[Buffer], batches: Batches) -> bool:
+        """Whether these batches are too large even for a segment of their own."""
         if batches.last_offset - batches.base_offset > MAX_RELATIVE_OFFSET:
             return True
         return batches.size_bytes > self.config.segment_bytes and len(buffers) > 1
 
-    def _append_in_pieces(self, buffers: Sequence[Buffer], now_ms: int) -> None:
-        """More than a segment holds: as much as fits into each, and all or nothing."""
+    def _append_split(self, buffers: Sequence[Buffer], now_ms: int) -> None:
+        """Append more than a segment holds: as much as fits into each, all or nothing."""
         end_offset = self.end_offset
         try:
             for piece in pieces(buffers, self.config.segment_bytes):
@@ -160,14 +160,14 @@ class Log:
             raise
 
     def _make_room(self, batches: Batches, now_ms: int) -> None:
-        """A new active segment for these batches."""
+        """Roll a new active segment for these batches."""
         base_offset = self.end_offset
         if batches.last_offset - base_offset > MAX_RELATIVE_OFFSET:
             base_offset = batches.base_offset
         self.roll(now_ms, base_offset)
 
     def _allocate(self, segment: Segment, size: int) -> None:
-        """Reserve blocks ahead of a log that is written a lot; growing file by file is slower."""
+        """Preallocate blocks for a busy log; growing file by file is slower."""
         ahead = self.config.allocate_bytes
         if segment.size < _ALLOCATE_FROM or not ahead:
             return
@@ -176,7 +176,7 @@ class Log:
             self.disk.files.allocate(segment.log.use(), segment.size, ahead)
             segment.allocated = segment.size + ahead
         except OSError:
-            segment.allocated = -1  # no matter: the write itself will say what is wrong
+            segment.allocated = -1  # not fatal: the write itself reports any problem
 
     def _undo_write(self, segment: Segment, size: int, error: OSError) -> StorageError:
         where = f"{segment.log.path}: {size} bytes at position {segment.size} were not written"
@@ -193,7 +193,7 @@ class Log:
         return failure
 
     def roll(self, now_ms: int, base_offset: int | None = None, *, seals: bool = True) -> None:
-        """Begin a segment, at the end of the log or later; one that is kept is sealed."""
+        """Roll a new active segment, at the end of the log or later, and seal the previous one."""
         self.disk.check()
         base_offset = self.end_offset if base_offset is None else base_offset
         with IOContext(self, "beginning a segment"):
@@ -219,12 +219,12 @@ class Log:
         self._unsynced += segment.index_paths()
         self._names_changed = True
 
-    # -- reading -------------------------------------------------------------------------------
+    # -- reading ----------------------------------------------------------------------------------
 
     def locate(self, offset: int, max_bytes: int, limit: int) -> Slice | None:
-        """Whole batches from the one that holds `offset`, all below `limit`; None if none are.
+        """Find whole batches from the one that contains `offset`, all below `limit`; None if none.
 
-        About `max_bytes`, but at least one batch. `offset` lies between start and end.
+        About `max_bytes`, but at least one batch. `offset` must lie between start and end.
         """
         limit = min(limit, self.end_offset)
         if offset >= limit or not self.segments:
@@ -233,7 +233,7 @@ class Log:
         segment = self.segments[number]
         with IOContext(self, "finding an offset", only_reads=True):
             start = segment.position_of(offset)
-            while start == segment.size:  # nothing left in this one: compaction has made a gap
+            while start == segment.size:  # nothing left in this segment: compaction has left a gap
                 number += 1
                 if number == len(self.segments):
                     return None
@@ -249,7 +249,7 @@ class Log:
         return Slice(segment.log, start, end - start)
 
     def read(self, place: Slice) -> bytes:
-        """The bytes of a slice."""
+        """Read the bytes of a slice."""
         with IOContext(self, "reading", only_reads=True):
             data = self.disk.files.pread(place.handle.use(), place.length, place.position)
         if len(data) != place.length:
@@ -262,7 +262,7 @@ class Log:
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
     def batch_for_timestamp(self, timestamp: int, start: int) -> bytes | None:
-        """The first batch with an offset from `start` on whose newest record is not older."""
+        """Find the first batch from offset `start` on whose largest timestamp is not older."""
         for segment in self.segments:
             if segment.max_timestamp < timestamp or segment.end_offset <= start:
                 continue
@@ -276,11 +276,11 @@ class Log:
 
     @property
     def newest_timestamp(self) -> int:
-        """The largest timestamp of a record, -1 if there is none."""
+        """The largest timestamp of a record, or -1 if there is none."""
         return max([segment.max_timestamp for segment in self.segments], default=-1)
 
     def aborted_transactions(self, first: int, end: int) -> list[AbortedTransaction]:
-        """Those that a reader of `first..end` must leave out."""
+        """The aborted transactions that a reader of `first..end` must skip."""
         found = []
         if self.segments:
             for segment in self.segments[self._segment_number(first) :]:
@@ -291,10 +291,10 @@ class Log:
                         return found
         return found
 
-    # -- cutting -------------------------------------------------------------------------------
+    # -- truncating -------------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> int:
-        """Cut off everything from `offset` on; the new end, lower if a batch straddles it."""
+        """Truncate to `offset`, or to the start of the batch that holds it; return the new end."""
         if offset >= self.end_offset:
             return self.end_offset
         self.disk.check()
@@ -308,13 +308,13 @@ class Log:
             while self.segments[-1].base_offset >= end_offset and len(self.segments) > 1:
                 self._drop(self.segments.pop())
                 dropped = True
-            if dropped:  # or a segment could come back behind one that was cut
+            if dropped:  # or a segment could come back after one that was truncated
                 self.disk.files.sync_directory(self.folder)
             active = self.segments[-1]
             if active.end_offset > end_offset:
                 active.truncate(end_offset)
-                # at once: of what comes in its place a part could be lost, and a batch that was
-                # cut off could stand there again, before the rest
+                # At once: the records that replace these could be lost in part, and a truncated
+                # batch could reappear before the rest.
                 self.disk.files.sync(active.log.use())
             self.end_offset = end_offset
             self.start_offset = min(self.start_offset, end_offset)
@@ -325,7 +325,7 @@ class Log:
         return self.end_offset
 
     def _batch_boundary(self, offset: int) -> int:
-        """The offset itself, or the base offset of the batch that straddles it."""
+        """The offset itself, or the base offset of the batch that contains it."""
         segment = self.segments[self._segment_number(offset)]
         position = segment.position_of(offset)
         if position == segment.size:
@@ -335,7 +335,7 @@ class Log:
         return min(offset, base_offset)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove everything; the log goes on at `offset`."""
+        """Delete everything and continue at `offset`."""
         self.disk.check()
         self._lower_recovery_point(0)
         with IOContext(self, f"restarting the log at {offset}"):
@@ -351,7 +351,7 @@ class Log:
             self.disk.files.sync_directory(self.folder)
 
     def move_start(self, offset: int) -> int:
-        """Records below `offset` are no longer wanted; how many segments went."""
+        """Raise the log start offset; return how many segments were deleted."""
         self.disk.check()
         assert offset <= self.end_offset, "a log can't start behind its end"
         if offset <= self.start_offset:
@@ -360,9 +360,9 @@ class Log:
         return self._drop_front(segments_below(self.segments, offset), 0)
 
     def retention(self, now_ms: int, limit: int, at_most: int = MAX_OFFSET) -> int:
-        """Remove what is too old or too much, below `limit`; how many segments went.
+        """Delete expired and surplus segments below `limit`; return how many.
 
-        No more than `at_most`: then it should be asked again.
+        At most `at_most` are deleted at once; then the caller repeats the call.
         """
         self.disk.check()
         with IOContext(self, "looking for old segments"):
@@ -374,7 +374,7 @@ class Log:
 
     def _drop_front(self, count: int, now_ms: int) -> int:
         if count == len(self.segments) and count:
-            self.roll(now_ms, seals=False)  # to write and unlink indexes takes milliseconds
+            self.roll(now_ms, seals=False)  # writing and deleting index files takes milliseconds
         with IOContext(self, "removing old segments"):
             for segment in self.segments[:count]:
                 self._drop(segment)
@@ -386,20 +386,20 @@ class Log:
         return count
 
     def _drop(self, segment: Segment) -> None:
-        """Take a segment's files out of the log; unlinking is for a lane."""
+        """Remove a segment's files from the log; an I/O thread deletes them."""
         self.garbage.append(segment.remove())
         self._names_changed = True
 
     @property
     def cuts(self) -> int:
-        """How often something was cut off the end: what was found out before may no longer hold."""
+        """How often the end was truncated, which invalidates earlier findings."""
         return self._generation
 
     def replace_segments(self, old: Sequence[Segment], new: Segment) -> None:
-        """Put a segment that compaction has made in the place of those it was made of.
+        """Replace segments by the one that compaction has made of them.
 
-        Its files are there under their `.cleaned` names, durable. Nothing is synced here: a file
-        system shows changes of names in their order, also after a crash.
+        Its `.cleaned` files are durable. Nothing is synced here: file systems keep the order of
+        renames, also after a crash.
         """
         self.disk.check()
         files, stem = self.disk.files, new.path("")
@@ -414,11 +414,11 @@ class Log:
             self.segments[number : number + len(old)] = [new]
             for segment in old[1:]:
                 self.tracker.remove(segment.base_offset)
-        except OSError as error:  # a half is left, which only an opening puts right
+        except OSError as error:  # half a swap is left, which the next recovery completes
             raise self.disk.fail(f"{self.folder}: replacing compacted segments", error) from error
 
     def _lower_recovery_point(self, offset: int) -> None:
-        """What is cut off no longer counts as durable, here and on disk, before it is cut."""
+        """Lower the recovery point, here and on disk, before records are truncated."""
         self._generation += 1
         self.clean_offset = min(self.clean_offset, offset)
         if offset < self.recovery_point:
@@ -426,7 +426,7 @@ class Log:
             self.recovery_point = offset
 
     def _replay_producers(self) -> None:
-        """The state at the new end: from the newest snapshot, and the batches behind it."""
+        """Rebuild the producer state at the new end, from the newest snapshot on."""
         done = self.tracker.load(self.end_offset)
         state = self.tracker.state
         for segment in self.segments:
@@ -441,11 +441,14 @@ class Log:
                 for _ in scan_file(self.disk, segment.log, segment.size, scan):
                     pass
 
-    # -- making durable ------------------------------------------------------------------------
+    # -- flushing ---------------------------------------------------------------------------------
 
     def flush_job(self) -> FlushJob | None:
-        """What must be synced for all of the log to be durable; None if nothing must, or if a
-        job is under way: when that has ended, ask again."""
+        """The syncs that make the whole log durable, or None.
+
+        None means that nothing is unsynced, or that a job is in progress; call again when it has
+        ended.
+        """
         self.disk.check()
         if self._flushing is not None or not self.needs_flush:
             return None
@@ -473,27 +476,30 @@ class Log:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a job is under way."""
+        """Whether a flush job is in progress."""
         return self._flushing is not None
 
     def is_new(self, path: str) -> None:
-        """The log's folder has just been made, and the file `path` in it."""
+        """The log's folder, and the file `path` in it, have just been created."""
         self._names_changed = True
         self._unsynced.append(path)
 
-    def nothing_is_durable_yet(self) -> None:
-        """After a crash: what was found may yet be only in memory, and what was cut on the disk."""
+    def assume_unsynced(self) -> None:
+        """After a crash, found records may be only in memory, and truncated ones still on disk."""
         self._epochs_changed = bool(self.epochs.epochs)
         self._names_changed = True
         self._unsynced += [segment.log.path for segment in self.segments[-1:]]
 
-    def epochs_are_new(self) -> None:
-        """They were read from the batches: the next flush writes them down."""
+    def epochs_rebuilt(self) -> None:
+        """The epochs were rebuilt from the batches: the next flush writes them."""
         self._epochs_changed = True
 
     def flushed(self, job: FlushJob) -> int:
-        """A job has ended; the recovery point. Raises when it has failed: never to be retried, but
-        for lack of a descriptor for a file, or of room for the epochs."""
+        """A flush job has ended; return the recovery point.
+
+        Raises if the job failed, which is never retried, except for a lack of file descriptors or
+        of space for the epochs.
+        """
         assert job is self._flushing, "jobs end in the order in which they were made"
         self._flushing = None
         job.unpin()
@@ -501,7 +507,7 @@ class Log:
             return self.recovery_point
         if job.error is not None:
             where = f"{self.folder}: could not be flushed"
-            if job.error.errno in NO_DESCRIPTOR or job.lacks_room:
+            if job.error.errno in NO_DESCRIPTOR or job.lacks_space:
                 self._unsynced += job.paths
                 self._epochs_changed = self._names_changed = True
                 raise self.disk.failed(where, job.error)
@@ -520,13 +526,13 @@ class Log:
             self.flushed(job)
 
     def close(self) -> None:
-        """Everything to disk, files closed. What was closed cleanly opens without being read."""
+        """Flush and close all files. A log that was closed cleanly opens without being scanned."""
         self.finish()
         self.flush()
         self.release()
 
     def finish(self) -> None:
-        """Write what a clean opening needs; it is not durable yet."""
+        """Write what a clean start needs; it is not durable yet."""
         self.disk.check()
         with IOContext(self, "closing"):
             if self.segments and not self.segments[-1].has_index_files:
@@ -534,37 +540,39 @@ class Log:
             if self._wants_snapshot():
                 self._unsynced.append(self.tracker.write_snapshot(self.end_offset))
 
-    # Closing ten thousand logs one by one takes ten thousand times a few syncs. Instead the
-    # directory lets all of them write, syncs the file system, and lets all of them rename.
+    # Closing ten thousand logs one by one takes several syncs for each. Instead the directory lets
+    # all of them write, syncs the file system once, and lets all of them rename.
 
-    def write_epochs_beside(self) -> None:
-        """The leader-epoch checkpoint under another name, not durable yet."""
+    def write_temporary_epochs(self) -> None:
+        """Write the leader-epoch checkpoint under a temporary name; it is not durable yet."""
         if self._epochs_changed:
             with IOContext(self, "writing leader epochs"):
                 data = encode_epochs(self.epochs.entries())
                 write_whole(self.disk.files, f"{self.folder}/{EPOCHS}.tmp", data, sync=False)
 
-    def put_epochs_in_place(self) -> None:
-        """That file is durable now: it takes the other's name."""
+    def install_epochs(self) -> None:
+        """Rename the leader-epoch checkpoint, which is durable now."""
         if self._epochs_changed:
             with IOContext(self, "writing leader epochs"):
                 path = f"{self.folder}/{EPOCHS}"
                 self.disk.files.rename(f"{path}.tmp", path)
 
-    def all_is_durable(self) -> None:
-        """The whole file system has been synced behind the last change."""
+    def everything_synced(self) -> None:
+        """The whole file system has been synced after the last change."""
         assert self._flushing is None, "a job that is under way must end first"
         self._epochs_changed = self._names_changed = False
         self._unsynced.clear()
         self.recovery_point = self.end_offset
 
     def _wants_snapshot(self) -> bool:
-        """A log without snapshots counts as one that never had a producer id."""
+        """Whether to write a producer snapshot; a log without any counts as one without producer
+        ids.
+        """
         snapshots = self.tracker.snapshots
         return self.end_offset not in snapshots and bool(snapshots or not self.tracker.is_empty)
 
     def abandon(self) -> None:
-        """The log is deleted: a job that is under way may fail, nobody minds."""
+        """The log is deleted: a flush job in progress may fail without consequences."""
         self._gone = True
         self.release()
 
@@ -579,4 +587,4 @@ def _base_offset(segment: Segment) -> int:
 
 
 def _accept(_: int) -> None:
-    """Nothing is stored of this log that would have to change first."""
+    """Accept a truncation: no stored checkpoint of this log has to change first."""

@@ -1,11 +1,11 @@
-"""The clean-shutdown manifest: what every log of a directory was when it was closed.
+"""The clean-shutdown manifest: the state of every log when the directory was closed.
 
-With it a log opens by one look at its folder: no index is searched, no checkpoint or snapshot
-read. It is our own file, beside Kafka's marker `.kafka_cleanshutdown`, and counts only together
-with the very marker that was written with it: the marker holds the manifest's checksum, which a
-marker written by Kafka has not. Both are gone before anything in the directory changes.
+With it a log opens after one listing of its folder, without reading indexes, checkpoints or
+snapshots. The file is our own, besides Kafka's marker `.kafka_cleanshutdown`, and is valid only
+with the marker that was written with it: that marker holds the manifest's checksum, and Kafka's
+does not. Both are deleted before anything in the directory changes.
 
-One line a log: topic, partition and a JSON object.
+It has one line per log: topic, partition and a JSON object.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _HEAD = b"kraftlog manifest 1\n"
 
 
 def encode_row(log: Log) -> bytes:
-    """What a log that has just been closed needs to open again."""
+    """Encode what a closed log needs to open again."""
     import json
 
     row: dict[str, object] = {
@@ -53,7 +53,7 @@ def encode_row(log: Log) -> bytes:
         row["snapshots"] = log.tracker.snapshots
         producers = encode_snapshot(log.producers)
         row["producers"] = binascii.b2a_base64(producers, newline=False).decode()
-        # A snapshot has the last batch of each; one that waits for an answer may repeat five.
+        # A snapshot has one batch per producer, but a client may retry any of the last five.
         row["batches"] = [
             [entry.producer_id, [batch.__getstate__() for batch in entry.batches]]
             for entry in log.producers.entries.values()
@@ -63,7 +63,7 @@ def encode_row(log: Log) -> bytes:
 
 
 def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | None:
-    """The log that a row describes; None if the folder is not as it says."""
+    """Open the log of a row; None if the folder does not match it."""
     import json
 
     row = json.loads(data)
@@ -77,7 +77,7 @@ def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | N
         segment.max_timestamp, segment.max_timestamp_offset = max_timestamp, max_timestamp_offset
         segment.first_timestamp = first_timestamp
         segment.has_index_files = True
-        if not _is_as_described(disk, segment, names):
+        if not _matches_row(disk, segment, names):
             return None
         if log.segments:
             log.segments[-1].end_offset = base
@@ -97,7 +97,7 @@ def open_row(disk: Disk, folder: str, config: LogConfig, data: bytes) -> Log | N
     return log
 
 
-def _is_as_described(disk: Disk, segment: Segment, names: set[str]) -> bool:
+def _matches_row(disk: Disk, segment: Segment, names: set[str]) -> bool:
     for ending in (LOG, INDEX, TIME_INDEX):
         if segment.path(ending).rpartition("/")[2] not in names:
             return False
@@ -114,7 +114,7 @@ def decode_manifest(data: bytes, path: str) -> dict[Name, bytes]:
         raise CorruptLogError(f"{path}: no manifest of version 1")
     rows: dict[Name, bytes] = {}
     place = len(_HEAD)
-    while place < len(data):  # not by splitting all of it: a copy of it all is much
+    while place < len(data):  # not split at once, which would copy it all
         end = data.index(b"\n", place)
         topic_end = data.index(b" ", place)
         number_end = data.index(b" ", topic_end + 1)
@@ -125,7 +125,7 @@ def decode_manifest(data: bytes, path: str) -> dict[Name, bytes]:
 
 
 def encode_marker(broker_epoch: int, manifest: bytes) -> bytes:
-    """Kafka's marker, with a key more, which its reader accepts."""
+    """Kafka's marker with an additional key, which its reader accepts."""
     import json
 
     content = {"version": 0, "brokerEpoch": broker_epoch, _TOKEN: crc32c(manifest)}
@@ -133,7 +133,7 @@ def encode_marker(broker_epoch: int, manifest: bytes) -> bytes:
 
 
 def decode_marker(data: bytes) -> tuple[int, int | None]:
-    """The broker epoch (-1 if unreadable) and the checksum of the manifest that belongs to it."""
+    """The broker epoch (-1 if unreadable) and the checksum of the marker's manifest."""
     import json
 
     try:

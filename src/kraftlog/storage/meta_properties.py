@@ -1,4 +1,4 @@
-"""`meta.properties`: whose directory this is (Q5). Kafka's file and keys."""
+"""`meta.properties`: the node and cluster of a directory (Q5), in Kafka's format."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ VERSION = "1"
 
 
 class MetaProperties(Value):
-    #: None until the first leader of a new cluster has made it and this node knows it (Q29).
+    #: None until the first leader of a new cluster has generated it and this node knows it (Q29).
     cluster_id: str | None
     node_id: int
     directory_id: Uuid
 
 
 def load_of(files: Files, directory: str, node_id: int) -> MetaProperties:
-    """What a directory says of itself.
+    """The properties of a directory of this node.
 
-    That of another node is refused: two nodes with one id would lose each other's data.
+    Another node's directory is refused: two nodes with one id would lose each other's data.
     """
     found = load(files, directory)
     if found.node_id != node_id:
@@ -38,13 +38,13 @@ def load_of(files: Files, directory: str, node_id: int) -> MetaProperties:
 
 
 def load(files: Files, directory: str) -> MetaProperties:
-    """What a formatted directory says of itself."""
+    """The properties of a formatted directory."""
     path = f"{directory}/{NAME}"
     return parse(read_whole(files, path), path)
 
 
-def keep_cluster_id(files: Files, directory: str, cluster_id: str) -> None:
-    """Write down, durably, to which cluster a directory belongs that did not know it."""
+def store_cluster_id(files: Files, directory: str, cluster_id: str) -> None:
+    """Store the cluster id durably in a directory that has none yet."""
     found = load(files, directory).replace(cluster_id=cluster_id)
     write_atomically(files, f"{directory}/{NAME}", encode(found))
 
@@ -59,7 +59,7 @@ def encode(meta: MetaProperties) -> bytes:
 
 
 def parse(raw: bytes, path: str) -> MetaProperties:
-    """Read the file, or say what is wrong with it; it is never overwritten."""
+    """Decode the file, or raise; it is never overwritten."""
     try:
         pairs = properties.parse(raw.decode())
         if pairs["version"] != VERSION:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kraftlog.ports.files import Files
 
 ENDING = ".checkpoint"
-#: What is being written, or fetched from a leader.
+#: The suffix of a snapshot that is being written, or fetched from a leader.
 UNFINISHED = ".part"
 DELETED = ".deleted"
 
@@ -31,20 +31,20 @@ def parse_name(name: str) -> OffsetAndEpoch | None:
 
 
 class MetadataSnapshots:
-    """The snapshots of one folder."""
+    """The snapshots in one folder."""
 
     def __init__(self, files: Files, folder: str) -> None:
         self.files = files
         self.folder = folder
 
     def remove_unfinished(self) -> None:
-        """Remove what an earlier life has not finished."""
+        """Delete snapshots that an earlier process has not finished."""
         for name in self.files.list(self.folder):
             if name.endswith((ENDING + UNFINISHED, ENDING + DELETED)):
                 unlink_if_there(self.files, f"{self.folder}/{name}")
 
     def newest_first(self) -> list[OffsetAndEpoch]:
-        """The snapshots that have their name."""
+        """The complete snapshots, newest first."""
         found = [parse_name(name) for name in self.files.list(self.folder)]
         there = [(it.offset, it.epoch) for it in found if it is not None]
         return [OffsetAndEpoch(*it) for it in sorted(there, reverse=True)]
@@ -60,11 +60,11 @@ class MetadataSnapshots:
         return read_whole(self.files, self.path(snapshot) + UNFINISHED)
 
     def discard(self, snapshot: OffsetAndEpoch) -> None:
-        """Remove what `write_part` has written."""
+        """Delete what `write_part` has written."""
         unlink_if_there(self.files, self.path(snapshot) + UNFINISHED)
 
     def piece(self, snapshot: OffsetAndEpoch, position: int, size: int) -> tuple[int, bytes]:
-        """The size of the whole, and what lies there."""
+        """The snapshot's size, and the bytes at this position."""
         fd = self.files.open(self.path(snapshot), write=False)
         try:
             return self.files.size(fd), self.files.pread(fd, size, position)
@@ -74,7 +74,7 @@ class MetadataSnapshots:
     def write_part(
         self, snapshot: OffsetAndEpoch, position: int, data: bytes, *, durably: bool = False
     ) -> None:
-        """Put a piece at its place; the first one begins the file anew."""
+        """Write a part at its position; the first one truncates the file."""
         path = self.path(snapshot) + UNFINISHED
         if not position:
             unlink_if_there(self.files, path)
@@ -87,7 +87,7 @@ class MetadataSnapshots:
             self.files.close(fd)
 
     def finish(self, snapshot: OffsetAndEpoch) -> None:
-        """What was written is whole: make it durable under its name. Blocks."""
+        """The snapshot is complete: make it durable under its final name. Blocks."""
         path = self.path(snapshot)
         fd = self.files.open(path + UNFINISHED)
         try:
@@ -98,7 +98,7 @@ class MetadataSnapshots:
         self.files.sync_directory(self.folder)
 
     def remove_before(self, offset: int) -> None:
-        """Remove those that end before it."""
+        """Delete the snapshots that end before an offset."""
         for name in self.files.list(self.folder):
             found = parse_name(name)
             if found is not None and found.offset < offset:

@@ -1,12 +1,11 @@
-"""The offset checkpoints of a log directory: what the files are to say, and what they may say now.
+"""The offset checkpoint files of a log directory.
 
-A line names its log by topic and partition, so it could outlive the log and count for the next
-topic of that name: a start offset that cuts its records off, a recovery point that it never had.
-So a name's lines are gone durably before a new log takes the name (`clear`), and no job that was
-made before can bring them back.
+A line names its log by topic and partition, so it could outlive the log and apply to the next topic
+of that name: a start offset that hides its records, or a wrong recovery point. So a name's lines
+are deleted durably before a new log takes the name (`clear`), and no earlier job can restore them.
 
-Recovery points on disk are never above what is durable. They may lag; so before a log is cut below
-its stored point, that is lowered first, durably.
+Stored recovery points are never above what is durable. They may lag, so before a log is truncated
+below its stored point, that is lowered durably.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from kraftlog.storage.checkpoints import (
     RECOVERY_POINTS,
     decode_offsets,
     encode_offsets,
-    encoding_offsets,
+    encode_offsets_steps,
     finished,
 )
 from kraftlog.storage.disk import read_whole, write_atomically, write_whole
@@ -34,7 +33,7 @@ FILES = (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS, CLEANED_OFFSETS)
 
 
 class CheckpointJob:
-    """Writes checkpoint files beside the old ones, in a lane; `install` puts them in place."""
+    """Writes checkpoint files under temporary names, in an I/O thread; `install` renames them."""
 
     def __init__(self, generation: int, offsets: dict[str, dict[Name, int]]) -> None:
         self.generation = generation
@@ -51,7 +50,7 @@ class CheckpointJob:
 
 
 class OffsetCheckpoints:
-    """Kafka's four files. The log directory alone changes the offsets."""
+    """Kafka's four files; only the log directory changes the offsets."""
 
     def __init__(self, files: Files, path: str, names: Iterable[str]) -> None:
         self._files = files
@@ -59,9 +58,9 @@ class OffsetCheckpoints:
         found = {file: self._read(file) if file in names else {} for file in FILES}
         self.recovery_points = found[RECOVERY_POINTS]
         self.log_starts = found[LOG_STARTS]
-        #: the high watermarks to store; whoever knows better ones writes them here
+        #: the high watermarks to store; the broker updates them here
         self.high_watermarks = found[HIGH_WATERMARKS]
-        #: where the clean part of each log ends that is compacted, or was
+        #: the end of the clean part of each log that is, or was, compacted
         self.cleaned = found[CLEANED_OFFSETS]
         self._offsets = found
         #: the logs that each file may name after a crash
@@ -77,39 +76,39 @@ class OffsetCheckpoints:
     def _file(self, file: str) -> str:
         return f"{self._path}/{file}"
 
-    # -- logs that go, and their successors ----------------------------------------------------
+    # -- deleted logs -----------------------------------------------------------------------------
 
     def forget(self, name: Name) -> None:
-        """The log is gone: from now on nothing is written of it."""
+        """The log is deleted: its lines are no longer written."""
         for offsets in self._offsets.values():
             offsets.pop(name, None)
 
     def clear(self, name: Name) -> None:
-        """A new log takes this name: durably, no file says anything of an earlier one."""
+        """A new log takes this name: delete the lines of an earlier one durably."""
         self.forget(name)
         stale = [file for file in FILES if name in self._named[file]]
         if stale:
-            self._generation += 1  # a job under way may have such lines
+            self._generation += 1  # a job in progress may have such lines
         for file in stale:
             self._write(file, self._offsets[file])
 
-    # -- all of them, in a lane ----------------------------------------------------------------
+    # -- all files, in an I/O thread --------------------------------------------------------------
 
     def job(self) -> CheckpointJob:
-        """The files as of now. One job at a time: `run` in a lane, `install`, then `installed`."""
-        return finished(self.making_job())
+        """The files as of now, one job at a time: `run` in a thread, `install`, `installed`."""
+        return finished(self.job_steps())
 
-    def making_job(self) -> Generator[None, None, CheckpointJob]:
-        """The same in steps; the files are as of the first."""
+    def job_steps(self) -> Generator[None, None, CheckpointJob]:
+        """The same in steps; the files are as of the first step."""
         job = CheckpointJob(self._generation, {f: dict(o) for f, o in self._to_write()})
         for file, offsets in job.offsets.items():
-            self._named[file].update(offsets)  # of all before the first pause: see `clear`
+            self._named[file].update(offsets)  # all names before the first step ends: see `clear`
         for file, offsets in job.offsets.items():
-            job.contents.append((self._file(file), (yield from encoding_offsets(offsets))))
+            job.contents.append((self._file(file), (yield from encode_offsets_steps(offsets))))
         return job
 
     def _to_write(self) -> list[tuple[str, dict[Name, int]]]:
-        """A log directory in which nothing was ever compacted has no file for that."""
+        """The files to write; a directory without compacted logs has no cleaner checkpoint."""
         return [
             (file, self._offsets[file])
             for file in FILES
@@ -117,9 +116,9 @@ class OffsetCheckpoints:
         ]
 
     def install(self, job: CheckpointJob) -> bool:
-        """Put the files of a job in place; False if a cut or a new log has overtaken it.
+        """Rename the files of a job; False if a truncation or a new log has made them obsolete.
 
-        The directory is to be synced afterwards, and `installed` called.
+        The caller syncs the directory and calls `installed`.
         """
         if job.generation != self._generation:
             return False
@@ -129,20 +128,20 @@ class OffsetCheckpoints:
         return True
 
     def installed(self, job: CheckpointJob) -> None:
-        """Its files are in place durably: what they said before is not to be found any more."""
+        """The files of this job are durable: their old content cannot come back."""
         if job.generation == self._generation:
             self._stored_points = job.offsets[RECOVERY_POINTS]
             self._named.update({file: set(offsets) for file, offsets in job.offsets.items()})
 
-    # -- at once -------------------------------------------------------------------------------
+    # -- at once ----------------------------------------------------------------------------------
 
     def write(self) -> None:
-        """All files, durably."""
+        """Write all files durably."""
         for file, offsets in self._to_write():
             self._write(file, offsets)
 
     def lower(self, offsets: dict[Name, int]) -> None:
-        """Before logs are cut: store lower points of many at once, durably, by one write."""
+        """Lower many stored recovery points durably, by one write, before logs are truncated."""
         self._lower_cleaned(offsets)
         self._lower_known(offsets)
         lowered = {n: o for n, o in offsets.items() if self._stored_points.get(n, 0) > o}
@@ -156,7 +155,7 @@ class OffsetCheckpoints:
         self._write(RECOVERY_POINTS, stored)
 
     def _lower_known(self, offsets: dict[Name, int]) -> None:
-        """No job stores a higher point after the cut, be it under way or yet to be made."""
+        """Prevent any job, current or future, from storing a higher point after the truncation."""
         points = self.recovery_points
         for name, offset in offsets.items():
             if points.get(name, 0) > offset:
@@ -164,7 +163,7 @@ class OffsetCheckpoints:
                 self._generation += 1
 
     def _lower_cleaned(self, offsets: dict[Name, int]) -> None:
-        """What comes where something was cut off has not been compacted."""
+        """Records that replace truncated ones are not compacted."""
         lowered = {n: o for n, o in offsets.items() if self.cleaned.get(n, 0) > o}
         if lowered:
             self._generation += 1

@@ -1,7 +1,7 @@
 """Producer state at an offset, in Kafka's `.snapshot` files (version 1).
 
-Recovery starts from the newest one instead of reading the whole log again. Only the last batch
-of each producer is kept.
+Recovery starts from the newest one instead of reading the whole log. It has only the last batch of
+each producer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kraftlog.logstate.producers import (
     RetainedBatch,
 )
 from kraftlog.records.crc import crc32c
-from kraftlog.storage.checkpoints import LINES_IN_A_STEP, finished
+from kraftlog.storage.checkpoints import LINES_PER_STEP, finished
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _VERSION = 1
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
-#: producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch,
-#: first offset of the open transaction
+#: producer id, epoch, last sequence, last offset, offset delta, timestamp, coordinator epoch, first
+#: offset of the open transaction
 _ENTRY = struct.Struct(">qhiqiqiq")
 
 
@@ -37,14 +37,14 @@ def encode_snapshot(state: ProducerState) -> bytes:
 
 
 def encode_entries(entries: list[ProducerEntry]) -> bytes:
-    return finished(encoding_entries(entries))
+    return finished(encode_entries_steps(entries))
 
 
-def encoding_entries(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:
-    """The same in steps: hundreds of thousands of producers would take long at once."""
+def encode_entries_steps(entries: list[ProducerEntry]) -> Generator[None, None, bytes]:
+    """The same in steps, as hundreds of thousands of producers take long."""
     body = [_COUNT.pack(len(entries))]
     for entry in entries:
-        if not len(body) % LINES_IN_A_STEP:
+        if not len(body) % LINES_PER_STEP:
             yield
         last = entry.batches[-1] if entry.batches else _NOTHING
         body.append(

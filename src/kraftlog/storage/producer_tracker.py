@@ -1,8 +1,7 @@
-"""The producer state that belongs to what is written, and its snapshot files.
+"""The producer state of the written log, and its snapshot files.
 
-The partition's core checks and keeps the live state; this is the log's own copy, which is never
-ahead of the file. Taking note of a batch is one list append: the work is done in one go when
-somebody asks for the state.
+The partition validates against the live state; this is the log's own copy, which is never ahead of
+the file. Adding a batch is one list append, and the state is computed on demand.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from kraftlog.storage.disk import Disk
 
 _FOLD_AT = 512
-#: A snapshot of more producers is not written in the turn in which a segment ends.
+#: A larger snapshot is not written in the turn that rolls the segment.
 FEW_PRODUCERS = 2_000
 
 
 class LateSnapshot:
-    """The producers as of an offset, to be written; `is_queued`: somebody sees to it."""
+    """The producers at an offset, to be written; `is_queued` once that is scheduled."""
 
     __slots__ = ("entries", "is_queued", "offset")
 
@@ -39,7 +38,7 @@ class LateSnapshot:
 
 
 class ProducerTracker:
-    """Producer state up to the end of the log; `snapshots` are the offsets of the files, sorted."""
+    """Producer state at the end of the log; `snapshots` are the offsets of the files, ascending."""
 
     __slots__ = ("_disk", "_folder", "_pending", "_state", "late", "snapshots")
 
@@ -49,7 +48,7 @@ class ProducerTracker:
         self._pending: list[ProducerBatch] = []
         self._state: ProducerState | None = None
         self.snapshots: list[int] = snapshots if snapshots is not None else []
-        #: Large ones that are yet to be written; without them recovery reads more of the log.
+        #: Large snapshots still to be written; without them recovery reads more of the log.
         self.late: list[LateSnapshot] = []
 
     @property
@@ -70,17 +69,17 @@ class ProducerTracker:
         return not self._pending and (self._state is None or not self._state.entries)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget producers that have been silent for long."""
+        """Remove producers that have been idle for long."""
         if not self.is_empty:
             self.state.expire(now_ms, expiration_ms)
 
     def replicated(self, high_watermark: int) -> None:
-        """Nobody asks any more about transactions whose markers lie before it."""
+        """Forget transactions whose markers are below the high watermark."""
         if not self.is_empty:
             self.state.high_watermark_moved(high_watermark)
 
     def note(self, producers: Sequence[ProducerBatch]) -> list[AbortedTransaction]:
-        """These batches were appended; the transactions that they have aborted."""
+        """Add appended batches; return the transactions that they abort."""
         self._pending += producers
         if len(self._pending) > _FOLD_AT or any(b.marker for b in producers):
             return self._fold()
@@ -103,29 +102,29 @@ class ProducerTracker:
         self._pending.clear()
         return aborted
 
-    # -- files ---------------------------------------------------------------------------------
+    # -- files ------------------------------------------------------------------------------------
 
     def path(self, offset: int) -> str:
         return f"{self._folder}/{file_name(offset, SNAPSHOT)}"
 
     def roll(self, offset: int) -> list[str]:
-        """A segment ends at `offset`: the paths of what is written. A large state is `late`."""
+        """Write a rolled segment's snapshot, or queue a large one as `late`; return the paths."""
         if len(self.state.entries) <= FEW_PRODUCERS:
             return [self.write_snapshot(offset)]
         self.late.append(LateSnapshot(offset, list(self.state.entries.values())))
         return []
 
     def write_snapshot(self, offset: int) -> str:
-        """Write the state, which is that at `offset`; the file's path."""
+        """Write the state, which is that at `offset`; return the file's path."""
         return self.write_encoded(offset, encode_snapshot(self.state))
 
     def write_late(self, late: LateSnapshot, data: bytes) -> str:
-        """Write one that was left for later, once it is encoded; the file's path."""
+        """Write a queued snapshot once it is encoded; return the file's path."""
         self.late.remove(late)
         return self.write_encoded(late.offset, data)
 
     def write_encoded(self, offset: int, data: bytes) -> str:
-        """Write a snapshot that is encoded already; the file's path."""
+        """Write an encoded snapshot; return the file's path."""
         path = self.path(offset)
         write_whole(self._disk.files, path, data, sync=False)
         if offset not in self.snapshots:
@@ -134,9 +133,9 @@ class ProducerTracker:
         return path
 
     def load(self, upto: int) -> int:
-        """Start from the newest good snapshot at or below an offset; where replay must go on.
+        """Load the newest valid snapshot up to an offset; return where the replay must start.
 
-        A snapshot that can't be read is removed. Without any, everything has to be replayed.
+        A corrupt snapshot is deleted. Without any, everything is replayed.
         """
         for offset in reversed([offset for offset in self.snapshots if offset <= upto]):
             path = self.path(offset)
@@ -154,8 +153,10 @@ class ProducerTracker:
             self._remove(snapshot)
 
     def remove_below(self, offset: int) -> list[str]:
-        """Remove snapshots of what is no longer in the log, but never the newest; the paths of late
-        ones that are written, as what led to them is gone."""
+        """Delete snapshots before the log start, but never the newest.
+
+        Queued ones up to there are written at once, and their paths returned.
+        """
         late = [late for late in self.late if late.offset <= offset]
         written = [self.write_late(it, encode_entries(it.entries)) for it in late]
         for snapshot in [snapshot for snapshot in self.snapshots[:-1] if snapshot < offset]:
@@ -163,7 +164,7 @@ class ProducerTracker:
         return written
 
     def remove(self, offset: int) -> None:
-        """The snapshot of a segment that is no more; the newest of all always stays."""
+        """Delete the snapshot of a deleted segment; the newest one always stays."""
         if offset in self.snapshots[:-1]:
             self._remove(offset)
 

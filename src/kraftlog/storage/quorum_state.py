@@ -1,10 +1,10 @@
-"""`quorum-state`: what a replica of the quorum must not forget (Q4). Kafka's JSON.
+"""`quorum-state`: what a quorum replica must not forget (Q4), in Kafka's JSON.
 
-Version 0 is written while kraft.version is 0, version 1 from then on. What version 1 has no place
-for (cluster id, applied offset, committed voters) goes under a key of our own, which Kafka's reader
-passes over. These tell what was known when the election state last changed: the log decides, they
-serve people and `kraftlog quorum repair`. The directory of the vote is written in both versions, as
-Kafka reads it in both.
+Version 0 is written while kraft.version is 0, version 1 from then on. The fields that version 1
+lacks (cluster id, applied offset, committed voters) are under a key of our own, which Kafka's
+reader ignores. They are as of the last change of the election state: the log decides, they help
+people and `kraftlog quorum repair`. The directory id of the vote is in both versions, as Kafka
+reads it in both.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 NAME = "quorum-state"
 NOBODY = -1
-#: The key under which version 1 keeps what Kafka gives no place there.
+#: The key under which version 1 has the fields that Kafka's format lacks.
 OURS = "kraftlog"
 STATIC_VOTERS, DYNAMIC_VOTERS = 0, 1
 
 
 class QuorumStateData(Value):
-    """The file's content. From `version` on nothing of it is a promise."""
+    """The file's content. The fields from `version` on are informational."""
 
     leader_id: int = NOBODY
     epoch: int = 0
@@ -45,7 +45,7 @@ def store(files: Files, directory: str, election: QuorumStateData) -> None:
 
 
 def load(files: Files, directory: str) -> QuorumStateData | None:
-    """What was stored last; None if nothing ever was."""
+    """Read the file; None if it was never written."""
     path = f"{directory}/{NAME}"
     return decode(read_whole(files, path), path) if files.exists(path) else None
 
@@ -73,7 +73,7 @@ def encode(election: QuorumStateData) -> bytes:
 
 
 def decode(raw: bytes, path: str) -> QuorumStateData:
-    """Read the file, or say what is wrong with it; whoever can't read it must not go on."""
+    """Decode the file, or raise: a replica that cannot read it must not start."""
     import json
 
     try:

@@ -1,15 +1,15 @@
-"""Opening a log: finding what is there, and after a crash, what of it is whole.
+"""Opens a log: finds its files, and after a crash recovers what is valid.
 
-A log that was closed cleanly is believed. Else every segment that reaches beyond the recovery
-point is read and checked, and the last one always:
+A log that was closed cleanly is trusted. Otherwise every segment beyond the recovery point is
+scanned, and the last one always:
 
-- Behind the recovery point the log ends with its last whole batch; what follows is cut off, and
-  the report says which whole batches were among it.
-- Below it everything had been durable. If that is damaged or gone, nothing is touched and
-  `CorruptLogError` names the place: only a person or another replica can mend it.
+- After the recovery point the log ends with its last valid batch. The rest is truncated, and the
+  report names any valid batches in it.
+- Before it everything was durable. If that is damaged or missing, nothing is changed, and
+  `CorruptLogError` names the place: only a person or another replica can repair it.
 
-Indexes that are missing, short or wrong are made anew. All of it is a generator, so that a loop
-can recover ten thousand logs in slices beside its other work; `run` runs one to its end.
+Missing, short or wrong indexes are rebuilt. All of it is a generator, so that the loop can recover
+ten thousand logs in slices besides its other work; `run` runs one to its end.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 _DIGITS = 20
 _ENDINGS = {LOG, INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT}
 _LEFTOVERS = (DELETED, CLEANED, ".tmp")
-#: an index that leaves this much of its segment uncovered has lost entries
+#: an index that covers this much less than its segment has lost entries
 _INDEX_GAP = 1 << 20
 
 
 class RecoveryReport(Value):
-    """What opening a log has found and done. `problem` is empty if nothing was cut off."""
+    """What opening a log found and did; `problem` is empty if nothing was truncated."""
 
     folder: str
     clean: bool
@@ -73,7 +73,7 @@ class RecoveryReport(Value):
         return bool(self.problem or self.rebuilt or self.removed)
 
     def line(self) -> str:
-        """One line for people."""
+        """The log line."""
         parts = [f"{self.folder}: offsets {self.start_offset} to {self.end_offset}"]
         if not self.clean:
             parts.append(f"{self.scanned_bytes} bytes checked")
@@ -107,10 +107,10 @@ def open_log(
     distrust_cache: bool = False,
     before_truncation: Callable[[int], None] | None = None,
 ) -> Opening:
-    """Open the log in a directory; yields now and then how many bytes it has read.
+    """Open the log in a directory; yields how many bytes it has read so far.
 
-    `distrust_cache`: a sync has failed since the machine was started, so what can be read may
-    not be on the disk; it is read from there.
+    With `distrust_cache` a sync has failed since the machine started, so data in the page cache may
+    not be on the disk and is read from there.
     """
     disk.check()
     opener = _Opener(disk, folder, config, clean=clean, recovery_point=recovery_point)
@@ -129,7 +129,7 @@ def open_log(
 
 
 class _Opener:
-    """The steps of opening one log, and what they have found so far."""
+    """The steps of opening one log, and their findings."""
 
     def __init__(
         self, disk: Disk, folder: str, config: LogConfig, *, clean: bool, recovery_point: int
@@ -144,16 +144,16 @@ class _Opener:
 
     def open(self) -> Generator[int, None, None]:
         log = self.log
-        has_epochs = self._look_around()
+        has_epochs = self._list_files()
         segments = [self._segment(base) for base in sorted(self._bases(LOG))]
         log.epochs = EpochCache(self._read_epochs() if has_epochs else ())
         log.tracker = ProducerTracker(self.disk, log.folder, sorted(self._bases(SNAPSHOT)))
         first_scanned = self._first_to_scan(segments)
         trusted = segments[:first_scanned]
-        yield from self._believe(trusted, segments[first_scanned:])
+        yield from self._trust(trusted, segments[first_scanned:])
         if not has_epochs or self._epochs_are_old(trusted):
             yield from self._rebuild_epochs(trusted)
-        elif self._epochs_lack_the_front(trusted):
+        elif self._epochs_lack_the_start(trusted):
             yield from self._rebuild_epochs(trusted, log.epochs.entries())
         log.segments = trusted
         log.end_offset = trusted[-1].end_offset if trusted else self._first_base(segments)
@@ -161,12 +161,12 @@ class _Opener:
             yield from self._load_producers(log.end_offset)
         else:
             yield from self._scan_all(segments[first_scanned:])
-        self._settle()
+        self._make_consistent()
 
-    # -- what is there -------------------------------------------------------------------------
+    # -- what is there ----------------------------------------------------------------------------
 
-    def _look_around(self) -> bool:
-        """Sort the files by what they are, remove leftovers; whether there are leader epochs."""
+    def _list_files(self) -> bool:
+        """Sort the files by kind and delete leftovers; return whether there are leader epochs."""
         folder, removed, has_epochs = self.log.folder, [], False
         self.report.rebuilt += tuple(finish_swap(self.disk.files, folder))
         for name in self.disk.files.list(folder):
@@ -185,7 +185,7 @@ class _Opener:
         return has_epochs
 
     def _remove_strays(self, base: int, endings: set[str]) -> list[str]:
-        """Index files whose segment is gone."""
+        """Delete index files without a segment."""
         names = [f"{base:020d}{ending}" for ending in sorted(endings)]
         for name in names:
             self.disk.files.unlink(f"{self.log.folder}/{name}")
@@ -205,7 +205,7 @@ class _Opener:
         return decode_epochs(read_whole(self.disk.files, path), path)
 
     def _first_to_scan(self, segments: list[Segment]) -> int:
-        """Segments before this one are believed: they end at or below the recovery point."""
+        """The first segment to scan; those before it end at or below the recovery point."""
         if self.clean:
             return len(segments)
         count = 0
@@ -219,10 +219,10 @@ class _Opener:
     def _first_base(segments: list[Segment]) -> int:
         return segments[0].base_offset if segments else 0
 
-    # -- what is believed ----------------------------------------------------------------------
+    # -- trusted segments -------------------------------------------------------------------------
 
-    def _believe(self, trusted: list[Segment], rest: list[Segment]) -> Generator[int, None, None]:
-        """Take sealed segments as they are; only their indexes are looked at."""
+    def _trust(self, trusted: list[Segment], rest: list[Segment]) -> Generator[int, None, None]:
+        """Take sealed segments without scanning them; only their indexes are checked."""
         for number, segment in enumerate(trusted):
             following = [*trusted[number + 1 : number + 2], *rest[:1]]
             if segment.size and not self._index_is_good(segment):
@@ -239,7 +239,7 @@ class _Opener:
             yield 0
 
     def _index_is_good(self, segment: Segment) -> bool:
-        """Whether the last entries lead into the segment, and the offset index close to its end."""
+        """Whether the last index entries match batches and the offset index is complete."""
         if not segment.has_index_files:
             return False
         files = self.disk.files
@@ -261,10 +261,10 @@ class _Opener:
 
     @staticmethod
     def _find_end(segment: Segment, following: list[Segment]) -> None:
-        """The end of a segment that is believed: by way of the last index entry.
+        """Find the end of a trusted segment from its last index entry.
 
-        What stands behind a last batch that leads to the next segment was never part of the log:
-        the rest of a write that failed and was taken back.
+        Bytes after a last batch that the next segment continues were never part of the log: they
+        are the rest of a failed write.
         """
         last, size = segment.offsets.last(), 0
         try:
@@ -278,11 +278,11 @@ class _Opener:
             segment.size = size
 
     def _epochs_are_old(self, trusted: list[Segment]) -> bool:
-        """Whether the last batch that is believed is of an epoch that the checkpoint lacks."""
+        """Whether the last trusted batch has an epoch that the checkpoint lacks."""
         if not self.clean or not trusted or not trusted[-1].size:
             return False
         if trusted[-1].end_offset <= self.log.start_offset:
-            return False  # what is believed is no longer part of the log
+            return False  # the trusted records are no longer part of the log
         segment, position = trusted[-1], 0
         last = segment.offsets.last()
         for place, _, _, _ in segment.walk(last[1] if last else 0):
@@ -290,9 +290,11 @@ class _Opener:
         head = self.disk.files.pread(segment.log.use(), HEADER_SIZE, position)
         return read_header(head).leader_epoch > self.log.epochs.latest
 
-    def _epochs_lack_the_front(self, trusted: list[Segment]) -> bool:
-        """Whether the first batch that is believed is older than the epochs of the checkpoint: they
-        were cut off at a start of the log that has gone back since."""
+    def _epochs_lack_the_start(self, trusted: list[Segment]) -> bool:
+        """Whether the first trusted batch is older than the checkpoint's epochs.
+
+        They were dropped when the log start moved to an offset that was not stored.
+        """
         log = self.log
         start = max(log.start_offset, self._first_base(trusted))
         if log.epochs.starts and log.epochs.starts[0] <= start:
@@ -308,8 +310,10 @@ class _Opener:
     def _rebuild_epochs(
         self, trusted: list[Segment], known: Sequence[tuple[int, int]] = ()
     ) -> Generator[int, None, None]:
-        """The checkpoint was lost or left behind, or lacks what was before `known`: a log without
-        epochs would agree with any."""
+        """Rebuild a leader-epoch checkpoint that is missing, old, or lacks epochs before `known`.
+
+        A log without epochs would never diverge from another.
+        """
         log = self.log
         log.epochs = EpochCache()
         for segment in trusted:
@@ -328,11 +332,11 @@ class _Opener:
         for epoch, start in known:
             log.epochs.assign(epoch, start)
         if log.epochs.epochs:
-            log.epochs_are_new()
+            log.epochs_rebuilt()
             self.report.rebuilt += (EPOCHS,)
 
     def _load_producers(self, end_offset: int) -> Generator[int, None, None]:
-        """Snapshot and replay. A clean log without any snapshot never had a producer id."""
+        """Load a producer snapshot and replay; a clean log without any never had a producer id."""
         log = self.log
         if not log.tracker.snapshots:
             return
@@ -357,10 +361,10 @@ class _Opener:
             last_epoch=log.epochs.latest if with_crc else NO_EPOCH,
         )
 
-    # -- what is checked -----------------------------------------------------------------------
+    # -- scanned segments -------------------------------------------------------------------------
 
     def _scan_all(self, segments: list[Segment]) -> Generator[int, None, None]:
-        """Check segment after segment; the log ends where the first problem is."""
+        """Scan segment after segment; the log ends at the first problem."""
         log = self.log
         first = self._first_base(segments)
         log.tracker.remove_above(first)
@@ -370,9 +374,9 @@ class _Opener:
         log.epochs.truncate_from_end(first)
         for number, segment in enumerate(segments):
             scan = self._scan_of(segment, with_crc=True, producers_from=max(done, NO_OFFSET))
-            hole = self._hole_before(segment)
+            hole = self._gap_before(segment)
             if self.distrust_cache:
-                self._forget_cached(segment)
+                self._drop_page_cache(segment)
             if not hole:
                 yield from scan_file(self.disk, segment.log, segment.size, scan)
                 self.report.scanned_bytes += scan.position
@@ -382,12 +386,12 @@ class _Opener:
                 return
             self._accept(segment, scan)
 
-    def _forget_cached(self, segment: Segment) -> None:
+    def _drop_page_cache(self, segment: Segment) -> None:
         self.disk.files.forget_cached(segment.log.use())
         segment.size = self.disk.files.size(segment.log.use())
 
-    def _hole_before(self, segment: Segment) -> str:
-        """A segment that does not begin where the log ends so far: the end of that was lost."""
+    def _gap_before(self, segment: Segment) -> str:
+        """Describe a gap between the end of the log so far and a segment: lost records."""
         log = self.log
         if not log.segments or segment.base_offset == log.end_offset or not log.config.contiguous:
             return ""
@@ -405,7 +409,7 @@ class _Opener:
     def _cut(
         self, segments: list[Segment], scan: Scan, problem: str, *, keep: bool
     ) -> Generator[int, None, None]:
-        """Cut off what comes after the scan; or stop, if that had been durable or is sound."""
+        """Truncate after the scan, or refuse if the rest had been durable or is valid."""
         log, segment = self.log, segments[0]
         end = scan.next_offset if keep else log.end_offset
         if end < self.recovery_point:
@@ -435,17 +439,17 @@ class _Opener:
     def _salvage(
         self, segments: list[Segment], position: int, next_offset: int
     ) -> Generator[int, None, str]:
-        """What is to be said of whole batches in what is about to be cut off."""
+        """Describe the valid batches in what is about to be truncated."""
         salvage = Salvage(next_offset)
         for segment in segments:
             yield from salvage.search(self.disk, segment.log, position, segment.size)
             position = 0
         return salvage.line()
 
-    # -- the end -------------------------------------------------------------------------------
+    # -- the end ----------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
-        """Bring start, end, epochs and recovery point into agreement."""
+    def _make_consistent(self) -> None:
+        """Make start, end, epochs and recovery point consistent."""
         log = self.log
         if log.end_offset < self.recovery_point:
             place = log.segments[-1].log.path if log.segments else log.folder
@@ -466,5 +470,5 @@ class _Opener:
             log.end_offset if self.clean else min(self.recovery_point, log.end_offset)
         )
         if not self.clean:
-            log.nothing_is_durable_yet()
+            log.assume_unsynced()
         self.report.start_offset, self.report.end_offset = log.start_offset, log.end_offset

@@ -1,9 +1,9 @@
-"""Room on the disk that is kept for what must be written when the disk is full.
+"""Disk space in reserve for what must be written when the disk is full.
 
-A file without content holds the blocks. When the metadata log, the election state or a checkpoint
-finds no room, the file goes (`spend`), and from then on the directory is short of room: logs of
-topics take no records, so that nothing else takes what was set free. Once there is room for it
-again the reserve is made again (`make`).
+An empty preallocated file holds the blocks. When the metadata log, the election state or a
+checkpoint finds the disk full, the file is deleted (`spend`). From then on the directory is short
+of space, and topics accept no records, so that they cannot use the freed space. Once there is
+enough space the reserve is filled again (`make`).
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Whether an error says that the disk is full: the system's, or that made of it."""
+    """Whether an error means that the disk is full, before or after its conversion."""
     if isinstance(error, DiskFullError):
         error = error.__cause__
     return isinstance(error, OSError) and error.errno in _NO_ROOM
 
 
 class Reserve:
-    """The reserve of one directory, of no bytes until `keep`. It alone sets `disk.is_short`."""
+    """The reserve of one directory, empty until `keep`; only it sets `disk.is_short`."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
@@ -44,14 +44,14 @@ class Reserve:
         self._is_there = False
 
     def keep(self, size_bytes: int) -> None:
-        """From now on have so much in reserve, if there is room for it."""
+        """Keep this much in reserve from now on, if there is space for it."""
         self._size_bytes = size_bytes
         if not size_bytes:
             self._release()
         self.make()
 
     def make(self) -> bool:
-        """Take the room, unless it is taken; whether the directory has what it is to have."""
+        """Fill the reserve, if it is empty; return whether it is full."""
         if self._is_there or not self._size_bytes:
             return True
         files = self._disk.files
@@ -62,8 +62,8 @@ class Reserve:
             finally:
                 files.close(fd)
         except OSError as error:
-            self._release()  # a part of it would be in nobody's hands
-            if error.errno == errno.EFBIG:  # files may not be so large: there is none
+            self._release()  # a partial reserve would be of no use
+            if error.errno == errno.EFBIG:  # beyond the file size limit: no reserve
                 self._size_bytes = 0
             elif not is_full(error):
                 raise
@@ -73,7 +73,7 @@ class Reserve:
         return not self._disk.is_short
 
     def spend(self) -> bool:
-        """Set the room free; whether there was any."""
+        """Free the space; return whether there was any."""
         if not self._is_there:
             return False
         self._is_there = False
@@ -86,7 +86,7 @@ class Reserve:
             unlink_if_there(self._disk.files, self._path)
 
     def use_for(self, action: Callable[[], T]) -> T:
-        """Do what has to be done on a full disk too: once more, if there was no room for it."""
+        """Run something that must work on a full disk too: retry it once with the reserve."""
         try:
             return action()
         except (DiskFullError, OSError) as error:

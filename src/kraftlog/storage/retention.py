@@ -1,4 +1,4 @@
-"""Which segments have had their time: pure decisions over the segments of one log."""
+"""Retention: pure decisions about the segments of one log."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def expired_segments(
     limit: int,
     modified_ms: Callable[[Segment], int],
 ) -> int:
-    """How many segments from the front may go, by time or by size.
+    """How many segments from the start are expired, by time or by size.
 
-    Nothing goes that is not below `limit`, the high watermark. A segment without timestamps is
-    as old as its file.
+    Only segments below `limit`, the high watermark, expire. A segment without timestamps is as old
+    as its file.
     """
     surplus = sum([segment.size for segment in segments]) - config.retention_bytes
     count = 0
@@ -40,7 +40,7 @@ def expired_segments(
 
 
 def segments_below(segments: Sequence[Segment], offset: int) -> int:
-    """How many segments from the front hold nothing at or above `offset`."""
+    """How many segments from the start have no records at or above `offset`."""
     count = 0
     for following in segments[1:]:
         if following.base_offset > offset:

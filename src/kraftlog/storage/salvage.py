@@ -1,8 +1,8 @@
-"""What whole batches lie after the place where a log is damaged: recovery says what it cuts off.
+"""Finds valid batches after corrupt bytes, so that recovery can report what it truncates.
 
-After a power failure a hole in front of whole batches is ordinary, as file systems write back in
-any order. The batches are found by the byte that is their format, and count with a checksum that is
-right. The search is bounded: records may look like batches that they are not.
+After a power failure a hole before valid batches is normal, as file systems write back in any
+order. Batches are found by the byte of their magic, and count if their checksum is right. The
+search is bounded, as records may look like batches.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 _FORMAT_AT = 16
 _FORMAT = bytes([MAGIC])
-#: how many bytes of checksums that turn out wrong are computed before the search is given up
-_PATIENCE_BYTES = 256 << 20
+#: how many bytes of wrong checksums are computed before the search is given up
+_BUDGET_BYTES = 256 << 20
 
 
 class Salvage:
-    """The whole batches that were found so far, in the order of their offsets."""
+    """The valid batches found so far, in the order of their offsets."""
 
     def __init__(self, next_offset: int) -> None:
         self._next_offset = next_offset
-        self._budget = _PATIENCE_BYTES
+        self._budget = _BUDGET_BYTES
         self.batches = 0
         self.first_offset = self.last_offset = -1
 
     def search(self, disk: Disk, handle: Handle, start: int, size: int) -> Iterator[int]:
-        """Look through a file from `start` on; yields how many bytes were read."""
+        """Search a file from `start` on; yields how many bytes were read."""
         position = start
         while size - position >= HEADER_SIZE and self._budget > 0:
             chunk = disk.files.pread(handle.use(), min(_CHUNK, size - position), position)
             yield len(chunk)
-            end = len(chunk) - HEADER_SIZE + 1  # a header that begins later is not whole in here
+            end = len(chunk) - HEADER_SIZE + 1  # a header that starts later is incomplete here
             here = self._candidate(chunk, 0)
             while here >= 0 and self._budget > 0:
                 whole = self._whole(disk, handle, position + here, size)
@@ -50,19 +50,19 @@ class Salvage:
 
     @staticmethod
     def _candidate(chunk: bytes, start: int) -> int:
-        """Where from `start` on a header may begin, else -1."""
+        """The next position from `start` on where a header may begin, or -1."""
         last = len(chunk) - HEADER_SIZE + _FORMAT_AT + 1
         place = chunk.find(_FORMAT, start + _FORMAT_AT, last)
         while place >= 0:
             here = place - _FORMAT_AT
-            # No log has 2^56 offsets, no batch 2^27 bytes, and no attributes that large are known.
+            # No log has 2^56 offsets, no batch 2^27 bytes, and no attributes are that large.
             if not chunk[here] and chunk[here + 8] < 8 and not chunk[place + 5]:
                 return here
             place = chunk.find(_FORMAT, place + 1, last)
         return -1
 
     def _whole(self, disk: Disk, handle: Handle, position: int, size: int) -> int:
-        """The bytes of the batch that begins here, 0 if none does."""
+        """The size of the valid batch that begins here, or 0."""
         head = disk.files.pread(handle.use(), HEADER_SIZE, position)
         base, length, _, _, checksum, _, delta, _, _, count = SCANNED.unpack(head)
         whole = length + LENGTH_OVERHEAD
@@ -84,7 +84,7 @@ class Salvage:
         return int(whole)
 
     def line(self) -> str:
-        """What is to be said of it; nothing if nothing was found."""
+        """The line for the report, or an empty string."""
         if not self.batches:
             return ""
         return (

@@ -1,8 +1,7 @@
-"""Reading a segment from front to end: every batch is checked, its indexes are made anew.
+"""Scans a segment from start to end: checks every batch and rebuilds the indexes.
 
-What recovery rests on, so it is fast (a few hundred nanoseconds a batch beside the checksum) and
-believes nothing: the scan stops in front of the first bytes that are no batch, or none that can
-follow the one before, and says why.
+Recovery depends on it, so it is fast (a few hundred nanoseconds a batch besides the checksum) and
+trusts nothing: it stops before the first bytes that are no valid next batch, and says why.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ if TYPE_CHECKING:
     from kraftlog.storage.disk import Disk, Handle
 
 CHUNK = 256 << 10
-#: base offset, length, epoch, magic, CRC, attributes, last offset delta, max timestamp,
-#: producer id, record count
+#: base offset, length, epoch, magic, CRC, attributes, last offset delta, max timestamp, producer
+#: id, record count
 SCANNED = struct.Struct(">qiibIhi8xqq6xi")
 assert SCANNED.size == HEADER_SIZE
 
 
 class Scan:
-    """The state of one pass over one segment; `feed` takes it further.
+    """The state of one scan of a segment; `feed` continues it.
 
-    `position` and `next_offset` are the end of what is good so far; `problem` says what stands
-    behind it, if that is no batch.
+    `position` and `next_offset` are the end of the valid part; `problem` describes what follows, if
+    that is no batch.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class Scan:
         self.position = 0
         self.next_offset = base_offset
         self.problem = ""
-        #: the problem is only that the batch's offsets do not belong into this segment
+        #: the only problem: the batch's offsets are beyond this segment's range
         self.is_too_far = False
         self.first_timestamp = -1
         self.max_timestamp = -1
@@ -78,7 +77,7 @@ class Scan:
         self._epoch = last_epoch
 
     def feed(self, view: memoryview) -> int:
-        """Check the whole batches at the front of `view`; how many bytes they are."""
+        """Check the whole batches at the front of `view`; return their size."""
         unpack, crc, with_crc = SCANNED.unpack_from, crc32c, self.with_crc
         interval, since, next_offset = self.interval_bytes, self.since_entry, self.next_offset
         max_timestamp, last_epoch = self.max_timestamp, self._epoch
@@ -155,7 +154,7 @@ class Scan:
 
 
 def scan_file(disk: Disk, handle: Handle, size: int, scan: Scan) -> Iterator[int]:
-    """Take a scan to the end of the file or the first problem; yields after each chunk."""
+    """Continue a scan to the end of the file or the first problem; yields after each chunk."""
     buffer = memoryview(bytearray(min(CHUNK, max(size - scan.position, 1))))
     while scan.position < size and not scan.problem:
         left = size - scan.position

@@ -1,7 +1,7 @@
-"""One segment of a log: a file of batches, and what leads to a place in it.
+"""One segment of a log: a file of batches, and its indexes.
 
-The last segment of a log is active: it grows, and its indexes are in memory. The others are
-sealed: complete files that are only read, and removed.
+The last segment of a log is active: it grows, and its indexes are in memory. The others are sealed:
+complete files that are only read, and deleted.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 LOG, INDEX, TIME_INDEX = ".log", ".index", ".timeindex"
 TRANSACTION_INDEX, SNAPSHOT = ".txnindex", ".snapshot"
 DELETED = ".deleted"
-#: headers are read this much at a time: what lies between two index entries, as a rule
+#: the read size for headers: usually the distance between two index entries
 _WALK_BYTES = 8192
 _MARKS = 1024
 
 
-#: shared by all segments that have none: idle ones are many
+#: shared by all segments without marks, as many are idle
 _NO_MARKS: dict[int, int] = {}
 
 
@@ -46,7 +46,7 @@ def file_name(offset: int, ending: str) -> str:
 
 
 class Slice(Value):
-    """Whole batches in a file. Pin the handle to keep it beyond the current turn."""
+    """Whole batches in a file; pin the handle to keep it beyond the current turn."""
 
     handle: Handle
     position: int
@@ -54,7 +54,7 @@ class Slice(Value):
 
 
 class Segment:
-    """A file of batches from `base_offset` to `end_offset`. Its log alone changes it."""
+    """A file of batches from `base_offset` to `end_offset`; only its log changes it."""
 
     __slots__ = (
         "_disk",
@@ -94,7 +94,7 @@ class Segment:
         self.aborted: list[AbortedTransaction] | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
-        # exact places of some batches: where appends ended, and where readers were told to stop
+        # exact positions of some batches: ends of appends, and ends of responses
         self._marks = _NO_MARKS
         self._old_marks = _NO_MARKS
 
@@ -104,10 +104,10 @@ class Segment:
     def path(self, ending: str) -> str:
         return self._stem + ending
 
-    # -- growing -------------------------------------------------------------------------------
+    # -- appending --------------------------------------------------------------------------------
 
     def note(self, buffers: Sequence[Buffer], batches: Batches, interval_bytes: int) -> None:
-        """These batches have been written at the end: move it, and index them."""
+        """Add batches that have been written at the end to the metadata and indexes."""
         if self.has_index_files:
             self._reopen()
         if batches.max_timestamp > self.max_timestamp:
@@ -124,15 +124,15 @@ class Segment:
         self.mark(self.end_offset, self.size)
 
     def _reopen(self) -> None:
-        """The indexes are in memory again; their files are out of date until the next sealing."""
+        """Load the indexes into memory; their files are outdated until the segment is sealed."""
         self.offsets.load()
         self.times.load()
         self.has_index_files = False
 
     def _index(self, buffers: Sequence[Buffer], interval_bytes: int) -> None:
-        """An entry for the first batch that begins more than the interval behind the last one's.
+        """Index the first batch that starts more than the interval after the last indexed one.
 
-        Buffers no larger than the interval are not looked into: there are thousands in a turn.
+        Buffers within the interval are not parsed, as a turn has thousands of them.
         """
         starts = list(accumulate(map(len, buffers), initial=self.size))
         end, unpack = len(buffers), PLACE.unpack_from
@@ -163,7 +163,7 @@ class Segment:
     def _index_within(
         self, buffer: Buffer, start: int, due: int, interval_bytes: int, entries: list[int]
     ) -> int:
-        """The same for the batches in one large buffer; where the next entry is due."""
+        """The same for the batches of one large buffer; return where the next entry is due."""
         unpack, here = PLACE.unpack_from, 0
         while here < len(buffer):
             base, length, delta = unpack(buffer, here)
@@ -175,12 +175,12 @@ class Segment:
         return due
 
     def mark(self, offset: int, position: int) -> None:
-        """Remember that the batch with this offset begins at this position."""
+        """Remember that the batch with this offset starts at this position."""
         if len(self._marks) >= _MARKS or self._marks is _NO_MARKS:
             self._old_marks, self._marks = self._marks, {}
         self._marks[offset] = position
 
-    # -- finding -------------------------------------------------------------------------------
+    # -- searching --------------------------------------------------------------------------------
 
     @property
     def offsets(self) -> OffsetIndex:
@@ -204,7 +204,7 @@ class Segment:
         index.attach(self._disk, self._disk.handle(path), size // index.entry.size)
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch begins that holds `offset` or a later one; the size if none."""
+        """The position of the first batch that contains `offset` or a later one, or the size."""
         if offset <= self.base_offset:
             return 0
         if offset >= self.end_offset:
@@ -219,7 +219,7 @@ class Segment:
         return self._walk_to(offset, entry[1] if entry else 0)
 
     def _walk_to(self, offset: int, position: int) -> int:
-        """As `walk`, but only as far as the batch that holds `offset`; the way of every fetch."""
+        """Like `walk`, but only up to the batch that contains `offset`; every fetch uses it."""
         files, unpack = self._disk.files, PLACE.unpack_from
         while position < self.size:
             chunk = files.pread(self.log.use(), _WALK_BYTES, position)
@@ -237,7 +237,7 @@ class Segment:
         return self.size
 
     def fits(self, entry: tuple[int, int]) -> bool:
-        """Whether there is a batch where the index says."""
+        """Whether there is a batch at an index entry's position."""
         relative_offset, position = entry
         head = self._disk.files.pread(self.log.use(), HEADER_SIZE, position)
         if len(head) < HEADER_SIZE:
@@ -268,7 +268,7 @@ class Segment:
             position += here
 
     def cut_at(self, start: int, end: int, max_bytes: int) -> int:
-        """The last known end of a batch within `max_bytes` of `start`; at least one batch."""
+        """The last known batch boundary within `max_bytes` of `start`; at least one batch."""
         if end - start <= max_bytes:
             return end
         entry = self.offsets.before_position(start + max_bytes)
@@ -287,10 +287,10 @@ class Segment:
     def corrupt(self, position: int, what: str) -> CorruptLogError:
         return CorruptLogError(f"{self.log.path}: {what} at position {position} of {self.size}")
 
-    # -- changing ------------------------------------------------------------------------------
+    # -- changing ---------------------------------------------------------------------------------
 
     def take(self, scan: Scan) -> None:
-        """Become what a scan has found."""
+        """Take the metadata and indexes of a scan."""
         self.size = scan.position
         self.end_offset = scan.next_offset
         self.first_timestamp = scan.first_timestamp
@@ -302,12 +302,12 @@ class Segment:
         self._marks = self._old_marks = _NO_MARKS
 
     def rebuild(self) -> None:
-        """Make the indexes anew at once, as they turned out to be wrong when they were used."""
+        """Rebuild the indexes at once, after a lookup has found them wrong."""
         for _ in self.rebuilding(DEFAULT_CONFIG.index_interval_bytes):
             pass
 
     def rebuilding(self, interval_bytes: int) -> Iterator[int]:
-        """Make the indexes anew from the batches, chunk by chunk."""
+        """Rebuild the indexes from the batches, chunk by chunk."""
         scan = Scan(self.base_offset, interval_bytes, with_crc=False)
         size = self.size
         yield from scan_file(self._disk, self.log, size, scan)
@@ -317,7 +317,7 @@ class Segment:
         self.write_indexes()
 
     def truncate(self, offset: int) -> None:
-        """Cut off everything from the batch that holds `offset` on."""
+        """Truncate from the batch that contains `offset` on."""
         position = self.position_of(offset)
         self._reopen()
         self.remove_index_files()
@@ -330,7 +330,7 @@ class Segment:
             self.aborted = [entry for entry in self.aborted if entry.last_offset < self.end_offset]
 
     def _find_end(self) -> None:
-        """End, largest timestamp and distance from the last entry, after a cut."""
+        """Recompute the end, the largest timestamp and the distance from the last index entry."""
         base_offset, last = self.base_offset, self.offsets.last()
         self.times.truncate(last[0] + 1 if last else 0)
         newest = self.times.last() or (-1, -1)
@@ -347,7 +347,7 @@ class Segment:
             self.first_timestamp = -1
 
     def seal(self) -> None:
-        """Complete: write the indexes, give back blocks reserved ahead."""
+        """Seal the segment: write the indexes, and free preallocated blocks."""
         if self.size:
             self.times.append(self.max_timestamp, self.max_timestamp_offset - self.base_offset)
         self.write_indexes()
@@ -356,7 +356,7 @@ class Segment:
             self.allocated = 0
 
     def write_indexes(self) -> None:
-        """The indexes to their files; from now on they are searched there."""
+        """Write the indexes to their files, where they are searched from now on."""
         from kraftlog.storage.transactions import encode_aborted
 
         files = self._disk.files
@@ -370,7 +370,7 @@ class Segment:
         self.has_index_files = True
 
     def aborted_transactions(self) -> list[AbortedTransaction]:
-        """The aborted transactions whose marker is in here."""
+        """The aborted transactions with a marker in this segment."""
         from kraftlog.storage.transactions import read_aborted
 
         if self.aborted is None:
@@ -397,7 +397,7 @@ class Segment:
                 index.detach()
 
     def remove(self) -> str:
-        """Take the segment out of the log: its file gets another name, which is returned."""
+        """Remove the segment from the log by renaming its file; return the new name."""
         self.release()
         new_name = self.path(LOG + DELETED)
         self._disk.files.rename(self.path(LOG), new_name)
@@ -406,7 +406,7 @@ class Segment:
 
 
 def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_ms: int) -> bool:
-    """Whether these batches belong into a new segment."""
+    """Whether these batches need a new segment."""
     if segment.size == 0:
         return batches.last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
     if segment.size > config.segment_bytes - batches.size_bytes:
@@ -419,7 +419,7 @@ def segment_is_full(segment: Segment, batches: Batches, config: LogConfig, now_m
         waited_ms = now_ms - segment.created_ms
     if waited_ms > config.segment_ms:
         return True
-    # There is at most one entry, of at most twelve bytes, per interval: as a rule that settles it.
+    # At most one entry of at most twelve bytes per interval: this usually decides.
     interval_bytes, limit = config.index_interval_bytes, config.segment_index_bytes
     if 12 * (segment.size + batches.size_bytes) < (limit - 36) * interval_bytes:
         return False

@@ -1,8 +1,8 @@
-"""Replacing segments so that a crash at any instant loses nothing: Kafka's protocol.
+"""Replaces segments so that a crash at any instant loses nothing: Kafka's protocol.
 
-New files are complete and durable under names that end in `.cleaned`. Then, in this order: they
-are renamed to `.swap`, the log file of each last; the old segments are removed; the new files get
-their own names. While a `.cleaned` is left the old files count, from then on the new ones.
+New files are complete and durable under names that end in `.cleaned`. Then they are renamed to
+`.swap`, each log file last; the old segments are deleted; the new files get their final names. As
+long as a `.cleaned` exists the old files are valid, from then on the new ones.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ _DIGITS = 20
 
 
 def to_swap(files: Files, stem: str) -> None:
-    """From now on the new files count."""
+    """From now on the new files are valid."""
     for ending in reversed(_ENDINGS):
         _rename(files, stem + ending + CLEANED, stem + ending + SWAP)
 
 
 def to_segment(files: Files, stem: str) -> None:
-    """The old ones are gone: the new files get their own names."""
+    """The old files are deleted: give the new files their final names."""
     for ending in _ENDINGS:
         _rename(files, stem + ending + SWAP, stem + ending)
 
 
 def _rename(files: Files, old: str, new: str) -> None:
-    if files.exists(old):  # there is a transaction index only if something was aborted
+    if files.exists(old):  # the transaction index exists only if something was aborted
         files.rename(old, new)
 
 
 def discard_cleaned(files: Files, stem: str) -> None:
-    """What was made is not wanted after all."""
+    """Delete the new files, which are not needed after all."""
     for ending in _ENDINGS:
         unlink_if_there(files, stem + ending + CLEANED)
 
 
 def finish_swap(files: Files, folder: str) -> list[str]:
-    """At the opening of a log: end what a crash has interrupted; the names of what was changed."""
+    """Complete an interrupted swap when a log is opened; return the names of changed files."""
     names = files.list(folder)
     swaps = [name for name in names if name.endswith(SWAP)]
     if not swaps:
         return []
     unfinished = [_base(name) for name in names if name.endswith(CLEANED)]
     if unfinished:
-        # Before any .cleaned is removed, which says that these do not count.
+        # Before any .cleaned is deleted, as it marks these as invalid.
         for name in [name for name in swaps if _base(name) >= min(unfinished)]:
             files.unlink(f"{folder}/{name}")
         swaps = [name for name in swaps if _base(name) < min(unfinished)]
@@ -65,7 +65,7 @@ def finish_swap(files: Files, folder: str) -> list[str]:
 
 
 def _remove_replaced(files: Files, folder: str, names: list[str], swap: str) -> None:
-    """The old segments whose place a new one takes, log files first: an index alone is nothing."""
+    """Delete the segments that a new one replaces, log files first: an index alone is harmless."""
     first, end = _base(swap), _end_of(files, f"{folder}/{swap}")
     for name in sorted(names, key=lambda name: (_base(name), not name.endswith(LOG))):
         if name[_DIGITS:] in _ENDINGS and first <= _base(name) < max(end, first + 1):

@@ -1,6 +1,6 @@
-"""The transaction index of a segment: which transactions its markers have aborted.
+"""The transaction index of a segment: the transactions that its markers abort.
 
-A reader of committed records is told of them, and leaves their batches out.
+A reader of committed records gets this list and skips their batches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _VERSION = 0
 
 
 class AbortedTransaction(Value):
-    """`last_offset` is the marker's; up to `stable_offset` readers could go once it was there."""
+    """`last_offset` is the marker's; `stable_offset` the last stable offset after it."""
 
     producer_id: int
     first_offset: int
@@ -59,7 +59,7 @@ def decode_aborted(data: bytes, path: str) -> list[AbortedTransaction]:
 
 
 def read_aborted(files: Files, path: str) -> list[AbortedTransaction]:
-    """The entries of a file that is there only if there are any."""
+    """The entries of a file that exists only if there are any."""
     try:
         data = read_whole(files, path)
     except FileNotFoundError:
