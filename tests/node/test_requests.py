@@ -10,7 +10,7 @@ import pytest
 from kraftlog.errors import ErrorCode, ProtocolError
 from kraftlog.metadata.image import NO_LEADER
 from kraftlog.node.broker.broker_lifecycle import UNKNOWN
-from kraftlog.node.node import WAITING_UNTIDIED
+from kraftlog.node.delayed_operations import WAITING_UNTIDIED
 from kraftlog.records.builder import BatchBuilder
 from kraftlog.records.compression import ZSTD
 from kraftlog.records.crc import crc32c
@@ -278,7 +278,7 @@ def test_waits_that_are_over_are_forgotten_long_before_their_time() -> None:
         reader = FrameClient(host)
         reader.send(ApiKey.FETCH, 12, fetch(0, max_wait_ms=2**31 - 1))
         reader.connection.slots.pop().abandon()
-    assert len(host.node._waiting) <= WAITING_UNTIDIED
+    assert len(host.node.delayed_operations) <= WAITING_UNTIDIED
     assert host.node.replica_manager.by_log["demo", 0].fetches == {}
 
 

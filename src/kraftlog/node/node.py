@@ -11,10 +11,7 @@ only replayed records change it: who follows it is in the list of the `metadata_
 from __future__ import annotations
 
 from functools import partial
-from heapq import heapify, heappop, heappush
 
-from kraftlog.config.keys import BROKER
-from kraftlog.config.layers import ConfigLayers
 from kraftlog.effects import (
     LogFailed,
     LogFlushed,
@@ -29,25 +26,23 @@ from kraftlog.effects import (
     VersionUnsupported,
 )
 from kraftlog.errors import ProtocolError
-from kraftlog.logstate.voters import Endpoint, ReplicaKey
 from kraftlog.metadata.image import ReplayError
 from kraftlog.metadata.loader import MetadataLoader
+from kraftlog.node import parts
 from kraftlog.node.api_table import SERVED, handler
 from kraftlog.node.broker.controller_channel import CONTROLLER_CHANNEL, ControllerChannel
+from kraftlog.node.broker.dynamic_config import DynamicConfig
 from kraftlog.node.broker.producer_ids import ProducerIds
-from kraftlog.node.config import MOST_REPLICAS
 from kraftlog.node.containment import Attempts, contain, fail
 from kraftlog.node.counts import Counts
+from kraftlog.node.delayed_operations import DelayedOperations
 from kraftlog.node.encoded_topics import EncodedTopics
 from kraftlog.node.fast_path.request_templates import learn
 from kraftlog.node.fetch_sessions import FetchSessions
-from kraftlog.node.quorum.addresses import named_voters, reached_at
+from kraftlog.node.quorum.addresses import named_voters
 from kraftlog.node.quorum.batches import METADATA_LOG, unreplayable_snapshot
-from kraftlog.node.quorum.driver import QuorumDriver
 from kraftlog.node.quorum.snapshotter import snapshot_policy_of
 from kraftlog.node.sliced import SlicedRequests, kept_body, read_and_serve
-from kraftlog.raft.core import RaftCore
-from kraftlog.replication.producer_expiration import ProducerExpiration
 from kraftlog.replication.replica_manager import ReplicaManager
 from kraftlog.replication.topic_configs import TopicConfigs
 from kraftlog.steps import result_of
@@ -61,21 +56,17 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Sequence
     from typing import Any
 
-    from kraftlog.logstate.voters import Voter
+    from kraftlog.logstate.voters import Endpoint, Voter
     from kraftlog.metadata.image import Image
-    from kraftlog.node.broker.broker_lifecycle import BrokerAddress, BrokerLifecycle
+    from kraftlog.node.broker.broker_lifecycle import BrokerAddress
     from kraftlog.node.config import NodeConfig, RecoveredMetadata
-    from kraftlog.node.controller.active_controller import ActiveController
-    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+    from kraftlog.node.delayed_operations import DelayedOperation
     from kraftlog.node.pending_response import PendingResponse
     from kraftlog.node.quorum.snapshotter import SnapshotPolicy
-    from kraftlog.node.quorum.voter_updater import VoterUpdater
     from kraftlog.ports.logs import LogReader
     from kraftlog.types import Buffer, Now
     from kraftlog.wire.schema import Message
 
-#: So many waiting requests are not worth looking through for those that are done.
-WAITING_UNTIDIED = 1024
 #: A request of more bytes is read step by step: it may have thousands of items.
 LARGE_REQUEST = 8 << 10
 JOINING = "sending a registration or heartbeat of the broker"
@@ -98,7 +89,10 @@ class Node:
         self.needs_poll = True
         self.counts = Counts()
         self.metadata_loader = MetadataLoader()
-        self._layers = ConfigLayers(config.settings.texts)
+        #: What stands for this broker's settings now.
+        self.config_layers = DynamicConfig(
+            self.metadata_loader, config.node_id, config.settings.texts
+        ).layers
         self.topic_configs = TopicConfigs(self.metadata_loader, self.config_layers)
         self.encoded_topics = EncodedTopics()
         self.replica_manager = ReplicaManager(
@@ -109,44 +103,29 @@ class Node:
             self._wait_for_ms,
             partial(fail, self),
         )
+        self.delayed_operations = DelayedOperations(partial(fail, self))
         #: The most that one answer carries, whatever was asked for.
         self.max_fetch_bytes = config.settings.fetch_max_bytes
         self.fetch_sessions = FetchSessions(
             config.settings.max_incremental_fetch_session_cache_slots, config.rng
         )
         self._effects: list[Any] = []
-        #: Requests that wait with a time limit: (deadline, number, what waits).
-        self._waiting: list[tuple[int, int, Any]] = []
-        self._tidy_at = WAITING_UNTIDIED
         self.sliced = SlicedRequests(self)
-        self._numbers = 0
-        me = ReplicaKey(config.node_id, config.directory_id)
-        core = RaftCore(me, metadata.log, metadata.election, config.raft, now, config.cluster_id)
         settings = config.settings
-        self._bootstrap = metadata.bootstrap
-        self._named_voters = named_voters(settings)
-        self.quorum = QuorumDriver(
-            core,
-            self,
-            self.emit,
-            self.sliced,
-            applied=metadata.applied,
-            request_timeout_ms=settings.controller_quorum_request_timeout_ms,
-            known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
-            named={i: (at.host, at.port) for i, at in self._named_voters.items()},
-            reached_at=reached_at(settings),
-            listener=settings.controller_listener_names[0],
+        self.named_voters = named_voters(settings)
+        self.quorum = parts.quorum_driver(self, metadata)
+        self.active_controller = (
+            parts.active_controller(self, metadata.bootstrap) if settings.is_controller else None
         )
-        self.active_controller = self._make_active_controller() if settings.is_controller else None
         self.attempts = Attempts(self)
         self.controller_channel = ControllerChannel(
             self.quorum, self.active_controller, self.emit, self.attempts.attempt
         )
-        self.voter_updater = self._make_voter_updater()
-        self.broker_lifecycle = self._make_broker_lifecycle() if settings.is_broker else None
-        self.group_coordinators = self._make_group_coordinators() if settings.is_broker else None
-        self.producer_expiration = self._make_producer_expiration() if settings.is_broker else None
-        self.producer_ids = ProducerIds(config.node_id, self._broker_epoch, self.controller_channel)
+        self.voter_updater = parts.voter_updater(self) if settings.is_controller else None
+        self.broker_lifecycle = parts.broker_lifecycle(self) if settings.is_broker else None
+        self.group_coordinators = parts.group_coordinators(self) if settings.is_broker else None
+        self.producer_expiration = parts.producer_expiration(self) if settings.is_broker else None
+        self.producer_ids = ProducerIds(config.node_id, self.broker_epoch, self.controller_channel)
         self._snaps = snapshot_policy_of(settings)
         self._add_publishers()
         try:
@@ -155,33 +134,6 @@ class Node:
             raise unreplayable_snapshot(metadata.log.snapshot, error) from error
         self.quorum.snapshotter.found(len(metadata.snapshot), metadata.log.snapshot)
         self.quorum.start(now)
-
-    def _make_active_controller(self) -> ActiveController:
-        from kraftlog.controller.context import ControllerConfig
-        from kraftlog.controller.controller import Controller
-        from kraftlog.node.controller.active_controller import ActiveController
-
-        config, settings = self.config, self.config.settings
-        controller = Controller(
-            ControllerConfig(
-                node_id=config.node_id,
-                cluster_id=config.cluster_id or "",
-                default_partitions=settings.num_partitions,
-                default_replication_factor=settings.default_replication_factor,
-                most_replicas=MOST_REPLICAS,
-                session_timeout_ms=settings.broker_session_timeout_ms,
-                delete_topics=settings.delete_topic_enable,
-                rebalance_leaders=settings.auto_leader_rebalance_enable,
-                rebalance_interval_ms=1000 * settings.leader_imbalance_check_interval_seconds,
-            ),
-            rng=config.rng,
-            new_id=config.new_id,
-            static=settings.texts,
-            kraft_version=lambda: self.quorum.core.log.voter_set.kraft_version,
-        )
-        return ActiveController(
-            controller, self.quorum, self._bootstrap, self.emit, self.logs, self.sliced
-        )
 
     def _add_publishers(self) -> None:
         """Who follows the image, in the order in which they hear of a change."""
@@ -198,33 +150,7 @@ class Node:
         if self.broker_lifecycle is not None:
             publishers.append(self.broker_lifecycle)
 
-    def _make_voter_updater(self) -> VoterUpdater | None:
-        """Where settings name the voters, they say where those are."""
-        settings = self.config.settings
-        if not settings.is_controller:
-            return None
-        from kraftlog.config.endpoints import Listener
-        from kraftlog.node.quorum.voter_updater import VoterUpdater
-
-        listeners = settings.advertised_controller_listeners
-        if settings.voters:
-            named = self._named_voters.get(self.config.node_id)
-            listeners = [Listener(named.name, named.host, named.port)] if named else []
-        joins = settings.controller_quorum_auto_join_enable
-        return VoterUpdater(
-            self.quorum,
-            self.controller_channel,
-            listeners,
-            self._log_line,
-            join_at=self._reached_at() if joins else (),
-        )
-
-    def _reached_at(self) -> list[Endpoint]:
-        """Where others reach this controller once it is a voter."""
-        result = self.config.controller_addresses
-        return [Endpoint(each.name, each.host, each.port) for each in result]
-
-    def _log_line(self, line: str) -> None:
+    def log_line(self, line: str) -> None:
         self.emit(LogLine(line))
 
     @property
@@ -237,7 +163,7 @@ class Node:
         """To which cluster this node belongs; None until its directory or the log says it (Q29)."""
         return self.quorum.core.cluster_id
 
-    def _broker_epoch(self) -> int:
+    def broker_epoch(self) -> int:
         return -1 if self.broker_lifecycle is None else self.broker_lifecycle.epoch
 
     def endpoints_of(self, voter: Voter) -> Sequence[Endpoint | BrokerAddress]:
@@ -245,47 +171,8 @@ class Node:
         been any that was free; of others where settings name them."""
         if voter.key.id == self.config.node_id and self.config.controller_addresses:
             return self.config.controller_addresses
-        named = self._named_voters.get(voter.key.id)
+        named = self.named_voters.get(voter.key.id)
         return voter.endpoints if named is None else (named,)
-
-    def config_layers(self) -> ConfigLayers:
-        """What stands for this broker's settings: its file's, and what was set while it ran."""
-        for_all = self.image.config(BROKER, "")
-        for_me = self.image.config(BROKER, str(self.config.node_id))
-        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
-            self._layers = ConfigLayers(self.config.settings.texts, for_all, for_me)
-        return self._layers
-
-    def _make_group_coordinators(self) -> GroupCoordinators:
-        from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
-
-        return GroupCoordinators(self)
-
-    def _make_producer_expiration(self) -> ProducerExpiration:
-        return ProducerExpiration(
-            self.replica_manager.partitions,
-            self.config.settings["producer.id.expiration.check.interval.ms"],
-            lambda: self.config_layers().value("producer.id.expiration.ms"),
-            self.now,
-        )
-
-    def _make_broker_lifecycle(self) -> BrokerLifecycle:
-        from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
-
-        config, settings = self.config, self.config.settings
-        return BrokerLifecycle(
-            broker_id=config.node_id,
-            cluster_id=lambda: self.cluster_id,
-            incarnation=config.new_id(),
-            directory_id=config.directory_id,
-            addresses=config.addresses,
-            rack=settings.broker_rack,
-            heartbeat_ms=settings.broker_heartbeat_interval_ms,
-            controller_channel=self.controller_channel,
-            applied=lambda: self.quorum.applied,
-            metadata=self.metadata_loader,
-            arrived=self.replica_manager.take_up,
-        )
 
     # The control door ----------------------------------------------------------------------------
 
@@ -418,12 +305,7 @@ class Node:
             self.group_coordinators.poll(now)
         if self.producer_expiration is not None:
             poll("forgetting producers", self.producer_expiration, now)
-        while self._waiting and self._waiting[0][0] <= now.monotonic_ms:
-            waiter = heappop(self._waiting)[2]
-            try:
-                waiter.expire(now)
-            except Exception as error:
-                fail(self, waiter.slot, error)
+        self.delayed_operations.poll(now)
 
     def snap_if_due(self, now: Now, snapshot_policy: SnapshotPolicy) -> None:
         """A transaction that is open is in no snapshot, so it is waited for, and so is a batch of
@@ -435,30 +317,28 @@ class Node:
 
     def deadline(self) -> int | None:
         """When `poll` has something to do, in monotonic milliseconds."""
-        waiting = self._waiting
-        while waiting and waiting[0][2].done:
-            heappop(waiting)
-        due = [waiting[0][0]] if waiting else []
-        parts = (self.quorum, self.active_controller, self.voter_updater, self.broker_lifecycle)
-        for part in (*parts, self.group_coordinators, self.producer_expiration):
+        due = []
+        for part in (
+            self.delayed_operations,
+            self.quorum,
+            self.active_controller,
+            self.voter_updater,
+            self.broker_lifecycle,
+            self.group_coordinators,
+            self.producer_expiration,
+        ):
             at = part.deadline() if part is not None else None
             if at is not None:
                 due.append(at)
         return min(due, default=None)
 
-    def _wait_for_ms(self, waiter: Any, timeout_ms: int) -> None:
-        self.wait(waiter, self.now.monotonic_ms + timeout_ms)
+    def _wait_for_ms(self, operation: DelayedOperation, timeout_ms: int) -> None:
+        self.wait(operation, self.now.monotonic_ms + timeout_ms)
 
-    def wait(self, waiter: Any, deadline_ms: int) -> None:
-        """Have `waiter.expire` called then, unless it is done before."""
+    def wait(self, operation: DelayedOperation, deadline_ms: int) -> None:
+        """Have `operation.expire` called then, unless it is done before."""
         self.needs_poll = True
-        if len(self._waiting) >= self._tidy_at:
-            # Those that are done lie about until their time comes, which may be weeks.
-            self._waiting = [entry for entry in self._waiting if not entry[2].done]
-            heapify(self._waiting)
-            self._tidy_at = max(2 * len(self._waiting), WAITING_UNTIDIED)
-        self._numbers += 1
-        heappush(self._waiting, (deadline_ms, self._numbers, waiter))
+        self.delayed_operations.add(operation, deadline_ms)
 
     # The data door -------------------------------------------------------------------------------
 

@@ -1,0 +1,29 @@
+"""The settings of this broker as they are now: its file's, and what was set while it ran."""
+
+from __future__ import annotations
+
+from kraftlog.config.keys import BROKER
+from kraftlog.config.layers import ConfigLayers
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kraftlog.metadata.loader import MetadataLoader
+
+
+class DynamicConfig:
+    """Made again only when the image says something else."""
+
+    def __init__(self, metadata: MetadataLoader, broker_id: int, static: Mapping[str, str]) -> None:
+        self._metadata = metadata
+        self._broker = str(broker_id)
+        self._static = static
+        self._layers = ConfigLayers(static)
+
+    def layers(self) -> ConfigLayers:
+        image = self._metadata.image
+        for_all, for_me = image.config(BROKER, ""), image.config(BROKER, self._broker)
+        if (self._layers.all_brokers, self._layers.broker) != (for_all, for_me):
+            self._layers = ConfigLayers(self._static, for_all, for_me)
+        return self._layers

@@ -1,0 +1,128 @@
+"""How the parts of a node are made: those that its settings ask for, with what each of them needs.
+
+Their modules are imported when they are made: a broker has no controller's.
+"""
+
+from __future__ import annotations
+
+from kraftlog.logstate.voters import Endpoint, ReplicaKey
+from kraftlog.node.config import MOST_REPLICAS
+from kraftlog.node.quorum.addresses import reached_at
+from kraftlog.node.quorum.driver import QuorumDriver
+from kraftlog.raft.core import RaftCore
+from kraftlog.replication.producer_expiration import ProducerExpiration
+from kraftlog.value import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
+    from kraftlog.node.config import RecoveredMetadata
+    from kraftlog.node.controller.active_controller import ActiveController
+    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+    from kraftlog.node.node import Node
+    from kraftlog.node.quorum.voter_updater import VoterUpdater
+    from kraftlog.wire.schema import Message
+
+
+def quorum_driver(node: Node, metadata: RecoveredMetadata) -> QuorumDriver:
+    config, settings = node.config, node.config.settings
+    me = ReplicaKey(config.node_id, config.directory_id)
+    return QuorumDriver(
+        RaftCore(me, metadata.log, metadata.election, config.raft, node.now, config.cluster_id),
+        node,
+        node.emit,
+        node.sliced,
+        applied=metadata.applied,
+        request_timeout_ms=settings.controller_quorum_request_timeout_ms,
+        known=dict(zip(config.raft.bootstrap_ids, settings.bootstrap_servers, strict=False)),
+        named={i: (at.host, at.port) for i, at in node.named_voters.items()},
+        reached_at=reached_at(settings),
+        listener=settings.controller_listener_names[0],
+    )
+
+
+def active_controller(node: Node, bootstrap: Sequence[Message]) -> ActiveController:
+    from kraftlog.controller.context import ControllerConfig
+    from kraftlog.controller.controller import Controller
+    from kraftlog.node.controller.active_controller import ActiveController
+
+    config, settings = node.config, node.config.settings
+    controller = Controller(
+        ControllerConfig(
+            node_id=config.node_id,
+            cluster_id=config.cluster_id or "",
+            default_partitions=settings.num_partitions,
+            default_replication_factor=settings.default_replication_factor,
+            most_replicas=MOST_REPLICAS,
+            session_timeout_ms=settings.broker_session_timeout_ms,
+            delete_topics=settings.delete_topic_enable,
+            rebalance_leaders=settings.auto_leader_rebalance_enable,
+            rebalance_interval_ms=1000 * settings.leader_imbalance_check_interval_seconds,
+        ),
+        rng=config.rng,
+        new_id=config.new_id,
+        static=settings.texts,
+        kraft_version=lambda: node.quorum.core.log.voter_set.kraft_version,
+    )
+    return ActiveController(controller, node.quorum, bootstrap, node.emit, node.logs, node.sliced)
+
+
+def voter_updater(node: Node) -> VoterUpdater:
+    """Where settings name the voters, they say where those are."""
+    from kraftlog.config.endpoints import Listener
+    from kraftlog.node.quorum.voter_updater import VoterUpdater
+
+    settings = node.config.settings
+    listeners = settings.advertised_controller_listeners
+    if settings.voters:
+        named = node.named_voters.get(node.config.node_id)
+        listeners = [Listener(named.name, named.host, named.port)] if named else []
+    joins = settings.controller_quorum_auto_join_enable
+    return VoterUpdater(
+        node.quorum,
+        node.controller_channel,
+        listeners,
+        node.log_line,
+        join_at=_reached_at(node) if joins else (),
+    )
+
+
+def _reached_at(node: Node) -> list[Endpoint]:
+    """Where others reach this controller once it is a voter."""
+    result = node.config.controller_addresses
+    return [Endpoint(each.name, each.host, each.port) for each in result]
+
+
+def broker_lifecycle(node: Node) -> BrokerLifecycle:
+    from kraftlog.node.broker.broker_lifecycle import BrokerLifecycle
+
+    config, settings = node.config, node.config.settings
+    return BrokerLifecycle(
+        broker_id=config.node_id,
+        cluster_id=lambda: node.cluster_id,
+        incarnation=config.new_id(),
+        directory_id=config.directory_id,
+        addresses=config.addresses,
+        rack=settings.broker_rack,
+        heartbeat_ms=settings.broker_heartbeat_interval_ms,
+        controller_channel=node.controller_channel,
+        applied=lambda: node.quorum.applied,
+        metadata=node.metadata_loader,
+        arrived=node.replica_manager.take_up,
+    )
+
+
+def group_coordinators(node: Node) -> GroupCoordinators:
+    from kraftlog.node.coordinators.group_coordinators import GroupCoordinators
+
+    return GroupCoordinators(node)
+
+
+def producer_expiration(node: Node) -> ProducerExpiration:
+    return ProducerExpiration(
+        node.replica_manager.partitions,
+        node.config.settings["producer.id.expiration.check.interval.ms"],
+        lambda: node.config_layers().value("producer.id.expiration.ms"),
+        node.now,
+    )
