@@ -1,1 +1,1 @@
-"""The virtual host: time, network and disk that a seed decides."""
+"""A simulated environment: virtual time, network and disks, all determined by a seed."""

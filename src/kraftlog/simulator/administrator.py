@@ -1,5 +1,4 @@
-"""The administrator: asks whoever leads to change the voters, and asks again until it is told what
-came of it, as a real one would."""
+"""A simulated administrator: requests voter changes, and retries as a real one would."""
 
 from __future__ import annotations
 
@@ -14,15 +13,15 @@ if TYPE_CHECKING:
     from kraftlog.simulator.replica import Replica
     from kraftlog.simulator.world import World
 
-#: Refusals after which it asks again: another leads, or the time has not come yet.
+#: Errors after which it retries: another replica leads, or the change cannot begin yet.
 AGAIN = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT}
 ASKS_AGAIN_AFTER_MS = 100
-#: How long it cares about a change that it has made up.
+#: How long it retries one of its own changes.
 DEFAULT_TIMEOUT_MS = 10_000
 
 
 class VoterChange(Value):
-    """`kind` is what the core calls it, `what` a voter, a key or targets."""
+    """A voter change; `kind` is the core's name for it, `what` a voter, a key or targets."""
 
     kind: str
     what: Any
@@ -36,7 +35,7 @@ class VoterChange(Value):
 
 
 class ChangeRequest:
-    """A change, asked for until it is answered. `error` is None until then; NONE: committed."""
+    """A requested change; `error` is None until it is decided, NONE once it is committed."""
 
     def __init__(self, administrator: Administrator, change: VoterChange) -> None:
         self.administrator = administrator
@@ -58,7 +57,7 @@ class ChangeRequest:
 
 
 class ChangeAttempt:
-    """Takes the place of a slot: one time that a request was put to a replica."""
+    """One attempt at a replica, which the core sees as the slot of the request."""
 
     def __init__(self, request: ChangeRequest, number: int) -> None:
         self.request = request
@@ -72,7 +71,7 @@ class ChangeAttempt:
 
 
 class Administrator:
-    """Reaches any process that runs, as clients do."""
+    """Requests voter changes from any running process, as clients do."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -89,7 +88,7 @@ class Administrator:
     def wants_to_move(self) -> bool:
         return any(r.change.kind == "reassign" and not r.is_over for r in self.requests)
 
-    # Changes of chance -----------------------------------------------------------------------
+    # Random changes --------------------------------------------------------------------------
 
     def begin(self) -> None:
         self._works = self.world.setting.change_gap_ms[1] > 0
@@ -97,7 +96,7 @@ class Administrator:
             self._pause()
 
     def stop(self) -> None:
-        """Nothing new; what was asked for is still asked for again."""
+        """Make no new changes; pending ones are still retried."""
         self._works = False
 
     def _pause(self) -> None:
@@ -109,7 +108,7 @@ class Administrator:
             return
         self._pause()
         leader = self.world.leader()
-        # Now and then it is impatient, or there are two of its kind.
+        # Sometimes it does not wait for the previous change, as if there were two administrators.
         if leader is not None and (self.is_idle or self._rng.below(4) == 0):
             self.ask(self._some_change(leader), DEFAULT_TIMEOUT_MS)
 
@@ -148,14 +147,14 @@ class Administrator:
         return VoterChange("remove_voter", key)
 
     def updating(self, replica: Replica) -> VoterChange:
-        """The voter has another address; and a directory, if that was not known yet."""
+        """An update of the voter's address, and of its directory id if that was unknown."""
         self._updates += 1
         host = replica.endpoints[0].host if replica.endpoints else f"host{replica.id}"
         endpoint = Endpoint("CONTROLLER", host, self._updates)
         return VoterChange("update_voter", Voter(replica.key, (endpoint,)))
 
     def ask(self, change: VoterChange, timeout_ms: int = 60_000) -> ChangeRequest:
-        """After `timeout_ms` it stops asking, and never learns what came of it."""
+        """Request a change, and retry until `timeout_ms`; the outcome may stay unknown."""
         request = ChangeRequest(self, change)
         self.requests.append(request)
         self.world.note(None, "asks to", str(change))
@@ -164,7 +163,7 @@ class Administrator:
         return request
 
     def _ask(self, request: ChangeRequest, after: int) -> None:
-        """Unless it was answered, or asked again, since attempt `after`."""
+        """Retry, unless the change was decided, or requested again, since attempt `after`."""
         world = self.world
         if request.is_over or request.attempts != after:
             return
@@ -185,14 +184,14 @@ class Administrator:
         if replica.paused:
             replica.waiting.append((self._put, (replica, attempt)))
         elif core is None or request.is_over:
-            pass  # nobody answers, or nobody asks any more
+            pass  # there is no leader, or the administrator has given up
         elif not is_sound(self.world, core.log.voter_set, request.change):
             self._ask_soon(attempt)
         else:
             self.put(replica, attempt)
 
     def put(self, replica: Replica, attempt: ChangeAttempt) -> int:
-        """One attempt at one replica, sound or not; the code of a refusal."""
+        """Make one attempt at one replica, valid or not; return an error code."""
         request = attempt.request
         error = replica.change(request.change.kind, attempt, request.change.what)
         if not error:
@@ -205,7 +204,7 @@ class Administrator:
         return error
 
     def decided(self, attempt: ChangeAttempt, error: int, end_offset: int) -> None:
-        """An attempt that was accepted is committed, or it can't be said to be."""
+        """An accepted attempt is committed, or its outcome is unknown."""
         request = attempt.request
         if error:
             self.world.saw("voter change of unknown outcome")

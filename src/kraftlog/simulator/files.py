@@ -1,13 +1,13 @@
-"""Files in memory, with what disks do at their worst.
+"""A file system in memory, with the worst that disks do.
 
-A file has two contents: what reads show (the page cache) and what the disk holds. `sync` carries
-one over to the other; a crash goes back to the disk's. Directories likewise: a name is on the
-disk after `sync_directory`. What was not synced may survive a crash in part, as a generator
-decides: writes are kept, lost or torn one by one, changes of names up to some point.
+A file has two contents: what reads return (the page cache) and what the disk has. `sync` copies one
+to the other; a crash reverts to the disk's. The same holds for directories: a name is on the disk
+after `sync_directory`. Unsynced changes may survive a crash in part, as a generator decides: writes
+are kept, lost or torn one by one, name changes up to some point.
 
-Three kinds of end: `power_loss` (only what is on the disk, and what luck adds), `kill` (the
-process goes, the page cache stays), and `stop_before`, which raises `PowerLost` in front of a
-chosen operation, so that a test can crash between any two.
+There are three kinds of end: `power_loss` (what is on the disk, plus chance), `kill` (the process
+ends, the page cache stays), and `stop_before`, which raises `PowerLost` before a chosen operation,
+so that a test can crash between any two.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ SECTOR = 512
 MAX_SLICES = 1024
 
 
-#: What a file system without a limit says that it holds.
+#: The reported capacity of a file system without a limit.
 _ENDLESS_BYTES = 1 << 50
 
 
 class PowerLost(BaseException):
-    """The machine stops here. No handler of ordinary errors may see it."""
+    """The machine stops here; a BaseException, so that no error handler catches it."""
 
 
 class Fault(Value):
-    """One operation fails: the `skip`-th from now on paths that contain `path`, `times` times.
+    """Makes an operation fail `times` times, after `skip` calls on paths that contain `path`.
 
     A failing `pwritev` writes `partial` bytes first; with `code` 0 it is just short.
     """
@@ -60,7 +60,7 @@ class _Cut(Value):
 
 
 class MemoryFile:
-    """A file: what reads show, what the disk holds, and the changes in between."""
+    """A file: what reads return, what the disk has, and the changes in between."""
 
     def __init__(self, now_ms: int) -> None:
         self.content = bytearray()
@@ -68,17 +68,17 @@ class MemoryFile:
         self.pending: list[_Write | _Cut] = []
         self.modified_ms = now_ms
         self.lost_pages = False
-        #: up to where it has blocks, whatever its content
+        #: the end of its allocated blocks, whatever its content
         self.allocated = 0
 
     @property
     def durable_size(self) -> int:
-        """How much of the content, from its beginning, is on the disk as it is."""
+        """The length of the prefix that is on the disk."""
         size = min(
             [c.position if isinstance(c, _Write) else c.size for c in self.pending],
             default=len(self.content),
         )
-        if self.lost_pages:  # what was not written back counts as clean
+        if self.lost_pages:  # pages whose write-back failed count as clean
             both = zip(self.content, self.disk, strict=False)
             size = min(size, next((i for i, (a, b) in enumerate(both) if a != b), len(self.disk)))
         return size
@@ -89,12 +89,12 @@ class MemoryFile:
         self.pending.clear()
 
     def lose_pages(self) -> None:
-        """What Linux does when writing back fails: the pages stay readable and count as clean."""
+        """A failed write-back, as in Linux: the pages stay readable and count as clean."""
         self.pending = [change for change in self.pending if isinstance(change, _Cut)]
         self.lost_pages = True
 
     def survive(self, random: Random | None) -> None:
-        """After a power loss: the disk, and of the unwritten changes what luck kept."""
+        """Revert to the disk after a power loss, with a random part of the pending changes."""
         if random is not None:
             for change in self.pending:
                 kept = _survivor(change, random)
@@ -117,7 +117,7 @@ def _apply(content: bytearray, change: _Write | _Cut) -> None:
 
 
 def _survivor(change: _Write | _Cut, random: Random) -> _Write | _Cut | None:
-    """A change may be kept, lost or, if it is a write, torn at some sector or byte."""
+    """A pending change may be kept, lost or, for a write, torn at some sector or byte."""
     choice = random.getrandbits(2)
     if choice == 0:
         return None
@@ -130,12 +130,12 @@ def _survivor(change: _Write | _Cut, random: Random) -> _Write | _Cut | None:
 
 
 class MemoryDirectory:
-    """Names: those that are shown, those on the disk, and the changes in between."""
+    """Names: the visible ones, those on the disk, and the changes in between."""
 
     def __init__(self) -> None:
         self.names: dict[str, MemoryFile | MemoryDirectory] = {}
         self.disk: dict[str, MemoryFile | MemoryDirectory] = {}
-        #: each change is a map from a name to what it names then, None for nothing
+        #: each change maps a name to its new target, or None
         self.pending: list[dict[str, MemoryFile | MemoryDirectory | None]] = []
 
     def change(self, change: dict[str, MemoryFile | MemoryDirectory | None]) -> None:
@@ -169,7 +169,7 @@ def _rename(
 
 
 class MemoryFiles:
-    """A file system of one machine. `now_ms` is set by whoever owns the time."""
+    """The file system of one machine; its owner sets `now_ms`."""
 
     def __init__(self, capacity_bytes: int | None = None) -> None:
         self.now_ms = 0
@@ -185,21 +185,21 @@ class MemoryFiles:
         self._locks: dict[str, int] = {}
         self._next_fd = 3
 
-    # -- what a test does to it --------------------------------------------------------------
+    # -- for tests ---------------------------------------------------------------------------
 
     def kill(self) -> None:
-        """The process is gone: no handles, no locks; every byte written stays readable."""
+        """The process ends: no handles, no locks; every written byte stays readable."""
         self._open.clear()
         self._locks.clear()
         self.stop_before = None
 
     def power_loss(self, random: Random | None = None) -> None:
-        """The machine is gone: what was synced is there, and of the rest what luck keeps."""
+        """The machine loses power: synced data survives, and a random part of the rest."""
         self.kill()
         self._root.survive(random)
 
     def write_back(self) -> None:
-        """What the kernel does by itself after a while: everything reaches the disk."""
+        """Write everything to the disk, as the kernel does after a while."""
         nodes: list[MemoryFile | MemoryDirectory] = [self._root]
         while nodes:
             node = nodes.pop()
@@ -208,13 +208,13 @@ class MemoryFiles:
                 nodes.extend(node.names.values())
 
     def corrupt(self, path: str, position: int, data: bytes) -> None:
-        """Change bytes behind everybody's back, in the cache and on the disk."""
+        """Change bytes unnoticed, in the cache and on the disk."""
         file = self._file(path)
         for content in (file.content, file.disk):
             _apply(content, _Write(position, data))
 
     def make_file(self, path: str, data: bytes) -> None:
-        """A file with this content, durable, for setting a scene."""
+        """Create a durable file with this content."""
         directory, name = self._parent(path)
         file = MemoryFile(self.now_ms)
         file.content, file.disk = bytearray(data), bytearray(data)
@@ -225,15 +225,15 @@ class MemoryFiles:
         return bytes(self._file(path).content)
 
     def file(self, path: str) -> MemoryFile:
-        """What reads of a name show."""
+        """The file of a name."""
         return self._file(path)
 
     def names(self, path: str) -> list[str]:
-        """The names in a directory, for whoever watches: that is no operation."""
+        """The names in a directory; not counted as an operation."""
         return list(self._directory(path).names)
 
     def on_disk(self, path: str) -> MemoryFile | None:
-        """What a name leads to if nothing reaches the disk any more."""
+        """The file of a name if nothing more reaches the disk."""
         node: MemoryFile | MemoryDirectory | None = self._root
         for name in path.split("/"):
             if not isinstance(node, MemoryDirectory):
@@ -399,7 +399,7 @@ class MemoryFiles:
         self._locks[path] = fd
         return fd
 
-    # -- inside ------------------------------------------------------------------------------
+    # -- internals ---------------------------------------------------------------------------
 
     def space(self, path: str) -> tuple[int, int]:  # noqa: ARG002 - all is one file system
         total = _ENDLESS_BYTES if self.capacity_bytes is None else self.capacity_bytes
@@ -430,7 +430,7 @@ class MemoryFiles:
         return len(data)
 
     def _operation(self, name: str, path: str) -> None:
-        """Fail as told, else count; reads count too, so that a crash may come before them."""
+        """Fail as planned, else count; reads count too, so that a crash can precede them."""
         fault = self._fault(name, path)
         self._count(name, path)
         if fault is not None:
@@ -497,7 +497,7 @@ class MemoryFiles:
 
 
 def _taken(file: MemoryFile) -> int:
-    """How many bytes of the disk it takes."""
+    """How many bytes of the disk the file uses."""
     return max(len(file.content), file.allocated)
 
 

@@ -1,6 +1,6 @@
-"""A virtual host: carries the same node as the server, on files in memory and a clock set by hand.
+"""A virtual host: runs the same node as the server, on files in memory and a manual clock.
 
-No sockets, no threads, no waiting: bytes go in, and what is answered comes out.
+It has no sockets, threads or waiting: bytes go in, and responses come out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class VirtualConnection:
-    """Collects answers, in the order of the requests."""
+    """Collects responses in the order of the requests."""
 
     def __init__(self, listener: int = BROKER, name: str = "PLAINTEXT") -> None:
         self.slots: deque[PendingResponse | PendingResponses | ReadyResponse] = deque()
@@ -45,7 +45,7 @@ class VirtualConnection:
         self.host = "127.0.0.1"
         self.repeats: RequestTemplates | None = None
         self.failure: UnansweredError | None = None
-        #: How many requests the node is still at work on; frames that came meanwhile.
+        #: How many requests the node still processes, and the frames that arrived meanwhile.
         self.holds = 0
         self.held: deque[bytes] = deque()
 
@@ -66,7 +66,7 @@ class VirtualConnection:
         self.failure = error
 
     def take(self) -> bytes:
-        """The frames that have become ready, up to the first that is not."""
+        """The finished response frames, up to the first request in progress."""
         out = b""
         while self.slots and self.slots[0].pieces is not None:
             for piece in self.slots.popleft().pieces or ():
@@ -92,21 +92,21 @@ class InlineIOThread:
         self._jobs.append((job, done))
 
     def deliver(self, now: Now) -> bool:
-        """Run what was submitted; whether there was anything."""
+        """Run the submitted jobs; return whether there were any."""
         had_jobs = bool(self._jobs)
         while self._jobs:
             job, done = self._jobs.popleft()
             result, failure = None, None
             try:
                 result = job()
-            except OSError as error:  # what a thread would hand to the loop
+            except OSError as error:  # what a thread would report to the loop
                 failure = error
             done(result, failure, now)
         return had_jobs
 
 
 class InlineWorkerProcess:
-    """Rewrites segments in the lane, on the same files."""
+    """Compacts in the I/O thread, on the same files."""
 
     def __init__(self, files: MemoryFiles, io_thread: InlineIOThread) -> None:
         self._files = files
@@ -127,7 +127,7 @@ controller.quorum.voters=1@127.0.0.1:9093
 kraftlog.reserve.bytes=0
 """
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
-#: So many turns are enough for anything that needs no time.
+#: Enough turns for everything that needs no time.
 MAX_TURNS = 10_000
 
 
@@ -136,26 +136,26 @@ def host_of(node_id: int) -> str:
 
 
 def directory_of(node_id: int) -> bytes:
-    """The id of a node's directory."""
+    """The directory id of a node."""
     return bytes([node_id]) * 16
 
 
 def voters_named(*node_ids: int) -> VoterSet:
-    """The voters of settings, which say nothing of directories."""
+    """The voters of a configuration, which has no directory ids."""
     return VoterSet(
         tuple([Voter(ReplicaKey(i), (Endpoint("CONTROLLER", host_of(i), 9093),)) for i in node_ids])
     )
 
 
 class NoPeers:
-    """A network with nobody in it: no node of a cluster of one asks another."""
+    """A network for a cluster of one node, which sends no requests."""
 
     def ask(self, ask: Any) -> None:
         raise AssertionError(f"there is nobody to be asked: {ask}")
 
 
 class VirtualHost:
-    """One node, a cluster of its own. `now` is whatever the caller says it is."""
+    """One node, a cluster of its own; the caller sets `now`."""
 
     def __init__(
         self,
@@ -168,21 +168,23 @@ class VirtualHost:
         fresh_cluster_id: str | None = None,
         voters: VoterSet | None = None,
     ) -> None:
-        """`voters`: those that the settings name; it alone unless others are given."""
+        """Start a node; `voters` are the configured ones, by default this node alone."""
         self.files = files or MemoryFiles()
         self.files.starts += 1
         if not self.files.exists("data"):
             self.files.make_directory("data")
         self.now = Now(0, 0)
         self.said: list[str] = []
-        #: What the node's stopwatch shows; it stands still unless it is moved.
+        #: The node's stopwatch, which the caller advances.
         self.stopwatch_ns = 0
         self._io_thread = InlineIOThread()
         self._held: list[VirtualConnection] = []
         directory = LogDirectory(self.files, "data")
         node_settings = read_config(settings, {})[0]
         node_id: int = node_settings["node.id"]
-        self._ids = (node_id << 56) + (self.files.starts << 32)  # those of another life are others
+        self._ids = (node_id << 56) + (
+            self.files.starts << 32
+        )  # unlike those of an earlier process
         directory.keep_reserve(node_settings["kraftlog.reserve.bytes"])
         self.runner = Runner(
             self.files,
@@ -220,7 +222,7 @@ class VirtualHost:
         return self._ids.to_bytes(8, "big") + bytes([0x80, *bytes(7)])
 
     def settle(self) -> None:
-        """Turns until there is nothing to do but to wait."""
+        """Run turns until only time can cause more work."""
         for _ in range(MAX_TURNS):
             self.turn()
             due = self.node.deadline()
@@ -233,7 +235,7 @@ class VirtualHost:
         return VirtualConnection(listener, name)
 
     def send(self, connection: VirtualConnection, frame: bytes) -> None:
-        """One request as a client sends it, with its length in front."""
+        """Send one request as a client does, with its length in front."""
         if connection.holds:
             connection.held.append(frame)
             if connection not in self._held:
@@ -250,13 +252,13 @@ class VirtualHost:
         self.node.frame(slot, buffer, 4, len(buffer), self.now)
 
     def turn(self) -> None:
-        """Turns of a loop whose disk is quick, until nothing comes back from it."""
+        """Run turns until the I/O thread has no results."""
         self.one_turn()
         while self._io_thread.deliver(self.now):
             self.one_turn()
 
     def one_turn(self) -> None:
-        """What the server's loop does once per turn."""
+        """One turn, as in the server's loop."""
         for connection in self._held[:]:
             while connection.held and not connection.holds:
                 self.send(connection, connection.held.popleft())
@@ -265,7 +267,7 @@ class VirtualHost:
         self.runner.finish_turn(self.now)
 
     def deliver(self) -> None:
-        """What came of the jobs in the lane."""
+        """Deliver the results of jobs."""
         self._io_thread.deliver(self.now)
 
     def ask(self, connection: VirtualConnection, frame: bytes) -> bytes:

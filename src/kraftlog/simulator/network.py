@@ -1,4 +1,4 @@
-"""The network between replicas: requests and their answers, with every way to go astray."""
+"""The network between replicas: carries requests and responses, with every fault."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from kraftlog.simulator.replica import Replica
     from kraftlog.simulator.world import World
 
-#: More requests than a process ever makes: numbers grow from one of its lives to the next.
+#: More requests than a process ever sends: numbers grow from one incarnation to the next.
 A_LIFE = 1 << 32
-#: How long after the request timeout a late answer leaves: the least and the most.
+#: How long after the request timeout a late response is sent: minimum and maximum.
 LATE_BY_MS = (0, 1000)
-#: A request's way back: who asked, in which life, and with which number.
+#: Where a response goes: the sender of the request, its incarnation, and the number.
 PendingResponse = tuple[CoreReplica, int, int]
 
 
 class Network:
-    """Rates are per thousand messages. While `calm`, messages are delayed and nothing more."""
+    """Rates are per thousand messages. While `calm`, messages are only delayed."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -35,16 +35,16 @@ class Network:
         self.rng = world.rng("network faults")
         self._low, high = world.setting.network_ms
         self._span = high - self._low + 1
-        #: Directions (from, to) that carry nothing.
+        #: Directions (from, to) that lose every message.
         self.cuts: set[tuple[int, int]] = set()
-        #: Directions that hold everything back until a time.
+        #: Directions that hold all messages back until a time.
         self.clogged: dict[tuple[int, int], int] = {}
         self.loss = 0
         self.duplicates = 0
         self.delayed = 0
         self.delay_ms = 0
         self.garbled = 0
-        #: Answers that come only after the asker has given their requests up.
+        #: The rate of responses that arrive after their requests timed out.
         self.late_answers = 0
         self.late_by_ms = LATE_BY_MS
         self.calm = True
@@ -82,7 +82,7 @@ class Network:
             self._carry(*way)
 
     def _cross(self, slot: PendingResponse, body: Any) -> Any:
-        """An answer as it arrives: out of bytes, if these are played, and maybe not as it left."""
+        """A response as it arrives: through bytes if the setting says so, and possibly corrupt."""
         damage = None
         if type(body) is FetchResult and body.batches and self.rng.permille(self.garbled):
             self.world.saw("answer garbled")
@@ -184,14 +184,14 @@ class Network:
             )
 
     def reset(self, source: Replica, target: Replica) -> None:
-        """A connection breaks with whatever is on its way; what arrives late finds nobody."""
+        """A connection breaks with all messages in flight."""
         assert isinstance(source, CoreReplica)
         if source.core is not None and target.id in source.asking:
             self.world.saw("connection reset")
             source.disconnected(source.incarnation, target.id, gone=False)
 
     def refuse_falsely(self, source: Replica, target: Replica) -> None:
-        """A connection ends and a new one is refused, though the process at its end runs."""
+        """A connection ends and a new one is refused, though the peer's process runs."""
         if source.core is not None and source is not target:
             if target.core is not None:
                 self.world.saw("a running process seemed gone")
@@ -200,7 +200,7 @@ class Network:
     # Faults ----------------------------------------------------------------------------------
 
     def cut(self, sources: Iterable[int], targets: Iterable[int]) -> None:
-        """One way only."""
+        """Lose all messages in one direction."""
         self.calm = False
         targets = list(targets)
         self.cuts.update((a, b) for a in sources for b in targets if a != b)

@@ -1,4 +1,4 @@
-"""What the world sees of a replica, whichever host carries its core."""
+"""What the world sees of a replica, with any host."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ CLUSTER = "cluster"
 
 
 def directory_of(replica_id: int, wipes: int) -> ReplicaKey:
-    """A wiped disk has another directory id."""
+    """The key of a replica; a wiped disk has another directory id."""
     return ReplicaKey(replica_id, bytes(14) + bytes([wipes, replica_id + 1]))
 
 
 class Replica:
-    """What the world sees of a process: who it is, its disk, its clock, and whether it runs.
+    """What the world sees of a process: its identity, disk and clock, and whether it runs.
 
-    `core` is None while the process is down. Its life is counted in `incarnation`.
+    `core` is None while the process is down. `incarnation` counts its starts.
     """
 
     def __init__(self, world: World, replica_id: int) -> None:
@@ -41,15 +41,15 @@ class Replica:
             self.disk.cluster_id = CLUSTER  # formatted with it; observers learn it
         self.core: RaftCore | None = None
         self.incarnation = 0
-        #: Wiped disks; and with those that went back to an old copy.
+        #: How often its disk was wiped; and how often wiped or set back.
         self.wipes = 0
         self.lives = 0
-        #: Who it is: its id, and the directory on its disk.
+        #: Its id, and the directory id on its disk.
         self.key = directory_of(replica_id, 0)
-        #: What each directory held that is gone for good.
+        #: The chains of each directory that is lost.
         self.lost: dict[ReplicaKey, list[int]] = {}
         self.wiped_at = -1
-        #: Who votes, before the log says so: what an empty directory is formatted with, or told.
+        #: The voters before the log has any: formatted into an empty directory, or configured.
         self.bootstrap = world.voters
         self.machine_up = True
         #: The clock: monotonic ms = base + (virtual ms - since) * rate / 1000.
@@ -65,14 +65,14 @@ class Replica:
 
     def _forget_process(self) -> None:
         self.wake_at = -1
-        #: What the invariants have seen of this life.
+        #: What the invariants have seen of this incarnation.
         self.seen_role: Any = None
         self.seen_election: Any = None
         self.seen_high_watermark = 0
         self.seen_voters: Any = None
         self.seen_set: Any = None
         self.seen_snapshot: Any = None
-        #: The state machine: all before `applied` in order makes its state.
+        #: The state machine: applying everything before `applied` gives its state.
         self.applied = 0
         self.state = NO_CHAIN
         self.snapshots = snapshot_host.SnapshotWork()
@@ -82,40 +82,40 @@ class Replica:
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Where others reach it, if that is played."""
+        """Its endpoints, if the simulation uses them."""
         return ()
 
     @property
     def is_controller(self) -> bool:
-        """Whether it may be made a voter."""
+        """Whether it may become a voter."""
         return True
 
-    # What each kind of replica does in its way ---------------------------------------------------
+    # For each kind of replica --------------------------------------------------------------------
 
     def start(self) -> None:
         raise NotImplementedError
 
     def end(self, rng: Rng) -> None:
-        """The process ends: what its disk was just doing is done, or not, or in part."""
+        """The process ends: its disk operation in progress is done, or not, or partly."""
         raise NotImplementedError
 
     def lose_unsynced(self, rng: Rng) -> int:
-        """The machine ends: what was not synced may be gone; how many batches are."""
+        """The machine loses power: unsynced data may be lost; return how many batches are."""
         raise NotImplementedError
 
     def handle(self, message: Any) -> None:
-        """The core is told something; a request of a client is `Request`."""
+        """Pass a message to the core; a client's request is a `Request`."""
         raise NotImplementedError
 
     def propose(self, slot: Any, value: int) -> int:
         raise NotImplementedError
 
     def change(self, kind: str, slot: Any, what: Any) -> int:
-        """One of the core's changes of the voters, by its name; the code of a refusal."""
+        """Call one of the core's voter changes by name; return an error code."""
         raise NotImplementedError
 
     def do_what_is_due(self) -> None:
-        """Whatever a turn would do by itself, so that the next shows what its request does."""
+        """Run what a turn would do by itself, so that the next one shows only its request."""
 
     def shut_down(self) -> None:
         raise NotImplementedError
@@ -124,16 +124,18 @@ class Replica:
         raise NotImplementedError
 
     def disconnected(self, incarnation: int, peer: int, *, gone: bool) -> None:
-        """The connection to a peer ended; `gone`: another was refused."""
+        """The connection to a peer ended; `gone` if a new one was refused."""
         raise NotImplementedError
 
     def carry_out(self, effect: Any) -> None:
-        """One effect of the core, of those that a crash lets happen."""
+        """Carry out one effect of the core before a crash."""
         raise NotImplementedError
 
     def lose_disk(self, kept: int, election: ElectionState | None = None) -> None:  # noqa: ARG002 - how, each kind of replica knows
-        """While it is down: nothing is left, or so many batches and this election state; without
-        one, all that is known is what the batches tell."""
+        """Lose the disk of a stopped process, or all but some batches and an election state.
+
+        Without an election state, only that of the batches is known.
+        """
         assert self.core is None, "a process does not survive its disk"
         self.lives += 1
         if kept == 0:
@@ -144,7 +146,7 @@ class Replica:
             self.bootstrap = self.world.newest_voters()
 
     def load(self, snapshot: Snapshot) -> None:
-        """The state machine begins anew where a snapshot ends."""
+        """The state machine restarts from a snapshot."""
         self.applied, self.state = snapshot.id.offset, snapshot.state
 
     # Its process ---------------------------------------------------------------------------------
@@ -158,7 +160,7 @@ class Replica:
         self.incarnation += 1
 
     def resume(self) -> None:
-        """What came meanwhile is all there at once; timers are looked at first, or last."""
+        """All messages since the pause arrive at once; timers fire before them, or after."""
         self.paused = False
         waiting, self.waiting = self.waiting, []
         if self.world.pause_rng.below(2):
@@ -184,7 +186,7 @@ class Replica:
         return self.now
 
     def set_rate(self, rate: int) -> None:
-        """From now on the clock runs at `rate` ‰; it does not jump."""
+        """Let the clock run at `rate` ‰ from now on, without a jump."""
         self.clock_base = self.read_clock().monotonic_ms
         self.clock_since = self.world.time
         self.clock_rate = rate
@@ -193,7 +195,7 @@ class Replica:
             self._arm()
 
     def wake(self, when: int) -> None:
-        """A timer's event; a timer that was moved meanwhile has another."""
+        """The event of a timer; a timer that has moved has another."""
         if self.wake_at != when or self.core is None:
             return
         if self.paused:
@@ -209,7 +211,7 @@ class Replica:
         self._poll()
 
     def _arm(self) -> None:
-        """Have one event for the earliest timer; one that comes too early looks again."""
+        """Schedule one event for the earliest timer; one that comes too early is rescheduled."""
         deadline = self._deadline()
         if deadline is None:
             return
@@ -222,9 +224,9 @@ class Replica:
             self.world.at(when, self.wake, when)
 
     def _deadline(self) -> int | None:
-        """When the next timer is due, by the replica's own clock."""
+        """The deadline of the next timer, by the replica's own clock."""
         raise NotImplementedError
 
     def _poll(self) -> None:
-        """Some timer is due."""
+        """A timer is due."""
         raise NotImplementedError

@@ -1,5 +1,4 @@
-"""A replica's disk as the quorum needs it: the log's batches, the election state, and what of them
-would survive a loss of power."""
+"""A replica's disk as the quorum uses it, and what would survive a power loss."""
 
 from __future__ import annotations
 
@@ -17,15 +16,12 @@ if TYPE_CHECKING:
 
 
 class RaftDisk:
-    """`batches` is what a reader sees; the first `durable` of them have been synced.
+    """A log with an election state; readers see `batches`, of which `durable` are synced.
 
-    The first `dropped` of them are in the snapshot alone: nobody reads them, they are kept so that
-    a log can be compared with others from its beginning.
-
-    `spread` are the chains of batches that came in a later epoch than their own, by its leader.
-
-    `old_tail` is what a truncation removed that is not synced yet: it may come back. Beside each
-    batch lies its chain, a number for the whole log up to it (see `oracle`).
+    The first `dropped` batches are only in the snapshot: no reader sees them, they are kept for
+    comparing logs. `spread` has the chains of batches that came in a later epoch than their own,
+    from its leader. `old_tail` is the end that an unsynced truncation removed, which may come back.
+    Each batch has a chain, a number for the whole log up to it (see `oracle`).
     """
 
     __slots__ = (
@@ -50,13 +46,13 @@ class RaftDisk:
         self.spread: set[int] = set()
         self.durable = 0
         self.old_tail: list[tuple[Batch, int]] = []
-        #: Counts truncations: a sync that began before one says nothing about what came after.
+        #: Counts truncations: a sync that began before one does not cover what came after it.
         self.cuts = 0
         self.election = ElectionState()
-        #: As `meta.properties` has it; None until it is known (Q29).
+        #: As in `meta.properties`; None until it is known (Q29).
         self.cluster_id: str | None = None
         self.dropped = 0
-        #: The newest snapshot, whole and durable; and one that is being fetched.
+        #: The newest complete and durable snapshot, and one that is being fetched.
         self.snapshot: Snapshot | None = None
         self.download: tuple[OffsetAndEpoch, bytes] | None = None
 
@@ -66,7 +62,7 @@ class RaftDisk:
 
     @property
     def start(self) -> int:
-        """Where the log itself starts."""
+        """The log start offset."""
         return self.batches[self.dropped - 1].last_offset + 1 if self.dropped else 0
 
     @property
@@ -79,7 +75,7 @@ class RaftDisk:
         self.chains.append(chain)
 
     def truncate(self, offset: int) -> int:
-        """Cut at `offset`; how many batches went."""
+        """Truncate to `offset`; return how many batches were removed."""
         kept = bisect_left(self.bases, offset)
         removed = len(self.bases) - kept
         if kept < self.durable:
@@ -98,8 +94,10 @@ class RaftDisk:
         self.old_tail.clear()
 
     def lose_power(self, rng: Rng) -> int:
-        """Keep what was synced, and of the rest what luck keeps: a torn batch is cut off by
-        recovery, so it is a prefix. How many batches were lost."""
+        """Keep what was synced and a random prefix of the rest; return how many batches were lost.
+
+        A torn batch is truncated by recovery, so what survives is a prefix.
+        """
         unsynced = len(self.batches) - self.durable
         if self.old_tail and rng.below(2):
             tail, kept = self.old_tail, self.durable
@@ -114,7 +112,7 @@ class RaftDisk:
         return self.durable + unsynced - kept
 
     def roll_back(self, count: int) -> None:
-        """An old copy is put back: only the first `count` batches are there."""
+        """Restore an old copy: only the first `count` batches are left."""
         self._keep(count)
         self.durable = min(self.durable, count)
         self.old_tail = []
@@ -127,7 +125,7 @@ class RaftDisk:
         del self.batches[count:], self.bases[count:], self.chains[count:]
 
     def between(self, offset: int, limit: int, most: int) -> tuple[Batch, ...]:
-        """At most so many batches from `offset` on that begin before `limit`."""
+        """At most this many batches from `offset` on that begin before `limit`."""
         first = bisect_left(self.bases, offset)
         if first < self.dropped:
             raise Violation("log start", f"{offset} is read, the log starts at {self.start}")
@@ -135,18 +133,18 @@ class RaftDisk:
         return tuple(self.batches[first:last])
 
     def position_before(self, offset: int) -> int:
-        """The position of the batch that ends at `offset`; -1 at the start of the log."""
+        """The position of the batch that ends at `offset`, or -1 at the start of the log."""
         return bisect_left(self.bases, offset) - 1
 
     # Snapshots -------------------------------------------------------------------------------
 
     def keep(self, snapshot: Snapshot) -> None:
-        """A whole snapshot has its name; an older one goes."""
+        """A snapshot is complete; delete an older one."""
         if self.snapshot is None or snapshot.id.offset > self.snapshot.id.offset:
             self.snapshot = snapshot
 
     def reaches(self, end: OffsetAndEpoch) -> bool:
-        """Whether the log holds the last record before a snapshot's end."""
+        """Whether the log has the last record before a snapshot's end."""
         position = self.position_before(end.offset)
         return self.end >= end.offset and self.batches[position].epoch == end.epoch
 
@@ -154,7 +152,7 @@ class RaftDisk:
         self.dropped = max(self.dropped, bisect_left(self.bases, offset))
 
     def begin_behind(self, snapshot: Snapshot, batches: list[Batch], chains: list[int]) -> None:
-        """A snapshot takes the place of the log; these are what it stands for."""
+        """Replace the log by a snapshot, which stands for these batches."""
         self.batches, self.chains = batches, chains
         self.bases = [batch.base_offset for batch in batches]
         assert self.end == snapshot.id.offset, "a snapshot holds what its name says"

@@ -1,5 +1,4 @@
-"""Clients that read at any replica: beside each core stands a `Reads` (P6), and what it lets a
-client read is held to I16 like what a leader tells."""
+"""Clients with linearizable reads at any replica (P6), checked by I16 like reads at the leader."""
 
 from __future__ import annotations
 
@@ -17,12 +16,12 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 GAP_MS = (5, 40)
-#: A state machine may be so far behind what its core knows to be committed.
+#: How long the state machine may lag behind the high watermark.
 APPLYING_MS = (0, 30)
 
 
 class ReplicaReads:
-    """The reads of one life of a replica."""
+    """The reads of one incarnation of a replica."""
 
     def __init__(self, replica: Replica, core: RaftCore) -> None:
         self.replica = replica
@@ -35,7 +34,7 @@ class ReplicaReads:
 
 
 class PendingReadOffset:
-    """The slot of a question at the leader: what is put into `answer` is on its way back."""
+    """The slot of a request at the leader: setting `answer` sends the response."""
 
     def __init__(self, readers: Readers, asker: ReplicaReads, number: int, leader: int) -> None:
         self._way_back = readers, asker, number, leader
@@ -81,13 +80,13 @@ class Readers:
         beside.reads.read(number, beside.replica.read_clock())
         self._settle(beside)
 
-    # What a host owes ------------------------------------------------------------------------
+    # Host ------------------------------------------------------------------------------------
 
     def _started(self, replica: Replica) -> None:
         assert replica.core is not None
         self.beside[replica.id] = ReplicaReads(replica, replica.core)
 
-        self._committed(replica, replica.applied)  # what a snapshot held
+        self._committed(replica, replica.applied)  # the content of a snapshot
 
     def _loaded(self, replica: Replica, snapshot: Snapshot) -> None:
         self._committed(replica, snapshot.id.offset)
@@ -98,7 +97,7 @@ class Readers:
         self._notify(beside, LeaderChanged(election.leader_id, election.epoch))
 
     def _committed(self, replica: Replica, offset: int) -> None:
-        """The state machine follows in its own time."""
+        """The state machine applies with its own delay."""
         when = self.world.time + self._rng.between(*APPLYING_MS)
         self.world.at(when, self._applied, self.beside[replica.id], offset)
 
@@ -131,7 +130,7 @@ class Readers:
         self._settle(beside)
 
     def _when_awake(self, beside: ReplicaReads, act: Callable[..., None], *arguments: Any) -> None:
-        """Now, or when a paused process runs again, or never."""
+        """Call now, or when a paused process resumes, or never."""
         if not beside.lives:
             return
         if beside.replica.paused:
@@ -139,7 +138,7 @@ class Readers:
         else:
             act(*arguments)
 
-    # The way to the leader -------------------------------------------------------------------
+    # Requests to the leader ------------------------------------------------------------------
 
     def _send(self, beside: ReplicaReads, send: Send) -> None:
         asker, leader = beside.replica.id, send.peer
@@ -150,7 +149,7 @@ class Readers:
         self.world.at(given_up, self._when_awake, beside, self._notify, beside, gone)
 
     def carry(self, source: int, target: int, act: Callable[..., None], *arguments: Any) -> None:
-        """As the network of the replicas does it, with its faults; to itself at once."""
+        """Carry a message with the faults of the replicas' network; to itself at once."""
         world, network = self.world, self.world.network
         if source == target:
             world.at(world.time, act, *arguments)

@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 __all__ = ["CLUSTER", "NO_PROGRESS", "CoreReplica", "Crash", "Replica", "directory_of"]
 
 NO_PROGRESS = "no progress in time"
-#: A step has an end: what is done at once brings new effects only a few times over.
+#: A step is finite: immediate results cause new effects only a few times.
 MOST_ROUNDS = 1000
 
 
 class Crash(Exception):  # noqa: N818 - a process ends between two of its actions; nothing is wrong
-    """Unwinds the stack of a process that is killed in the middle of what it does."""
+    """Unwinds the stack of a process that is killed in the middle of its actions."""
 
 
 class CoreReplica(Replica):
-    """A core, and a host that is played: the quickest way to many runs.
+    """A core with a simulated host, for fast runs.
 
-    It is the host that the core asks for: it writes before it speaks, holds what waits for the
-    disk, numbers its connections, and tells the core what became of its requests.
+    It does what the core requires of a host: it writes before it sends, holds what waits for the
+    disk, numbers its connections, and reports the outcome of requests.
     """
 
     def _forget_process(self) -> None:
@@ -67,8 +67,8 @@ class CoreReplica(Replica):
         self.flushing = False
         self.persisting: list[PersistElection] = []
         self.writing: PersistElection | None = None
-        #: The epoch that the toy state machine was told to lead, and the one that it will be told
-        #: to once it has applied enough.
+        #: The epoch that the state machine leads, and the one that it will lead once it has applied
+        #: enough.
         self.serves = -1
         self.to_serve = -1
 
@@ -94,7 +94,7 @@ class CoreReplica(Replica):
         log = RaftLog(
             history, end=disk.end, epochs=epochs, snapshot=None if kept is None else kept.id
         )
-        self.seen_high_watermark = log.high_watermark  # nobody has committed anything by this
+        self.seen_high_watermark = log.high_watermark  # this commits nothing
         self._start_clock()
         config = world.setting.raft.replace(seed=world.seed * 1009 + self.id + 1)
         world.note(self, "starts", disk.election)
@@ -150,7 +150,7 @@ class CoreReplica(Replica):
         return error
 
     def change(self, kind: str, slot: Any, what: Any) -> int:
-        """One of the core's changes of the voters, by its name; the code of a refusal."""
+        """Call one of the core's voter changes by name; return an error code."""
         core = self.core
         assert core is not None, "only a running process is asked"
         error: int = getattr(core, kind)(slot, what, self.read_clock())
@@ -166,7 +166,7 @@ class CoreReplica(Replica):
     # Effects ---------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Carry out what the core wants, until it wants no more; then look at the result."""
+        """Carry out the core's effects until there are none; then check the result."""
         core, world = self.core, self.world
         assert core is not None
         carry = _CARRY
@@ -190,7 +190,7 @@ class CoreReplica(Replica):
         _CARRY[type(effect)](self, effect)
 
     def _use_disk(self, core: RaftCore) -> None:
-        """A disk without latency is done at once; another tells later."""
+        """Start the next disk operation; without latency it is done at once."""
         disk, world = self.disk, self.world
         if self.persisting and self.writing is None:
             wait = world.disk_ms(self)
@@ -238,7 +238,7 @@ class CoreReplica(Replica):
         self._notify_disk(incarnation, end if valid else None)
 
     def _notify_disk(self, incarnation: int, what: PersistElection | int | None) -> None:
-        """The completion reaches the process: at once, or when it runs again."""
+        """Deliver a completion to the process: at once, or when it resumes."""
         core = self.core
         if incarnation != self.incarnation or core is None:
             return
@@ -261,7 +261,7 @@ class CoreReplica(Replica):
         self.settle()
 
     def _release(self) -> None:
-        """Say what was waiting for the disk."""
+        """Send what was waiting for the disk."""
         if self.held:
             held, self.held = self.held, []
             for effect in held:
@@ -279,7 +279,7 @@ class CoreReplica(Replica):
     def _reply(self, effect: Reply) -> None:
         body = effect.body
         if isinstance(body, FetchResult) and body.limit > body.offset >= 0 and not body.batches:
-            # The bytes are taken now: later the log may be another.
+            # The bytes are read now: the log may change later.
             body.batches = self.disk.between(body.offset, body.limit, self.world.batches_per_fetch)
         elif isinstance(body, SnapshotChunk) and not body.error:
             snapshot_host.fill(self, body)
@@ -293,7 +293,7 @@ class CoreReplica(Replica):
         elif isinstance(slot, int):
             self.world.workload.read_answered(slot, body)
         else:
-            slot.answer = body  # a stranger's
+            slot.answer = body  # a foreign sender's
 
     def _append(self, effect: Append) -> None:
         world = self.world
@@ -322,7 +322,7 @@ class CoreReplica(Replica):
             self._serve_if_caught_up()
 
     def _serve_if_caught_up(self) -> None:
-        """Q26: the state machine hears that it leads once it has seen its own first record."""
+        """Q26: notify the state machine that it leads once it has applied its first record."""
         disk = self.disk
         last = disk.position_before(self.applied)
         if last >= 0 and disk.batches[last].epoch == self.to_serve:
@@ -353,10 +353,7 @@ class CoreReplica(Replica):
     # Connections -----------------------------------------------------------------------------
 
     def asked(self, peer: int, number: int, *, fresh: bool) -> tuple[int, int, int]:
-        """A request leaves: on which connection, a new one if it must be `fresh`.
-
-        One without an answer is noticed in time.
-        """
+        """The channel of a new request: a new one if it must be `fresh`; watch for its timeout."""
         self.asking[peer] = (number, self.world.time)
         if peer not in self.watched:
             self.watched.add(peer)
@@ -389,7 +386,7 @@ class CoreReplica(Replica):
         self.disconnected(incarnation, peer, gone=False)
 
     def disconnected(self, incarnation: int, peer: int, *, gone: bool) -> None:
-        """The connection to a peer ended; `gone`: another was refused."""
+        """The connection to a peer ended; `gone` if a new one was refused."""
         if incarnation != self.incarnation or self.core is None:
             return
         if self.paused:

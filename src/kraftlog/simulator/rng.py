@@ -1,7 +1,6 @@
-"""Chance for a simulated world: one seeded generator per concern, integers only.
+"""Random numbers for a simulated world: one seeded generator per concern, integers only.
 
-Concerns do not disturb each other: a fault that is taken out of a plan leaves the draws of the
-workload as they were.
+Concerns are independent: a fault that is dropped from a plan does not change the workload.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Rng:
-    """Everything is made of `getrandbits`, whose results do not depend on Python's version."""
+    """Uses only `getrandbits`, whose results do not depend on Python's version."""
 
     __slots__ = ("bits",)
 
@@ -39,7 +38,7 @@ class Rng:
         return choices[self.below(len(choices))]
 
     def long_tail(self, mean: int) -> int:
-        """Mostly about `mean`, now and then many times as much."""
+        """Usually about `mean`, sometimes many times as much."""
         length = self.below(mean + 1)
         while self.bits(2) == 0 and length < mean << 6:
             length = length * 2 + mean

@@ -1,4 +1,4 @@
-"""One run: a scenario, a seed, and what came of it, in one line that repeats it."""
+"""One run: a scenario, a seed, and the outcome, as one line that repeats it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Outcome(Value):
-    """`violation` is None when all went well. `coverage` counts the rare situations."""
+    """The result of a run; `violation` is None if it passed, `coverage` counts rare situations."""
 
     scenario: str
     seed: int
@@ -52,7 +52,7 @@ def plan_of(seed: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...
 
 
 def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting], Script]]:
-    """All that there are for cores alone, or for whole nodes."""
+    """All scenarios for bare cores, or for whole nodes."""
     if not nodes:
         return SCENARIOS
     from kraftlog.simulator.nodes.scenarios import NODE_SCENARIOS
@@ -62,7 +62,7 @@ def scenarios(*, nodes: bool = False) -> dict[str, tuple[Callable[[Rng], Setting
 
 
 def scenario_of(seed: int, *, nodes: bool = False) -> str:
-    """What a seed plays where all scenarios take part: the mixture, or a named one in its turn."""
+    """The scenario of a seed when all take part: the mixture, or a named one in turn."""
     if seed % 2:
         return "mixture"
     named = [name for name in scenarios(nodes=nodes) if name != "mixture"]
@@ -79,8 +79,10 @@ def simulate(
     make_world: Callable[..., World] = World,
     nodes: bool = False,
 ) -> Outcome:
-    """Play it. `kinds` limits the faults to some kinds, `keep` to some entries of the plan; with
-    `nodes`, every replica is a whole node."""
+    """Run a scenario; `kinds` limits the kinds of faults, `keep` selects entries of the plan.
+
+    With `nodes`, every replica is a whole node.
+    """
     draw_setting, script = scenarios(nodes=nodes)[scenario]
     setting = draw_setting(Rng(seed, f"setting of {scenario}"))
     if nodes:
@@ -118,7 +120,7 @@ def simulate(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A world lives or goes as a whole: to look for garbage in it takes a twentieth of the time."""
+    """Disable garbage collection: it finds nothing here, and costs a twentieth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What a scenario is played in: how many replicas, their times, and how busy they are."""
+"""The setting of a run: how many replicas, their timeouts, and the load."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Setting(Value):
-    """Pairs are the least and the most of a time in ms; (0, 0) for a gap means never."""
+    """Pairs are the minimum and the maximum of a time in ms; (0, 0) for a gap means never."""
 
     voters: int = 3
     observers: int = 0
@@ -25,18 +25,18 @@ class Setting(Value):
     read_gap_ms: tuple[int, int] = (0, 0)
     request_timeout_ms: int = 3000
     batches_per_fetch: int = 1000
-    #: Whether the voters are known by their directories from the beginning, or by their ids.
+    #: Whether the voters are known by their directory ids from the start, or by id alone.
     dynamic: bool = False
     #: How often an administrator changes the voters.
     change_gap_ms: tuple[int, int] = (0, 0)
-    #: How often some replica takes a snapshot, and how much of one an answer holds.
+    #: How often some replica takes a snapshot, and the size of a chunk.
     snapshot_gap_ms: tuple[int, int] = (0, 0)
     chunk_bytes: int = 1000
-    #: Whether messages are encoded and read back on their way.
+    #: Whether messages are encoded and decoded on their way.
     in_bytes: bool = False
 
 
-#: Kafka's simulation uses these times.
+#: The timeouts of Kafka's simulation.
 KAFKA_TIMES = RaftConfig(
     election_timeout_ms=1000,
     fetch_timeout_ms=3000,
@@ -52,7 +52,7 @@ KAFKA_TIMES = RaftConfig(
 def kafka_setting(
     low: int, high: int, most_observers: int, *, fewest_observers: int = 0
 ) -> Callable[[Rng], Setting]:
-    """As many voters and observers as Kafka's property allows, in Kafka's times."""
+    """As many voters and observers as Kafka's property allows, with Kafka's timeouts."""
 
     def draw(rng: Rng) -> Setting:
         return Setting(
@@ -66,7 +66,7 @@ def kafka_setting(
 
 
 def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Rng], Setting]:
-    """Just so many, in Kafka's times, known by their ids or by their directories."""
+    """Fixed numbers of replicas, with Kafka's timeouts, known by their ids or directory ids."""
 
     def draw(rng: Rng) -> Setting:
         dynamic = rng.below(2) == 1
@@ -77,12 +77,12 @@ def some_voters(voters: int, observers: int, **more: Any) -> Callable[[Rng], Set
 
 
 def reading_setting(rng: Rng) -> Setting:
-    """In Kafka's times, with clients that read."""
+    """Kafka's timeouts, with clients that read."""
     return kafka_setting(3, 5, 2)(rng).replace(append_gap_ms=(5, 20), read_gap_ms=(5, 30))
 
 
 def any_setting(rng: Rng) -> Setting:
-    """Our own defaults or Kafka's, quick or slow networks and disks, busy or idle clients."""
+    """Our defaults or Kafka's, fast or slow networks and disks, busy or idle clients."""
     slow = rng.below(3)
     raft = rng.pick([RaftConfig(), KAFKA_TIMES])
     return Setting(

@@ -1,4 +1,4 @@
-"""A failing run with as few faults as still make it fail in the same way."""
+"""Reduces a failing run to the fewest faults with the same failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def shrink(
     failing: Outcome, kinds: Collection[str] | None = None, *, nodes: bool = False
 ) -> Outcome:
-    """Leave out entries of the plan, many at once at first, then one by one."""
+    """Drop entries of the plan, many at once at first, then one by one."""
     kept = [fault.number for fault in failing.plan]
     best, size = failing, max(len(kept) // 2, 1)
     while kept:

@@ -1,7 +1,7 @@
-"""The snapshots of a toy state machine, as bytes: its state, the voters, and a checksum.
+"""The snapshots of the simulated state machine, as bytes: state, voters, and a checksum.
 
-The state is the chain of everything that was applied (see `oracle`): a machine that skipped a
-record, saw one twice or took another's has another state.
+The state is the chain of everything applied (see `oracle`), so it differs if a record was skipped,
+applied twice, or another's.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from kraftlog.logstate.voters import VoterSet
 
-#: Who wrote it, end offset and epoch, the state, the length of the record of voters that follows.
+#: The writer, end offset and epoch, the state, and the length of the following voters record.
 _HEAD = Struct(">bqiqi")
 _CHECKSUM = Struct(">I")
 
@@ -31,7 +31,7 @@ class Snapshot(Value):
 
 
 def write_down(end: OffsetAndEpoch, state: int, voters: VoterSet, taker: int) -> Snapshot:
-    """No two replicas write the same bytes, so that a mixture of two is noticed."""
+    """Encode a snapshot; no two replicas write the same bytes, so that a mixture is detected."""
     record = voters_record(voters)
     head = _HEAD.pack(taker, end.offset, end.epoch, state, len(record))
     body = head + record + bytes([taker]) * (taker * 37 + end.offset % 200)
@@ -39,7 +39,7 @@ def write_down(end: OffsetAndEpoch, state: int, voters: VoterSet, taker: int) ->
 
 
 def read_back(data: bytes) -> Snapshot | None:
-    """None if these are not the bytes that were written."""
+    """Decode a snapshot; None if it is corrupt."""
     body = data[: -_CHECKSUM.size]
     if len(data) < _HEAD.size or data[len(body) :] != _CHECKSUM.pack(crc32(body)):
         return None

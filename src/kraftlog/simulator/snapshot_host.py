@@ -1,8 +1,7 @@
-"""What a host does about snapshots: takes them, hands them out in pieces, puts one in place of a
-log; and what is left of that when the process ends in the middle.
+"""A simulated host's part of snapshots: taking, serving and installing them, and crashes.
 
-In what order the disk is changed, and what a start makes of each state that a crash may leave, is
-in `docs/quorum.md`: the real host does the same.
+`docs/quorum.md` has the order of the disk operations, and how a start handles each state that a
+crash may leave; the real host does the same.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 NAME = "snapshot download"
-#: A state machine takes up to this long to write itself down; meanwhile the log goes on.
+#: How long the state machine may take to write a snapshot, while the log continues.
 LONGEST_WRITE_MS = 60
-#: What a snapshot made superfluous may lie around for so long.
+#: How long an obsolete log prefix may remain.
 LATEST_DROP_MS = 500
-#: Per thousand, where crashes may strike anywhere: there are but few installations.
+#: Per thousand, where crashes may happen anywhere: installations are rare.
 CRASHES_WHILE_INSTALLING = 700
 
 
 class SnapshotWork:
-    """What of it is under way in one life of a process."""
+    """The snapshots in progress in one incarnation."""
 
     def __init__(self) -> None:
         self.taking: Snapshot | None = None
         self.installing: Snapshot | None = None
-        #: The last piece that was asked for.
+        #: The last requested chunk.
         self.asked: tuple[OffsetAndEpoch, int] | None = None
 
 
@@ -46,7 +45,7 @@ class SnapshotWork:
 
 
 def take_now_and_then(world: World) -> None:
-    """Some replica, at random moments, until faults have stopped."""
+    """Take snapshots at random replicas and times, until faults have stopped."""
     low, high = world.setting.snapshot_gap_ms
     if not high or world.healed:
         return
@@ -57,7 +56,7 @@ def take_now_and_then(world: World) -> None:
 
 
 def take(replica: Replica) -> None:
-    """The state machine writes itself down as it is now, at a committed batch boundary (Q38)."""
+    """Take a snapshot of the current state, at a committed batch boundary (Q38)."""
     core, work, world = replica.core, replica.snapshots, replica.world
     assert core is not None, "only a running process takes a snapshot"
     end = replica.applied
@@ -87,7 +86,7 @@ def _taken(replica: Replica, incarnation: int) -> None:
 
 
 def drop_prefix(replica: Replica, effect: DropPrefix) -> None:
-    """Files before the snapshot go at once or later; nobody reads them any more."""
+    """Delete the log before the snapshot, at once or later."""
     world = replica.world
     if world.snapshot_rng.below(2):
         replica.disk.drop_prefix(effect.offset)
@@ -101,11 +100,11 @@ def _drop_late(replica: Replica, incarnation: int, offset: int) -> None:
         replica.disk.drop_prefix(offset)
 
 
-# Handing out -------------------------------------------------------------------------------------
+# Serving ---------------------------------------------------------------------------------------
 
 
 def fill(replica: Replica, chunk: SnapshotChunk) -> None:
-    """The bytes of a piece that the core has agreed to give."""
+    """Fill in the bytes of a chunk that the core serves."""
     kept = replica.disk.snapshot
     if kept is None or kept.id != chunk.id:
         raise Violation(NAME, f"replica {replica.id} has {kept}, its core gives {chunk.id}")
@@ -122,7 +121,7 @@ def fill(replica: Replica, chunk: SnapshotChunk) -> None:
 
 
 def note_request(replica: Replica, body: Any) -> None:
-    """A request leaves while a snapshot lies there unfinished."""
+    """A request is sent during a download."""
     work, disk, world = replica.snapshots, replica.disk, replica.world
     if isinstance(body, SnapshotFetch):
         asked = body.id, body.position
@@ -135,7 +134,7 @@ def note_request(replica: Replica, body: Any) -> None:
 
 
 def write(replica: Replica, effect: WriteSnapshot) -> None:
-    """The first piece begins a new file; each other goes behind the one before."""
+    """Write a chunk; the first one begins a new file."""
     disk = replica.disk
     replica.world.progress += 1
     if effect.position == 0:
@@ -149,7 +148,7 @@ def write(replica: Replica, effect: WriteSnapshot) -> None:
 
 
 def install(replica: Replica, effect: InstallSnapshot) -> None:
-    """It is checked, synced, and put in place of the log; that takes at least a moment."""
+    """Verify the snapshot, sync it, and replace the log with it; that takes some time."""
     world, disk = replica.world, replica.disk
     assert disk.download is not None, "a download comes before"
     whole = snapshot.read_back(disk.download[1])
@@ -188,7 +187,7 @@ def put_in_place(replica: Replica, whole: Snapshot) -> None:
 
 
 def crash(replica: Replica, rng: Rng) -> None:
-    """The process ends: what was being written is there, or not, or its last step is missing."""
+    """The process ends: a write in progress is done, or not, or lacks its last step."""
     work, disk, world = replica.snapshots, replica.disk, replica.world
     if work.taking is not None and rng.below(2):
         disk.keep(work.taking)
@@ -204,8 +203,10 @@ def crash(replica: Replica, rng: Rng) -> None:
 
 
 def recover(replica: Replica) -> None:
-    """A start: unfinished downloads go; a log that does not reach its snapshot, or parts from it
-    before, gives way to it; one that does begins behind it."""
+    """Recover at a start: delete unfinished downloads.
+
+    A log that ends or diverges before its snapshot is replaced by it; any other starts at it.
+    """
     disk, world = replica.disk, replica.world
     if disk.download is not None:
         world.saw("unfinished download removed")

@@ -1,13 +1,13 @@
-"""What ends a simulation early."""
+"""The exceptions that end a simulation early."""
 
 from __future__ import annotations
 
-#: Modules whose assertions say what must come of a scenario.
+#: Modules with assertions about the expected course of a scenario.
 SCRIPTS = ("scenarios.py", "_scripts.py", "goals.py")
 
 
 def is_of_script(error: Exception) -> bool:
-    """Whether a script found something else than it expects; else the core or its host broke."""
+    """Whether a script's expectation failed; otherwise the core or its host did."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
@@ -16,7 +16,7 @@ def is_of_script(error: Exception) -> bool:
 
 
 class Violation(Exception):  # noqa: N818 - an invariant is violated; nothing went wrong in the code that says so
-    """`invariant` is the name of the property that does not hold."""
+    """An invariant is violated; `invariant` is its name."""
 
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(f"{invariant}: {detail}")

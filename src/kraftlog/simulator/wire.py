@@ -1,7 +1,7 @@
-"""Messages that cross as bytes: encoded as Kafka's requests and answers, and read back.
+"""Messages as bytes: encoded as Kafka's requests and responses, and decoded.
 
-What a follower's host gets is then what a real one gets: batches of records, of which it makes
-summaries. Their values are those of the objects, so that logs can be compared.
+So a follower's host gets what a real one gets: batches of records, which it summarizes. The values
+are those of the objects, so that logs can be compared.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
     Key = tuple[int, int, int]
 
-#: The batches of no run have a time.
+#: The batches of all runs have no timestamps.
 TIMESTAMP_MS = 0
 
 
 class Wire:
-    """An answer is read by what was asked, so requests are remembered."""
+    """Encodes and decodes messages; a response needs its request, so requests are kept."""
 
     def __init__(self) -> None:
         self._asked: dict[Key, tuple[int, Any]] = {}
@@ -47,7 +47,7 @@ class Wire:
         return request_from_wire(api_key, crossed)
 
     def answer(self, key: Key, body: Any, damage: Callable[[bytes], bytes] | None = None) -> Any:
-        """`damage` befalls the records, if there are any."""
+        """A response after its encoding; `damage` changes the bytes of its records."""
         api_key, asked = self._asked[key]
         data = data_of(body)
         response = response_to_wire(body, damage(data) if damage is not None else data)
@@ -75,13 +75,13 @@ def bytes_of(batch: Batch) -> bytes:
 
 
 def with_value(batch: Batch) -> Batch:
-    """The payload as the one who appended it had it."""
+    """The batch with the payload of its original append."""
     batch.payload = value_in(batch.payload, is_control=is_control(batch))
     return batch
 
 
 def is_control(batch: Batch) -> bool:
-    """The lowest bits of a batch's attributes say so."""
+    """Whether the batch's attributes mark it as a control batch."""
     return bool(batch.payload[22] & 0x20)
 
 

@@ -1,5 +1,4 @@
-"""Clients: they append values that are all different, ask how far they must read, and note what
-they were told."""
+"""Clients that append unique values, read, and record the responses."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Workload:
-    """Clients reach any process that runs, whatever the replicas' network is like."""
+    """Clients that reach any running process, whatever the state of the replicas' network."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -39,7 +38,7 @@ class Workload:
         self._append_gap_ms = world.setting.append_gap_ms
 
     def begin(self) -> None:
-        """Clients start; `appends` and `reads` stop them again."""
+        """Start the clients; `appends` and `reads` stop them again."""
         setting = self.world.setting
         if setting.append_gap_ms[1] and not self.appends:
             self.appends = True
@@ -49,7 +48,7 @@ class Workload:
             self.world.at(self.world.time, self._read)
 
     def slow_down(self) -> None:
-        """Less to do, when nothing more is to be found by much of it."""
+        """Reduce the load once more of it would find nothing."""
         low, high = self._append_gap_ms
         self._append_gap_ms = max(low, 100), max(high, 500)
 
@@ -110,7 +109,7 @@ class Workload:
         self._ask(replica, replica.incarnation, self.begin_read())
 
     def begin_read(self) -> int:
-        """A client wants to read; the number of its read."""
+        """A client starts a read; return its number."""
         number = self._number()
         self._record(ReadInvoked(number, self.world.time))
         return number
@@ -128,7 +127,7 @@ class Workload:
         self.read_done(number, body.error, body.offset)
 
     def read_done(self, number: int, error: int, offset: int) -> None:
-        """A client is told to read up to an offset, or to go elsewhere."""
+        """A client may read up to an offset, or must retry elsewhere."""
         time = self.world.time
         if error:
             self._record(Failed(number, time))
@@ -137,7 +136,7 @@ class Workload:
             self.world.progress += 1
             self._record(ReadAnswered(number, time, offset))
 
-    # Judging ---------------------------------------------------------------------------------
+    # Checking --------------------------------------------------------------------------------
 
     def _number(self) -> int:
         self._next += 1
@@ -149,7 +148,7 @@ class Workload:
             raise Violation("client history", self.history.violations[0])
 
     def judge(self) -> list[str]:
-        """Hold what clients were told against everything that was ever committed."""
+        """Check the recorded history against everything that was ever committed."""
         final: list[tuple[int, int | None]] = [
             (batch.base_offset, batch.payload if isinstance(batch.payload, int) else None)
             for batch in self.world.oracle.committed_batches

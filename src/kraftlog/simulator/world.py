@@ -1,8 +1,8 @@
-"""The simulated world: virtual time, the events that are due, and what every step is held against.
+"""The simulated world: virtual time, the queue of events, and the checks after every step.
 
-Nothing polls: messages, timers, completions of disks, the workload and faults are the only events,
-in the order of (time, sequence). Each thing that a core is told is a step; after each the
-invariants see what it changed.
+Nothing polls: messages, timers, disk completions, the workload and faults are the only events, in
+the order of (time, sequence). Each message to a core is a step; after each the invariants see what
+it changed.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from kraftlog.simulator.snapshot import Snapshot
 
 FULL_CHECK_EVERY = 1000
-#: In one millisecond: a pause of all replicas that ends comes nowhere near.
+#: The most events in one millisecond, far more than a resuming pause of all replicas causes.
 MOST_AT_ONCE = 20_000
 
 
 class Goal(Value):
-    """What a script waits for. One that is not `required` is only time that passes."""
+    """What a script waits for; one that is not `required` only lets time pass."""
 
     what: str
     met: Any
@@ -51,7 +51,7 @@ def passing(ms: int) -> Goal:
 
 
 def first_voters(setting: Setting) -> VoterSet:
-    """By their directories, as they were formatted, or by their ids alone."""
+    """The first voters, by their formatted directory ids or by id alone."""
     ids = range(setting.voters)
     if setting.dynamic:
         return VoterSet(tuple([Voter(directory_of(replica_id, 0)) for replica_id in ids]))
@@ -59,17 +59,17 @@ def first_voters(setting: Setting) -> VoterSet:
 
 
 class World:
-    """`note` writes the trace, when there is one; `saw` counts the rare situations."""
+    """The simulated world; `note` writes the trace and `saw` counts rare situations."""
 
     replica_type: type[Replica] = CoreReplica
     network_type: type[Network] = Network
     workload_type: type[Workload] = Workload
     administrator_type: type[Administrator] = Administrator
-    #: Whether a fetched snapshot is put in place while other things happen, and whether there is a
-    #: request that names voters to come (R2).
+    #: Whether other events happen while a snapshot is installed, and whether there is a request
+    #: that sets target voters (R2).
     installs_slowly = True
     reassigns = True
-    #: What is held against this kind of replica besides the rules of the quorum.
+    #: Invariants of this kind of replica besides those of the quorum.
     more_invariants: tuple[type[Invariant], ...] = ()
 
     def __init__(
@@ -81,12 +81,12 @@ class World:
         self.sequence = 0
         self.steps = 0
         self.handled = 0
-        #: How many events were handled before this time began.
+        #: How many events were handled before the current millisecond.
         self._since = 0
         self.events: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self.tracing = trace is not None
         self._trace = trace
-        #: The faults of this run; once `healed`, none strikes any more.
+        #: The faults of this run; none strikes once `healed`.
         self.plan: tuple[Fault, ...] = ()
         self.healed = False
         self.elections = 0
@@ -94,7 +94,7 @@ class World:
         self.coverage: dict[str, int] = {}
         #: Changes whenever a goal might have been reached.
         self.progress = 0
-        #: Who votes in an empty log.
+        #: The voters of an empty log.
         self.voters = first_voters(setting)
         self.oracle = Oracle()
         self._disk_rng = self.rng("disk")
@@ -106,11 +106,11 @@ class World:
         self.failing_disks: dict[int, int] = {}
         self.crash_permille: dict[int, int] = {}
         self.write_errors: dict[int, int] = {}
-        #: Of disks that are full: how many batches they hold.
+        #: How many batches each full disk holds.
         self.room: dict[int, int] = {}
-        #: What a process took for committed when it crashed before anybody could look.
+        #: The high watermark of a process that crashed before it could be checked.
         self._claimed = 0
-        #: Replicas that claim to lead, by what the newest step of each has shown.
+        #: Replicas that lead, by the newest step of each.
         self.leaders: dict[int, int] = {}
         self.replicas = {
             replica_id: self.replica_type(self, replica_id)
@@ -126,7 +126,7 @@ class World:
         }
 
     def listen(self, hook: str, look: Callable[..., None]) -> None:
-        """Be told what the invariants are told, after them."""
+        """Call `look` after the invariants' hook of this name."""
         self._on[hook] += (look,)
 
     # Time ------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class World:
         heappush(self.events, (when, self.sequence, act, arguments))
 
     def play(self, script: Iterator[Goal]) -> None:
-        """Reach one goal of the script after the other."""
+        """Reach the goals of a script in order."""
         if self.setting.in_bytes:
             self.note(None, "messages", "cross as bytes")
             self.saw("messages as bytes")
@@ -146,12 +146,12 @@ class World:
             self.full_check(final=True)
         except Violation:
             raise
-        except Exception as error:  # a core that breaks has a bug, whatever the exception
+        except Exception as error:  # an exception in a core is a bug, whatever its type
             what = "expectation" if is_of_script(error) else "exception"
             raise Violation(what, f"{type(error).__name__}: {error}") from error
 
     def pursue(self, goal: Goal) -> None:
-        """Let events happen until the goal is met, or its time is over."""
+        """Run events until the goal is met, or its time is over."""
         events, end, met = self.events, self.time + goal.within_ms, goal.met
         seen = -1
         while True:
@@ -216,7 +216,7 @@ class World:
             self.full_check()
 
     def _see_voters(self, replica: Replica, core: RaftCore) -> None:
-        """Another voter set may be in force."""
+        """The voter set in force may have changed."""
         self.progress += 1
         for look in self._on["on_voters"]:
             look(replica, core)
@@ -273,7 +273,7 @@ class World:
             look(replica, batch)
 
     def made(self, change: VoterChange, end_offset: int) -> None:
-        """An administrator was told that a change is committed."""
+        """A change was reported to an administrator as committed."""
         self.saw(f"change made: {change.kind}")
         for look in self._on["on_change"]:
             look(change, end_offset)
@@ -291,7 +291,7 @@ class World:
         replica.state = disk.chains[disk.position_before(offset)]
 
     def loads(self, replica: Replica, snapshot: Snapshot) -> None:
-        """A snapshot is about to take the place of a log."""
+        """A snapshot is about to replace a log."""
         for look in self._on["on_load"]:
             look(replica, snapshot)
 
@@ -310,7 +310,7 @@ class World:
         return wait + self._disk_rng.long_tail(slow) if slow else wait
 
     def disk_fails(self, replica: Replica) -> bool:
-        """A failed sync ends the process: what was not synced by then is lost."""
+        """A failed sync ends the process: unsynced data is lost."""
         if not self._disk_rng.permille(self.failing_disks.get(replica.id, 0)):
             return False
         self.saw("sync failed")
@@ -319,7 +319,7 @@ class World:
         return True
 
     def may_refuse(self, replica: Replica) -> None:
-        """A disk that is full, or can't write: the process ends before the batch is there."""
+        """A full or failing disk: the process ends before the batch is written."""
         room = self.room.get(replica.id)
         is_full = room is not None and len(replica.disk.batches) >= room
         rate = self.write_errors.get(replica.id, 0)
@@ -333,7 +333,7 @@ class World:
         raise Crash
 
     def may_crash(self, replica: Replica, effects: list[Any]) -> None:
-        """The process may end between two of its actions: the first few happen, no more."""
+        """The process may crash between two effects: only the first few happen."""
         if not self._crash_rng.permille(self.crash_permille.get(replica.id, 0)):
             return
         self.saw("crash between two actions")
@@ -345,7 +345,7 @@ class World:
         raise Crash
 
     def crashes_at(self, replica: Replica, permille: int) -> bool:
-        """The same in the middle of an action that is rare."""
+        """The same in the middle of a rare action."""
         if replica.id not in self.crash_permille or not self._crash_rng.permille(permille):
             return False
         self._crash(replica)
@@ -359,14 +359,14 @@ class World:
         self.at(self.time + 50 + self._crash_rng.below(2000), self.start, replica)
 
     def kill(self, replica: Replica) -> None:
-        """The process ends; its machine, and what was written without sync, stay."""
+        """The process ends; its machine, and unsynced writes, survive."""
         if replica.core is None:
             return
         self._end(replica)
         self.network.process_ended(replica)
 
     def lose_power(self, replica: Replica) -> None:
-        """The machine ends: what was not synced may be gone."""
+        """The machine ends: unsynced writes may be lost."""
         if replica.core is None:
             return
         self._end(replica)
@@ -383,21 +383,21 @@ class World:
         if replica.core is None:
             replica.start()
 
-    # What a script asks for --------------------------------------------------------------------
+    # For scripts -----------------------------------------------------------------------------
 
     @property
     def running(self) -> list[Replica]:
         return [replica for replica in self.replicas.values() if replica.core is not None]
 
     def leader(self) -> Replica | None:
-        """Whoever leads the newest epoch that has a leader."""
+        """The leader of the newest epoch that has one."""
         if not self.leaders:
             return None
         newest = max(self.leaders, key=self.leaders.__getitem__)
         return self.replicas[newest]
 
     def agreed_leader(self) -> Replica | None:
-        """The leader that every running replica knows, in one epoch; but see `brought_along`."""
+        """The leader that every running replica follows in one epoch; but see `brought_along`."""
         leader = self.leader()
         if leader is None or leader.core is None:
             return None
@@ -414,19 +414,20 @@ class World:
         return max(self.oracle.committed_end, self._claimed)
 
     def newest_voters(self) -> VoterSet:
-        """The newest set that is committed."""
+        """The newest committed voter set."""
         recorded = [b.voters for b in self.oracle.committed_batches if b.voters is not None]
         return recorded[-1] if recorded else self.voters
 
     def high_watermarks(self) -> dict[int, int]:
-        """Of the replicas that run; but see `brought_along`."""
+        """The high watermarks of the running replicas; but see `brought_along`."""
         return {r.id: r.core.log.high_watermark for r in self.brought_along if r.core is not None}
 
     @property
     def brought_along(self) -> list[Replica]:
-        """The running replicas, but for a stranger in a newer epoch than the leader's.
+        """The running replicas, except a non-voter in a newer epoch than the leader's.
 
-        Nobody moves for it (R8), and it fetches in vain until an election has passed its epoch.
+        No voter adopts its epoch (R8), and its fetches fail until an election has passed that
+        epoch.
         """
         leader = self.leader()
         if leader is None or leader.core is None:

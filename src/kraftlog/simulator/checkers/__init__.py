@@ -1,1 +1,1 @@
-"""What a run is held against besides its invariants, and what runs have covered."""
+"""Checks of a run besides its invariants, and the coverage of runs."""

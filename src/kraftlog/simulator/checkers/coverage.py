@@ -1,4 +1,4 @@
-"""The rare situations: what many random runs must have seen, or they prove less than it seems."""
+"""Coverage: the rare situations that many random runs must reach to prove anything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-#: What the mixture must have seen,
+#: Situations that the mixture must reach,
 OF_THE_MIXTURE = (
     "answer garbled",
     "a running process seemed gone",
@@ -61,7 +61,7 @@ OF_THE_MIXTURE = (
     "zombie leader resigned",
     *[f"fault: {kind}" for kind in KINDS],
 )
-#: and what all scenarios together must.
+#: and those that all scenarios together must reach.
 OF_ALL = (
     *OF_THE_MIXTURE,
     "read at any replica",

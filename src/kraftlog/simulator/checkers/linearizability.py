@@ -1,16 +1,16 @@
-"""Whether a concurrent history could have come from a sequential object.
+"""Checks whether a concurrent history is linearizable.
 
-A history is linearizable when each operation can be given one instant between its invocation and
-its return, so that the operations, in the order of these instants, answer what the model answers.
-Deciding that is exponential in how many operations overlap; three things keep it small:
+A history is linearizable if each operation can be given one instant between its invocation and its
+return, such that the operations in the order of these instants return what the model returns.
+Deciding that is exponential in the number of overlapping operations. Three things keep it small:
 
-- Keys are judged one by one, as a history is linearizable if it is so for every key.
+- Keys are checked one by one: a history is linearizable if it is so for every key.
 - An operation takes effect as late as possible (Lowe's just-in-time linearization): only when some
-  operation returns must it, and whatever it needs in front of it, have happened.
-- A configuration (which return comes next, which pending operations have happened, the state) that
-  was seen once is not looked at again.
+  operation returns must it, and the operations before it, have happened.
+- Each configuration (the next return, the pending operations that have happened, the state) is
+  visited once.
 
-Search is depth first, on a stack of its own, in an order that the history alone decides.
+The search is depth first on an explicit stack, in an order that depends on the history alone.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ LINEARIZABLE = "linearizable"
 NOT_LINEARIZABLE = "not linearizable"
 UNKNOWN = "unknown"
 
-#: How many configurations of one key are looked at before the next key's turn.
+#: How many configurations of one key are visited before the next key's turn.
 SLICE = 10_000
 
 
 class Operation(Value):
-    """What one process asked, when, and what came of it.
+    """An operation of one process: its call, interval and result.
 
-    `invoked` and `returned` are positions in one order of events, or times; equal ones count as
-    overlapping. An operation whose `returned` is None has an unknown outcome: it may have
-    happened at any time after its invocation, or never; its `result` means nothing.
+    `invoked` and `returned` are positions in one order of events, or times; equal ones overlap. If
+    `returned` is None the outcome is unknown: the operation may take effect at any time after its
+    invocation, or never, and its `result` is ignored.
     """
 
     process: int | str
@@ -45,12 +45,12 @@ class Operation(Value):
 
 
 class Model:
-    """A sequential object: its first state and what a call does. States must be hashable."""
+    """A sequential object: its initial state and the effect of a call. States must be hashable."""
 
     initial: Hashable = None
 
     def key(self, call: Any) -> Hashable:  # noqa: ARG002 - a model without keys needs no call
-        """Which part of the object a call is about; parts must not influence each other."""
+        """The part of the object that a call accesses; parts must be independent."""
         return None
 
     def apply(self, state: Any, call: Any) -> tuple[Hashable, Hashable]:
@@ -58,18 +58,18 @@ class Model:
         raise NotImplementedError
 
     def leaves_alone(self, call: Any, result: Any) -> bool:  # noqa: ARG002 - overridden by models
-        """Whether a call with this result changes no state, whatever the state is.
+        """Whether a call with this result leaves every state unchanged.
 
-        False is always right; True for reads makes the search much smaller.
+        False is always correct; True for reads makes the search much smaller.
         """
         return False
 
 
 class Verdict(Value):
-    """The outcome, the configurations looked at, and where it ended.
+    """The outcome, the number of visited configurations, and where the search ended.
 
-    `stuck` is the operation whose return no order explains, the furthest one that the search came
-    to; None if the history is linearizable.
+    `stuck` is the operation whose return no order explains, the furthest one that the search
+    reached; None if the history is linearizable.
     """
 
     outcome: str
@@ -78,17 +78,17 @@ class Verdict(Value):
 
 
 def check(history: Iterable[Operation], model: Model, budget: int = 1_000_000) -> Verdict:
-    """Judge a history; the outcome is `UNKNOWN` when `budget` configurations did not decide.
+    """Check a history; the outcome is `UNKNOWN` if `budget` configurations were not enough.
 
-    Memory grows with the budget, by a few hundred bytes each. All keys advance in slices: one that
-    is easily refuted need not wait for one that is hard.
+    Memory grows with the budget, by a few hundred bytes each. All keys advance in slices, so that a
+    key that is easily refuted does not wait for a hard one.
     """
     parts: dict[Hashable, list[Operation]] = {}
     for operation in history:
         if operation.returned is not None and operation.returned < operation.invoked:
             raise ValueError(f"returned before it was invoked: {operation}")
         parts.setdefault(model.key(operation.call), []).append(operation)
-    # a key on which nothing has returned is fine as it is: none of it need have happened
+    # a key without any return is always linearizable: none of its calls need have happened
     judged = [part for part in parts.values() if any(o.returned is not None for o in part)]
     undecided = [_Search(part, model) for part in judged]
     used = 0
@@ -110,14 +110,14 @@ def check(history: Iterable[Operation], model: Model, budget: int = 1_000_000) -
 
 
 if TYPE_CHECKING:
-    #: the return to come, the pending operations that have happened (bits), the state
+    #: the next return, the pending operations that have happened (bits), the state
     Configuration = tuple[int, int, Hashable]
 
 
 class _Search:
     """The search in one part of a history.
 
-    Operations are numbered in the order of their returns, those with unknown outcome behind them.
+    Operations are numbered in the order of their returns; those with unknown outcome come last.
     """
 
     def __init__(self, part: Sequence[Operation], model: Model) -> None:
@@ -138,9 +138,9 @@ class _Search:
         self._visit(self._settle(0, 0, model.initial))
 
     def _earlier_twins(self) -> list[int]:
-        """For each number a mask: the operation of unknown outcome that goes first, if any.
+        """For each number a mask with the earlier operation of the same call and unknown outcome.
 
-        Of several with the same call it makes no difference which has happened: the earliest.
+        Among several with the same call it does not matter which has happened, so the earliest has.
         """
         twins = [0] * len(self._operations)
         latest: dict[Hashable, int] = {}
@@ -152,7 +152,7 @@ class _Search:
         return twins
 
     def _find_pending(self) -> None:
-        """For each return the operations that were pending; reads with a known result apart."""
+        """For each return the operations that were pending, with reads of known result separate."""
         operations = self._operations
         to_come = sorted(range(len(operations)), key=lambda number: -operations[number].invoked)
         pending: list[int] = []
@@ -173,11 +173,11 @@ class _Search:
 
     @property
     def stuck(self) -> Operation:
-        """The furthest return that the search came to and could not pass."""
+        """The furthest return that the search reached and could not pass."""
         return self._operations[self._furthest]
 
     def advance(self, limit: int) -> tuple[str, int]:
-        """Look at up to `limit` configurations more: the outcome, and how many it were."""
+        """Visit up to `limit` more configurations; return the outcome and how many were visited."""
         looked_at = 0
         while self._stack and looked_at < limit:
             looked_at += 1
@@ -185,7 +185,7 @@ class _Search:
             if next_return == self._returns:
                 return LINEARIZABLE, looked_at
             self._furthest = max(self._furthest, next_return)
-            # backwards, so that the one that returns next is tried first
+            # backwards, so that the operation that returns next is tried first
             for number in reversed(self._changing[next_return]):
                 after = self._take(number, happened, state)
                 if after is not None:
@@ -205,14 +205,14 @@ class _Search:
         after, result = self._model.apply(state, operation.call)
         if number < self._returns:
             return (after,) if result == operation.result else None
-        # of unknown outcome: it need not happen, so doing nothing is no use
+        # with unknown outcome it need not happen, so without effect there is no use in it
         is_idle = after == state or self._twin[number] & ~happened
         return None if is_idle else (after,)
 
     def _settle(self, next_return: int, happened: int, state: Hashable) -> Configuration:
-        """Let reads happen as soon as they fit, and pass the returns that have happened.
+        """Let reads happen as soon as they match, and pass the returns that have happened.
 
-        A read that fits may as well be now: it hinders nothing that follows.
+        A read that matches can happen now, as it does not affect later operations.
         """
         while next_return < self._returns:
             for number in self._reading[next_return]:

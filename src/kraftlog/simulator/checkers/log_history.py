@@ -1,15 +1,15 @@
-"""Whether clients of a replicated log saw one log: five rules, in linear time.
+"""Checks in linear time whether clients of a replicated log saw one log.
 
-As every appended value is unique, an answer says which append it is about, and nothing needs to be
-searched. The rules, by the word that begins a violation:
+Every appended value is unique, so a response identifies its append and nothing is searched. The
+rules, by the word that starts a violation:
 
 acknowledged  an acknowledged offset holds that value in the final log, and no other offset does
-order         an append that began after another was acknowledged lies behind it
-read          a read answers an end offset: not below anything acknowledged, read or seen before it
+order         an append that began after another was acknowledged has a higher offset
+read          a read returns an end offset: not below anything acknowledged, read or seen before it
               began, and not beyond what had been invoked by then
 outcome       a failed append appears nowhere, one of unknown outcome at most once, and nothing
-              appears that nobody appended
-prefix        what a reader saw at an offset stays there, and nothing appears in front of it later
+              appears that was never appended
+prefix        what a reader saw at an offset stays there, and nothing appears before it later
 
     history = LogHistory()
     history.record(Invoked(1, at=10, value=b"a"))
@@ -17,8 +17,8 @@ prefix        what a reader saw at an offset stays there, and nothing appears in
     for violation in history.finish([(0, b"a")]):
         print(violation)
 
-Events are recorded in the order in which they happened: that order counts, `at` is for the reader
-of a violation. An operation that never ends has an unknown outcome.
+Events are recorded in the order in which they happened. Only that order counts; `at` is for the
+reader of a violation. An operation that never ends has an unknown outcome.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Invoked(Value):
-    """A client asks to append a value that no other append has."""
+    """A client appends a value that no other append has."""
 
     id: OperationId
     at: int
@@ -42,7 +42,7 @@ class Invoked(Value):
 
 
 class Acknowledged(Value):
-    """The append is done: the value lies at this offset."""
+    """The append succeeded: the value is at this offset."""
 
     id: OperationId
     at: int
@@ -50,7 +50,7 @@ class Acknowledged(Value):
 
 
 class Failed(Value):
-    """The append (or read) was refused: it has not happened and never will."""
+    """The append (or read) failed: it has not happened and never will."""
 
     id: OperationId
     at: int
@@ -64,14 +64,14 @@ class Unknown(Value):
 
 
 class ReadInvoked(Value):
-    """A client asks how far the log goes."""
+    """A client requests the end offset of the log."""
 
     id: OperationId
     at: int
 
 
 class ReadAnswered(Value):
-    """The log goes up to this offset, which is not part of it."""
+    """The log ends before this offset."""
 
     id: OperationId
     at: int
@@ -79,10 +79,10 @@ class ReadAnswered(Value):
 
 
 class Seen(Value):
-    """A reader was handed this value at this offset.
+    """A reader received this value at this offset.
 
-    A reader goes through the log in order and is handed all of it; going back is allowed. One that
-    skips a part (it begins anew with a snapshot, say) goes by another name from there on.
+    A reader gets the whole log in order, and may go back. One that skips a part, for example by
+    loading a snapshot, continues under another name.
     """
 
     reader: OperationId
@@ -92,7 +92,7 @@ class Seen(Value):
 
 
 class Landmark(Value):
-    """What stands for a client, where a violation names who said what, and is none."""
+    """Stands for a client in the text of a violation, without being one."""
 
     name: str
 
@@ -119,9 +119,9 @@ def _name(witness: Witness) -> str:
 
 
 class _Started(Value):
-    """An operation under way, and how far the log was known to go when it began, by whom.
+    """An operation in progress, and the known end of the log when it began, with its source.
 
-    The operation takes effect after that: a read answers no less, an append lies no lower.
+    The operation takes effect after that: a read returns no less, an append gets no lower offset.
     """
 
     at: int
@@ -130,7 +130,7 @@ class _Started(Value):
 
 
 class _Append(_Started):
-    """An append, its outcome so far, and where its value is known to lie."""
+    """An append, its outcome so far, and the known offset of its value."""
 
     id: OperationId
     value: Hashable
@@ -139,11 +139,11 @@ class _Append(_Started):
 
 
 class LogHistory:
-    """Takes events as they happen; `violations` holds what is wrong so far.
+    """Records events as they happen; `violations` has the violations so far.
 
-    Most of a history is judged as it is recorded; what was lost, and what a reader was not shown,
-    needs `finish`. Recording costs a few dictionary accesses. A history that no recorder should
-    make (an answer to nothing, a value appended twice) is a ValueError.
+    Most rules are checked at once; lost values, and values that a reader was not shown, need
+    `finish`. Recording costs a few dictionary accesses. An impossible history, such as a response
+    to nothing or a value appended twice, raises ValueError.
     """
 
     def __init__(self) -> None:
@@ -152,7 +152,7 @@ class LogHistory:
         self._by_value: dict[Hashable, _Append] = {}
         self._reads: dict[OperationId, _Started | None] = {}
         self._held: dict[int, tuple[Hashable, Witness]] = {}
-        #: the log is known to go up to here, and who says so
+        #: the log is known to reach this offset, and by whom
         self._settled = 0
         self._settled_by: Witness = BEGINNING
         self._answers: list[ReadAnswered] = []
@@ -177,10 +177,10 @@ class LogHistory:
                 self._gave_up(event)
 
     def finish(self, final_log: Sequence[tuple[int, Hashable | None]]) -> list[str]:
-        """Hold the history against the log in the end; all violations.
+        """Check the history against the final log; return all violations.
 
-        The log is everything ever committed, from its first offset on, in order; None stands for
-        a record that is not from a client (of a leader change, say).
+        The log is everything ever committed, in order from its first offset on; None stands for a
+        record that is not from a client, such as a leader change.
         """
         witnessed = [(offset, witness) for offset, (_, witness) in self._held.items()]
         offsets: list[int] = []
@@ -254,7 +254,7 @@ class LogHistory:
         self._holds(event.offset, event.value, event)
         self._settle(event.offset + 1, event)
 
-    # -- what they share ---------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------
 
     def _must_be_new(self, event: Invoked | ReadInvoked) -> None:
         if event.id in self._appends or event.id in self._reads:
@@ -271,7 +271,7 @@ class LogHistory:
             self._settled, self._settled_by = end, by
 
     def _holds(self, offset: int, value: Hashable, witness: Witness) -> None:
-        """Somebody says that this value lies there: does it fit what others said?"""
+        """Record that a value is at an offset, and compare that with earlier reports."""
         held, by = self._held.setdefault(offset, (value, witness))
         if held != value:
             is_seen = isinstance(witness, Seen) or isinstance(by, Seen)

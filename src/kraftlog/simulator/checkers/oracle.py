@@ -1,7 +1,7 @@
-"""What an observer who sees everything knows: which logs are alike, and what is committed.
+"""Global knowledge of a run: which logs are equal, and what is committed.
 
-A *chain* is a number for a log up to and including one batch: two logs that have the same chain
-somewhere are the same up to there. So agreement of whole prefixes is one comparison.
+A *chain* is a number for a log up to and including one batch: two logs with the same chain
+somewhere are equal up to there. So comparing whole prefixes is one comparison.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ NO_CHAIN = -1
 
 
 class Oracle:
-    """`committed` holds the chain of every batch that some replica ever took for committed."""
+    """`committed` has the chain of every batch that some replica ever reported as committed."""
 
     def __init__(self) -> None:
         self._chains: dict[Any, int] = {}
-        #: By chain: the log before, and the batch behind it.
+        #: By chain: the previous chain, and the batch after it.
         self._links: list[tuple[int, Batch]] = []
         self.committed: list[int] = []
         self.committed_batches: list[Batch] = []
-        #: How many chains there are; the next new one has this number.
+        #: The number of chains; the next new one gets this number.
         self.known = 0
 
     def chain(self, before: int, batch: Batch) -> int:
-        """The number of the log that ends with `batch` behind the log `before`."""
+        """The chain of the log that ends with `batch` after the log `before`."""
         key = (before, batch.base_offset, batch.last_offset, batch.epoch, batch.payload)
         chain = self._chains.setdefault(key, self.known)
         if chain == self.known:
@@ -38,7 +38,7 @@ class Oracle:
         return chain
 
     def log_of(self, chain: int) -> tuple[list[Batch], list[int]]:
-        """The log that has this chain, and the chain of each of its batches."""
+        """The batches of the log with this chain, and the chain of each."""
         batches, chains = [], []
         while chain != NO_CHAIN:
             chains.append(chain)
@@ -47,9 +47,9 @@ class Oracle:
         return batches[::-1], chains[::-1]
 
     def between(self, before: int, chain: int) -> list[Batch] | None:
-        """What the log `chain` has behind the log `before`; None if it does not begin with that."""
+        """The batches of the log `chain` after its prefix `before`; None if that is no prefix."""
         batches = []
-        while chain > before:  # a log has a larger number than those that it begins with
+        while chain > before:  # a log has a larger number than its prefixes
             chain, batch = self._links[chain]
             batches.append(batch)
         return batches[::-1] if chain == before else None

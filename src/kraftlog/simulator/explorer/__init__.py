@@ -1,10 +1,10 @@
-"""Every run of a few real cores within a bound, not a sample of them: see docs/simulator.md.
+"""Visits every run of a few real cores within a bound, not a sample: see docs/simulator.md.
 
-bounds      how far: nodes, epochs, records, crashes
-state       one moment of all nodes and messages
-carry       what a core's effects do to the state
-moves       what may happen next
-symmetry    states that differ only by the names of the nodes are one
+bounds      the limits: nodes, epochs, records, crashes
+node        one replica with its disk and its unsent messages
+step        the effect of one event on one node
+quorum      the states of all nodes and messages, and their moves
+symmetry    states that differ only by the names of the nodes count once
 invariants  what must hold in every state
-search      breadth first, so that a counterexample is as short as can be
+search      breadth first, so that a counterexample is as short as possible
 """

@@ -42,7 +42,7 @@ def _run(bound: Bound, seconds: int) -> Outcome:
 
 
 def _peak_mb() -> int:
-    """The most memory that this process ever had."""
+    """The peak memory of this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 

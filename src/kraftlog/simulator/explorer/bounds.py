@@ -1,43 +1,43 @@
-"""How far the explorer looks."""
+"""The bounds of the explorer."""
 
 from __future__ import annotations
 
 from kraftlog.value import Value
 
 NODES = 3
-#: What the nodes are called where people read.
+#: The names of the nodes in reports.
 NAMES = "ABC"
 NOBODY_CRASHES = (0, 0, 0)
 
 
 class Bound(Value):
-    """Three nodes; at most one request and its answer under way from each node to each other."""
+    """Three nodes; each has at most one request and response in flight with each other."""
 
     name: str
     epochs: int = 2
     records: int = 1
     #: How often each node may crash; which node it is makes no difference.
     crashes: tuple[int, ...] = (0, 0, 1)
-    #: Nodes ask before they stand (P1). Without, any node stands whenever it likes, as one does
-    #: that a leaving leader has named (Q17): fewer messages, more freedom.
+    #: Nodes campaign only after a pre-vote (P1). Without, any node may campaign at any time, as one
+    #: may that a resigning leader has named (Q17): fewer messages, more freedom.
     asks_first: bool = False
     #: Nodes without a leader ask the others who leads (Q24).
     discovers: bool = False
-    #: A request may arrive again, and once more after the next one: late, and out of order.
+    #: A request may arrive again, once more after the next one: late and out of order.
     repeats: bool = False
-    #: Where the search gives up; one that does has been through all shorter runs.
+    #: The limit of the search, which has visited all shorter runs by then.
     most_states: int = 20_000_000
 
 
-#: What `make test` exhausts. CI exhausts the next part too: together they are all of bound A but
-#: two epochs with a record *and* a crash.
+#: `make test` exhausts these. CI exhausts the next part too: together they are all of bound A
+#: except two epochs with a record *and* a crash.
 QUICK = (
     Bound("one epoch, a record, a crash", epochs=1),
     Bound("two epochs, a record", crashes=NOBODY_CRASHES),
 )
-#: What lies beyond bound A is looked at up to so many states.
+#: How many states beyond bound A are visited.
 BEYOND = 3_000_000
-#: What `make explore` searches.
+#: `make explore` searches these.
 PARTS = (
     *QUICK,
     Bound("two epochs, a crash", records=0),

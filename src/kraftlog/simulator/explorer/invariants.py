@@ -1,6 +1,6 @@
-"""What must hold: of a step, of what has ever happened, of all nodes together.
+"""The invariants of a step, of the history, and of all nodes together.
 
-Each is asked once for what it depends on: `check_step` for two nodes that follow each other,
+Each is checked once for what it depends on: `check_step` for two successive nodes,
 `History.with_node` for a history and a node, `check_state` for all nodes and a history.
 """
 
@@ -22,7 +22,7 @@ MAJORITY = NODES // 2 + 1
 
 
 class Broken(Exception):  # noqa: N818 - an invariant is broken; nothing went wrong in the code that says so
-    """`invariant` is what does not hold."""
+    """An invariant does not hold; `invariant` is its name."""
 
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(invariant, detail)
@@ -33,7 +33,7 @@ class Broken(Exception):  # noqa: N818 - an invariant is broken; nothing went wr
 
 
 def check_promise(node: Node, message: Message) -> None:
-    """A vote that others hear of, a candidate's own included, is the only one of its epoch."""
+    """A vote that others know of, a candidate's own included, is the only one of its epoch."""
     body = message.body
     if isinstance(body, Vote) and not body.pre_vote:
         vote = body.epoch, body.candidate.id
@@ -54,14 +54,14 @@ def check_promise(node: Node, message: Message) -> None:
 
 
 def check_step(old: Node, new: Node) -> None:
-    """What can be seen of one node."""
+    """Check what can be seen of one node."""
     _check_log(new)
     _check_epochs(old, new)
     _check_own_epoch(old, new)
 
 
 def check_state(nodes: Sequence[Node], history: History) -> None:
-    """What can be seen of all nodes at once, and in their history."""
+    """Check all nodes and their history."""
     if history.broken is not None:
         raise Broken(*history.broken)
     for node in nodes:
@@ -72,18 +72,18 @@ def check_state(nodes: Sequence[Node], history: History) -> None:
 
 
 class History(Value):
-    """What has ever happened that must not happen twice, and what may still happen."""
+    """What has happened that must not happen twice, and what may still happen."""
 
     #: How many records may still be proposed.
     records: int
-    #: Who has ever led, by epoch; and the longest log that was ever committed.
+    #: The leader of each epoch, and the longest log that was ever committed.
     leaders: tuple[tuple[int, int], ...] = ()
     committed: tuple[Batch, ...] = ()
-    #: The invariant that does not hold in it, and why.
+    #: The invariant that does not hold, and why.
     broken: tuple[str, str] | None = None
 
     def with_node(self, node: Node) -> History:
-        """With what this node knows of leaders, and takes for committed."""
+        """Add the leaders and committed batches that this node knows."""
         try:
             leaders = _leaders(self, node)
             committed = _committed(self, node)
@@ -93,7 +93,7 @@ class History(Value):
 
 
 def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
-    """One leader an epoch, in every memory and on every disk."""
+    """There is one leader in an epoch, in every memory and on every disk."""
     leaders = dict(history.leaders)
     for election in (node.core.election, node.election):
         epoch, leader_id = election.epoch, election.leader_id
@@ -106,7 +106,7 @@ def _leaders(history: History, node: Node) -> tuple[tuple[int, int], ...]:
 
 
 def _committed(history: History, node: Node) -> tuple[Batch, ...]:
-    """What one node calls committed is committed for ever, and the same for all."""
+    """What one node reports as committed stays committed, and is the same for all."""
     known, believed = history.committed, node.committed
     shorter = min(len(believed), len(known))
     if believed[:shorter] != known[:shorter]:
@@ -120,7 +120,7 @@ def _committed(history: History, node: Node) -> tuple[Batch, ...]:
 
 
 def _check_log(node: Node) -> None:
-    """What the core knows of its log is what a scan of the log gives."""
+    """The core's view of its log equals a scan of the log."""
     log = node.core.log
     end = node.batches[-1].last_offset + 1 if node.batches else 0
     starts: list[tuple[int, int]] = []
@@ -178,7 +178,7 @@ def _check_own_epoch(old: Node, new: Node) -> None:
 
 
 def _check_followers(nodes: Sequence[Node]) -> None:
-    """Whom a leader counts on has arrived in its epoch, and will not go back."""
+    """A replica that a leader counts has reached its epoch, and will not go back."""
     for leader in nodes:
         role = leader.core.role
         if not isinstance(role, Leader):
@@ -195,7 +195,7 @@ def _check_followers(nodes: Sequence[Node]) -> None:
 
 
 def _check_matching(nodes: Sequence[Node]) -> None:
-    """Two logs with a batch in common are the same up to there."""
+    """Two logs with a batch in common are equal up to there."""
     for a, b in ((0, 1), (0, 2), (1, 2)):
         first, second = nodes[a].batches, nodes[b].batches
         if first is second or not first or not second:

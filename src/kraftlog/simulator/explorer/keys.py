@@ -1,7 +1,7 @@
-"""What tells two nodes, or two messages, apart but for times and numbers of requests.
+"""Keys for nodes and messages, without times and request numbers.
 
-`names` gives each node its new name, and -1 (nobody) stays -1: two that differ by the names of
-nodes alone have the same key under the names that make them alike.
+`names` maps each node to its new name, and -1 (none) to -1. Two states that differ only by the
+names of the nodes have the same key under suitable names.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def history_key(history: History, names: Names) -> tuple[Any, ...]:
 
 
 def log_key(batches: tuple[Batch, ...]) -> tuple[tuple[int, int, int], ...]:
-    """The size tells a record from what a leader writes first."""
+    """The size distinguishes a client's record from a leader's first record."""
     return tuple([(batch.last_offset, batch.epoch, batch.size_bytes) for batch in batches])
 
 
@@ -96,14 +96,14 @@ def _role(role: Any, names: Names) -> tuple[Any, ...]:
 
 
 def _requests(node: Node, names: Names) -> tuple[Any, ...]:
-    """Whose answers it waits for, and to what."""
+    """The peers from which it waits for a response, and the kind of request."""
     peers = node.core.peers
     asked = [(names[i], type(peers[i].request).__name__) for i in node.waits_for()]
     return tuple(sorted(asked))
 
 
 def _held(node: Node, names: Names) -> tuple[Any, ...]:
-    """In order for each receiver; which receiver comes first makes no difference."""
+    """Ordered for each receiver; the order of the receivers makes no difference."""
     held: list[tuple[Any, ...]] = []
     for effect in node.held:
         waits = _waits(node.core, effect)
@@ -131,7 +131,7 @@ def _waits(core: RaftCore, effect: Any) -> tuple[tuple[int, int], ...]:
 
 
 def _body(body: Any, names: Names) -> tuple[Any, ...]:
-    """Requests name nobody but their sender and receiver."""
+    """Requests name only their sender and receiver."""
     if isinstance(body, FetchResult):
         diverging = body.diverging
         return (

@@ -1,6 +1,6 @@
-"""One replica as the explorer has it: a core with its disk, and what it says to others.
+"""One replica in the explorer: a core with its disk, and its unsent messages.
 
-A node is never changed once it has a number (`tables`): what happens to it happens to a copy.
+A node with a number (`tables`) is never changed: an event is applied to a copy.
 """
 
 from __future__ import annotations
@@ -21,28 +21,30 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import Batch, Reply, Send
 
 CLUSTER = "cluster"
-#: Time stands still: a timer may fire whenever it is armed.
+#: Time stands still: an armed timer may fire at any time.
 NOW = Now(0, 0)
-#: But for a leader that finds that nobody has been heard of for long.
+#: Except for a leader that has heard from no majority for long.
 MUCH_LATER = Now(1_000_000_000, 0)
 NO_PROMISE = (0, -1)
 
 
 class Message(Value):
-    """A request or an answer under way. Nobody waits for one that is not `wanted`: its asker has
-    given up, has asked anew, or has crashed. An answer like that is never said."""
+    """A request or response in flight; an unwanted response is never sent.
+
+    It is unwanted if its sender has given up, has sent a newer request, or has crashed.
+    """
 
     source: int
     target: int
     is_answer: bool
     wanted: bool
     body: Any
-    #: The answer to a question before the vote: it promises nothing.
+    #: The response to a pre-vote: it promises nothing.
     is_pre_vote: bool = False
 
 
 class RequestContext(Value):
-    """Whom an answer goes to: what the core knows as the slot of a request."""
+    """The destination of a response, which the core sees as the request's slot."""
 
     id: int
     wanted: bool
@@ -50,7 +52,7 @@ class RequestContext(Value):
 
 
 class Node:
-    """A core with its disk. `flushed` of the core's log says how much of `batches` is durable."""
+    """A core with its disk; `flushed` of the core's log tells how much of `batches` is durable."""
 
     __slots__ = ("batches", "core", "crashes", "election", "held", "pending", "promised")
 
@@ -58,12 +60,12 @@ class Node:
         self.core = core
         #: How often it may still crash.
         self.crashes = crashes
-        #: Without payloads: of two batches with one place and epoch, one leader wrote both.
+        #: Without payloads: batches of one offset and epoch come from one leader.
         self.batches: tuple[Batch, ...] = ()
-        #: What is durable, and what is on its way there as (version, election state).
+        #: The durable election state, and those being written as (version, election state).
         self.election = core.election
         self.pending: tuple[tuple[int, ElectionState], ...] = ()
-        #: What waits for the disk before it may be said. Answers in it are all wanted.
+        #: Messages that wait for the disk. The responses in it are all wanted.
         self.held: tuple[Send | Reply, ...] = ()
         #: The newest vote that others know of: epoch and candidate.
         self.promised = NO_PROMISE
@@ -90,28 +92,28 @@ class Node:
 
     @property
     def committed(self) -> tuple[Batch, ...]:
-        """What it takes for committed."""
+        """The batches that it reports as committed."""
         end = self.core.log.high_watermark
         return tuple([batch for batch in self.batches if batch.last_offset < end])
 
     @property
     def parked(self) -> tuple[Any, ...]:
-        """The fetches that wait for news, if it leads."""
+        """The parked fetches, if it leads."""
         role = self.core.role
         return role.parked if isinstance(role, Leader) else ()
 
     def in_flight(self, peer: int) -> int:
-        """The number of the request that it wants `peer` to answer, -1 if there is none."""
+        """The number of its request to `peer` in flight, or -1."""
         known = self.core.peers.get(peer)
         return -1 if known is None else known.in_flight
 
     def waits_for(self) -> tuple[int, ...]:
-        """The peers whose answers it wants."""
+        """The peers from which it waits for a response."""
         return tuple([peer for peer in range(NODES) if self.in_flight(peer) >= 0])
 
 
 def make_core(node_id: int, batches: tuple[Batch, ...], election: ElectionState) -> RaftCore:
-    """A replica that starts with what its disk holds."""
+    """A replica that starts with the content of its disk."""
     log = RaftLog(VoterHistory(voters_by_id(*range(NODES))))
     for batch in batches:
         log.append(batch)

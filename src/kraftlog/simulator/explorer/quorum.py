@@ -1,10 +1,9 @@
-"""All nodes and all that is under way between them: which states there are, and what follows.
+"""All nodes and the messages between them: the states, and their moves.
 
-A state is a tuple of numbers (`tables`): the nodes, the history, and for each place on the wire a
-message or 0. A node's step depends on the node and the event alone (`step`), and the same node
-occurs in thousands of states, so each step is made once and looked up from then on. That this is
-sound rests on the keys, as does telling states apart by them: a test walks along with nodes that
-have no numbers, and finds the same.
+A state is a tuple of numbers (`tables`): the nodes, the history, and a message or 0 for each place
+on the wire. A node's step depends on the node and the event alone (`step`), and the same node
+occurs in thousands of states, so each step is computed once. This relies on the keys, which a test
+checks by walking along with nodes that have no numbers.
 """
 
 from __future__ import annotations
@@ -26,17 +25,17 @@ if TYPE_CHECKING:
     from kraftlog.simulator.explorer.node import Message, Node
 
     State = tuple[int, ...]
-    #: What happens; the place or the node; what else there is to say.
+    #: The kind of the move; its place or node; its argument.
     Move = tuple[str, int, Any]
 
-#: Where the history stands in a state, behind the nodes.
+#: The position of the history in a state, after the nodes.
 HISTORY = NODES
-#: What is under way between two nodes. LATE is a request that another has overtaken.
+#: The messages between two nodes. LATE is a request that another has overtaken.
 REQUEST, ANSWER, LATE = range(3)
 _PAIRS = [
     (source, target) for source in range(NODES) for target in range(NODES) if source != target
 ]
-#: What lies where in a state, from HISTORY + 1 on: source, target and kind.
+#: The places in a state from HISTORY + 1 on: source, target and kind.
 PLACES = {
     HISTORY + 1 + number: (*pair, kind)
     for number, (kind, pair) in enumerate([(kind, pair) for kind in range(3) for pair in _PAIRS])
@@ -58,16 +57,16 @@ STANDS = {
 
 
 class NodeFacts(Value):
-    """What must be known of a node to go on."""
+    """What the search needs to know of a node."""
 
-    #: What it may do by itself, records to propose provided or not.
+    #: Its own moves, assuming that there is a record to propose.
     moves: tuple[Move, ...]
-    #: The epoch that it is in, and the one on its disk.
+    #: Its current epoch, and the one on its disk.
     epoch: int
     durable_epoch: int
-    #: Whose requests it has not answered yet.
+    #: The nodes whose requests it has not answered yet.
     serves: tuple[int, ...]
-    #: Whose answers it wants, and to whom of them it has not even said the question.
+    #: The nodes from which it waits for a response, and those of them without a sent request.
     waits_for: tuple[int, ...]
     unsaid: tuple[int, ...]
 
@@ -75,14 +74,14 @@ class NodeFacts(Value):
 class MessageFacts(Value):
     wanted: bool
     epoch: int
-    #: The same message when nobody waits for it any more.
+    #: The same message when it is no longer wanted.
     unwanted: int
-    #: All it does is to end the telling of who leads.
+    #: Its only effect is to end a leader's announcements.
     ends_telling: bool
 
 
 class Step(Value):
-    """A step by numbers; `said` are pairs of a place and a message."""
+    """The result of a step as numbers; `said` has pairs of a place and a message."""
 
     node: int
     said: tuple[tuple[int, int], ...]
@@ -90,7 +89,7 @@ class Step(Value):
 
 
 class Quorum:
-    """What may happen within a bound."""
+    """The states and moves within a bound."""
 
     def __init__(self, bound: Bound) -> None:
         self.bound = bound
@@ -114,7 +113,7 @@ class Quorum:
     # What may happen -----------------------------------------------------------------------------
 
     def moves(self, state: State) -> list[Move]:
-        """What is enough to try: where one move makes no difference to any other, it alone."""
+        """The moves to try: a single one if it is independent of all others."""
         facts = self.message_facts
         for place in self._answers:
             message = state[place]
@@ -135,7 +134,7 @@ class Quorum:
         return found
 
     def after(self, state: State, move: Move) -> State:
-        """The state after a move; Broken or AssertionError if a core does what it never may."""
+        """The state after a move; raises Broken or AssertionError if a core breaks a rule."""
         what, where, about = move
         following = list(state)
         if where >= HISTORY:
@@ -158,7 +157,7 @@ class Quorum:
         return tuple(following)
 
     def check(self, state: State) -> None:
-        """Broken if something is wrong with the nodes of this state."""
+        """Raise Broken if the nodes of this state break an invariant."""
         seen = state[: HISTORY + 1]
         if seen not in self._checked:
             self._checked.add(seen)
@@ -198,7 +197,7 @@ class Quorum:
         return Step(self._number(taken.node), tuple(said), taken.given_up)
 
     def _give_up(self, state: list[int], asker: int, peer: int) -> None:
-        """What `asker` has asked `peer` so far, it does not want to know any more."""
+        """`asker` no longer waits for the response to its request to `peer`."""
         request = PLACE_OF[asker, peer, REQUEST]
         if state[request]:
             state[request] = self.message_facts[state[request]].unwanted
@@ -210,7 +209,7 @@ class Quorum:
             state[peer] = self._steps[made].node
 
     def _notify_unanswered(self, state: list[int], silent: int) -> None:
-        """Who waits for `silent`, which has forgotten the question, learns that no answer comes."""
+        """Notify the nodes that wait for `silent`, which has lost their requests."""
         for asker in range(NODES):
             facts = self.node_facts[state[asker]]
             if asker == silent or silent not in facts.waits_for or silent in facts.unsaid:
@@ -221,7 +220,7 @@ class Quorum:
                 self._happen(state, asker, "miss", silent)
 
     def _drop_fenced(self, state: list[int]) -> None:
-        """Requests that nobody waits for, of an epoch that their receiver has left for ever."""
+        """Drop unwanted requests of an epoch that their receiver has left."""
         for place in self._requests:
             message = state[place]
             if message:
@@ -279,7 +278,7 @@ def _is_wanted(node: Node, send: Send) -> bool:
 
 
 def _moves_at(place: int, bound: Bound) -> list[Move]:
-    """What may become of the message there."""
+    """What can happen to the message at a place."""
     if place in _ANSWERS:
         return [("deliver", place, None), ("lose", place, None)]
     if bound.repeats:
@@ -288,7 +287,7 @@ def _moves_at(place: int, bound: Bound) -> list[Move]:
 
 
 def _moves_of(node: Node, bound: Bound) -> list[Move]:
-    """What a node may do by itself."""
+    """What a node can do by itself."""
     core, me = node.core, node.id
     role = core.role.name
     found: list[Move] = []

@@ -1,4 +1,4 @@
-"""Breadth first through all states within a bound."""
+"""Breadth-first search through all states within a bound."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ LOOK_UP_EVERY = 1000
 
 
 class Outcome(Value):
-    """`exhausted`: every state within the bound was seen. `depth` counts moves."""
+    """The result of a search; `exhausted` if every state was visited, `depth` in moves."""
 
     states: int
     transitions: int
     depth: int
     exhausted: bool
     broken: str = ""
-    #: The shortest way there, a line a move.
+    #: The shortest path to the violation, one line per move.
     scenario: tuple[str, ...] = ()
 
 
 class _Search:
-    """What has been seen, and how each state was reached."""
+    """The visited states, and how each was reached."""
 
     def __init__(self, bound: Bound) -> None:
         self.quorum = Quorum(bound)
-        #: Keys of states; a state is numbered in the order of coming, which is that of leaving.
+        #: The keys of states; a state's number is its position in the order of visits.
         self.seen: set[bytes] = set()
         self.queue: deque[State] = deque()
-        #: For each state the one before, and which of its moves led here.
+        #: For each state its predecessor, and the index of the move between them.
         self.before = array("I")
         self.choice = array("B")
         self.left = 0
@@ -55,7 +55,7 @@ class _Search:
         self.choice.append(choice)
 
     def way_to(self, number: int) -> list[Move]:
-        """The moves from the first state; made again, as keeping them all takes much memory."""
+        """The moves from the first state, recomputed, as storing them all takes much memory."""
         choices = []
         while number:
             choices.append(self.choice[number])
@@ -78,8 +78,8 @@ class _Search:
 
 
 def explore(bound: Bound, go_on: Callable[[], bool] = lambda: True) -> Outcome:
-    """Until all is seen, something is broken, or there are too many states or no time."""
-    gc.disable()  # nothing here refers to itself in a circle
+    """Search until all states are visited, an invariant is broken, or a limit is reached."""
+    gc.disable()  # nothing here has reference cycles
     try:
         return _explore(_Search(bound), bound.most_states, go_on)
     finally:

@@ -1,14 +1,14 @@
-"""What one node makes of one event: its next state, and what it says.
+"""The effect of one event on one node: its next state, and the messages that it sends.
 
-A step depends on the node and the event alone, so each is made once, however many states of the
-quorum it occurs in. Four things are settled at once, as nothing is lost by it:
-- Nobody has heard of a leader: to hear one only keeps a node from voting or standing.
-- A node that can't crash any more writes at once. A write only delays what waits for it, and
-  messages may be delayed anyway; a leader that writes at once only commits earlier.
-- A request that is not answered is asked again at once, in the same words. So a request need not
-  be lost: one that is never delivered is as good as lost.
-- An answer that nobody waits for any more is never said, and a fetch that nobody waits for is not
-  parked: whatever becomes of them, nobody would notice.
+A step depends on the node and the event alone, so it is computed once for all states of the quorum.
+Four shortcuts lose no behaviour:
+
+- No node counts as having heard from a leader, which would only keep it from voting or campaigning.
+- A node that cannot crash any more writes at once. Writes only delay what waits for them, messages
+  may be delayed anyway, and a leader that writes at once only commits earlier.
+- An unanswered request is repeated at once, unchanged. So requests need not be lost: one that is
+  never delivered has the same effect.
+- An unwanted response is never sent and an unwanted fetch is not parked, as neither has an effect.
 """
 
 from __future__ import annotations
@@ -51,8 +51,7 @@ RETRIES = ("ask ", "begin-epoch ", "end-epoch ", "fetch")
 
 
 class Step(Value):
-    """What came of an event. `given_up`: the peers whose answers, to what was asked before the
-    step, the node does not want any more."""
+    """The result of an event; the node no longer waits for earlier requests to `given_up` peers."""
 
     node: Node
     said: tuple[Message, ...]
@@ -60,7 +59,7 @@ class Step(Value):
 
 
 def step(node: Node, event: str, about: Any = None) -> Step:
-    """Broken or AssertionError if the core does what it never may."""
+    """Apply an event to a copy; raises Broken or AssertionError if the core breaks a rule."""
     if event == "crash":
         following = _restarted(node)
         given_up = node.waits_for()
@@ -88,12 +87,12 @@ def _hear(node: Node, message: Message) -> None:
 
 
 def _miss(node: Node, peer: int) -> None:
-    """The answer of a peer never comes."""
+    """A peer's response never arrives."""
     node.core.handle(NoResponse(peer, node.in_flight(peer)), NOW)
 
 
 def _forget(node: Node, asker: int) -> None:
-    """What `asker` has asked so far, it does not want to know any more."""
+    """`asker` no longer waits for the responses to its requests."""
     node.held = tuple([h for h in node.held if isinstance(h, Send) or h.slot.id != asker])
     role = node.core.role
     if isinstance(role, Leader):
@@ -114,7 +113,7 @@ def _resign(node: Node, _: Any) -> None:
 
 
 def _time_out_fetch(core: RaftCore) -> None:
-    """A leader finds that nobody has been heard of for long."""
+    """A leader has heard from no majority for long."""
     core.now = MUCH_LATER
     core.fire("majority")
     core.now = NOW
@@ -144,7 +143,7 @@ def _discover(node: Node, peer: int) -> None:
 
 
 def _restarted(old: Node) -> Node:
-    """What is not durable is lost, and the replica starts anew."""
+    """The replica restarts without what was not durable."""
     durable = old.durable
     node = Node(make_core(old.id, durable, old.election), old.crashes - 1)
     node.batches, node.promised = durable, old.promised
@@ -169,7 +168,7 @@ _EVENTS: dict[str, Callable[[Node, Any], None]] = {
 
 
 def _rest(node: Node) -> tuple[Message, ...]:
-    """Carry out all that the core wants done, until it rests; what was said meanwhile."""
+    """Carry out the core's effects until there are none; return the sent messages."""
     said: list[Send | Reply] = []
     while True:
         for effect in node.core.take_effects():
@@ -206,7 +205,7 @@ def _carry_out(node: Node, effect: Any) -> None:
 
 
 def _filled(node: Node, body: Any) -> Any:
-    """The leader's host puts the batches of the range into a fetch's answer."""
+    """Fill the batches of the range into a fetch response, as a leader's host does."""
     if isinstance(body, FetchResult) and body.limit >= 0:
         wanted = [b for b in node.batches if body.offset <= b.base_offset < body.limit]
         return body.replace(batches=tuple(wanted))
@@ -214,7 +213,7 @@ def _filled(node: Node, body: Any) -> Any:
 
 
 def _write_at_once(node: Node) -> bool:
-    """Whether something was written."""
+    """Flush at once if the node cannot crash; return whether there was anything."""
     if node.crashes:
         return False
     wrote = False
@@ -228,7 +227,7 @@ def _write_at_once(node: Node) -> bool:
 
 
 def _speak(node: Node, said: list[Send | Reply]) -> None:
-    """Say what was held and need not be any longer, in order."""
+    """Send the held messages whose durable points are reached, in order."""
     held, node.held = node.held, ()
     for effect in held:
         if node.core.is_durable(effect.after):
@@ -246,7 +245,7 @@ def _message(node: Node, effect: Send | Reply) -> Message:
 
 
 def _retry(node: Node) -> bool:
-    """Ask again at once what was not answered."""
+    """Repeat unanswered requests at once."""
     names = [name for name in node.core.timers if name != "fetch timeout"]
     names = [name for name in names if name.startswith(RETRIES)]
     for name in names:

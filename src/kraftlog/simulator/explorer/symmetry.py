@@ -1,7 +1,7 @@
-"""A state's key. Two states have the same key if they differ by the names of their nodes alone.
+"""Keys of states, equal for states that differ only by the names of their nodes.
 
-Nodes are put in order by what they look like when only `me` and `another` are told apart; among
-those that look alike every order is tried, and the least key wins.
+Nodes are sorted by what they look like when only `me` and `another` are distinguished. Among nodes
+that look alike every order is tried, and the least key is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Symmetry:
-    """Makes the keys of a quorum's states: bytes, from which nothing is left out."""
+    """Computes the keys of a quorum's states, as bytes without any loss."""
 
     def __init__(self, quorum: Quorum) -> None:
         self._quorum = quorum
@@ -56,7 +56,7 @@ class Symmetry:
 
 
 class _Looks(dict[int, int]):
-    """What a node looks like to whoever does not know the names."""
+    """What a node looks like without the names of the nodes."""
 
     def __init__(self, quorum: Quorum) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _Looks(dict[int, int]):
 
 @cache
 def _in_order(*looks: int) -> list[int]:
-    """The renamings that put the looks in order."""
+    """The renamings that sort the looks."""
     ordered = sorted(looks)
     return [
         number
@@ -82,7 +82,7 @@ def _in_order(*looks: int) -> list[int]:
 
 
 def _order(names: Names, size: int) -> list[int]:
-    """For each position of a state the position that its content had under the old names."""
+    """For each position of a state the position of its content under the old names."""
     came_from: dict[int, Any] = {names[node_id]: node_id for node_id in range(NODES)}
     came_from[HISTORY] = HISTORY
     for position, (source, target, kind) in PLACES.items():

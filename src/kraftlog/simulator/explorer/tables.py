@@ -1,7 +1,7 @@
-"""Numbers for all that a state is made of, so that what was worked out once is looked up.
+"""Numbers for the parts of states, so that each computation is done once.
 
-Things that have the same key have the same number; the number of a thing under other names is
-worked out when it is first asked for.
+Things with the same key have the same number. The number of a thing under other names is computed
+on demand.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from kraftlog.simulator.explorer.keys import Names
 
-#: Every way to name the nodes anew, the one that changes nothing first. The last is nobody's.
+#: All permutations of the nodes, the identity first; the last entry maps -1 to itself.
 RENAMINGS: tuple[Names, ...] = tuple([(*names, -1) for names in permutations(range(NODES))])
 SAME = RENAMINGS[0]
 
 
 class Numbers:
-    """A number from 1 on for each key, in the order of coming."""
+    """A number from 1 on for each key, in the order of first use."""
 
     def __init__(self) -> None:
         self._known: dict[Any, int] = {}
@@ -33,18 +33,18 @@ class Numbers:
 
 
 class Table:
-    """All nodes, all messages or all histories that have occurred. Number 0 is nothing."""
+    """All nodes, messages or histories that have occurred; number 0 is nothing."""
 
     def __init__(self, make_key: Callable[[Any, Names], Any]) -> None:
         self._make_key = make_key
         self._numbers = Numbers()
         kinds = Numbers()
         self.things: list[Any] = [None]
-        #: For each renaming, from a number to what the thing is then, whoever it was before.
+        #: For each renaming a map from a number to that of the renamed thing.
         self.renamed = [_Renamed(self.things, make_key, names, kinds) for names in RENAMINGS]
 
     def number(self, thing: Any, whose: int = -1) -> int:
-        """`whose` tells apart what belongs to different nodes, and is alike."""
+        """The number of a thing; `whose` distinguishes equal things of different nodes."""
         number = self._numbers.of((whose, self._make_key(thing, SAME)))
         if number == len(self.things):
             self.things.append(thing)
@@ -58,7 +58,7 @@ class Table:
 
 
 class _Renamed(dict[int, int]):
-    """What things are under other names."""
+    """The numbers of things under other names."""
 
     def __init__(
         self,

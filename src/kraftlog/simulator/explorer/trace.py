@@ -1,4 +1,4 @@
-"""A way through the states as lines for people."""
+"""A path through the states as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def scenario(quorum: Quorum, way: Sequence[Move], broken: str) -> Iterator[str]:
-    """The moves one after the other, each with what it made of the nodes that it changed."""
+    """The moves in order, each with the nodes that it changed."""
     state = quorum.first
     for number, move in enumerate(way, 1):
         line = f"{number:3} {_move(quorum, state, move)}"

@@ -1,1 +1,1 @@
-"""What goes wrong in a run: the plan of a seed, and what each kind of fault does."""
+"""The faults of a run: the plan of a seed, and the effect of each kind."""

@@ -1,8 +1,8 @@
-"""Answers to fetches that are not what was sent: cut off, flipped, overlapping, of a wrong epoch.
+"""Corrupt fetch responses: truncated, bits flipped, overlapping, of a wrong epoch.
 
-What a host can see, it drops, with all that follows: a batch that ends too early, or whose checksum
-is wrong. The rest is the core's to see (KAFKA-18723). The epoch in a batch's header is under no
-checksum: flipped into another that fits, it can't be noticed, so it is left alone.
+A host drops a batch that is truncated or has a wrong checksum, and everything after it. The rest is
+for the core to detect (KAFKA-18723). The epoch in a batch's header has no checksum: a flip into
+another valid one cannot be noticed, so none is made.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from kraftlog.raft.messages import FetchResult
     from kraftlog.simulator.rng import Rng
 
-#: Where a batch's leader epoch stands.
+#: The position of a batch's leader epoch.
 EPOCH = range(12, 16)
 
 
 def garbled(body: FetchResult, rng: Rng) -> FetchResult:
-    """As the receiver's host hands it over, or the core has to judge it."""
+    """The response as the receiver's host passes it on, or as the core must validate it."""
     batches = body.batches
     place = rng.below(len(batches))
     kind = rng.below(4)
     if kind == 0:
-        batches = batches[:place]  # cut in this batch, or its checksum is wrong
+        batches = batches[:place]  # truncated in this batch, or its checksum is wrong
     elif kind == 1:
         beyond = batches[place].replace(epoch=body.epoch + 1 + rng.below(3))
         batches = (*batches[:place], beyond, *batches[place + 1 :])
@@ -36,7 +36,7 @@ def garbled(body: FetchResult, rng: Rng) -> FetchResult:
 
 
 def damaged(data: bytes, rng: Rng) -> bytes:
-    """The bytes of batches, cut off somewhere or with a bit flipped."""
+    """The bytes of batches, truncated somewhere or with a bit flipped."""
     place = rng.below(len(data))
     if rng.below(2):
         return data[:place]

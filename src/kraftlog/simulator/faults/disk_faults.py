@@ -1,7 +1,7 @@
-"""Disks that are slow, full, refuse, or lose what they have promised to keep.
+"""Disk faults: slow, full or failing disks, and disks that lose durable data.
 
-A disk that lost a promise comes back only when the quorum can bear it (`sound`): more than a
-minority of such disks is more than any protocol of this kind survives.
+A disk that lost durable data returns only when the quorum can survive it (`survivable`): no
+protocol of this kind survives such a loss on more than a minority.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class DiskLoss(Value):
-    """So many batches are left, and this election state; None: that of the batches."""
+    """What is left: this many batches and this election state; None means that of the batches."""
 
     what: str
     kept: int
     election: Any = None
 
 
-# Disks that say so --------------------------------------------------------------------------------
+# Disks that report errors -------------------------------------------------------------------------
 
 
 def slow_disk(world: World, rng: Rng, for_ms: int) -> None:
@@ -40,39 +40,42 @@ def slow_disk(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def failing_disk(world: World, rng: Rng, for_ms: int) -> None:
-    """Syncs fail; a process whose sync failed ends, and starts on what was synced before."""
+    """Syncs fail; the process ends and restarts with what was synced before."""
     victim = some_replica(world, rng)
-    world.slow_disks[victim.id] = 2  # an error needs a moment in which it can happen
+    world.slow_disks[victim.id] = 2  # an error needs time in which it can happen
     world.failing_disks[victim.id] = rng.between(10, 300)
     world.at(world.time + for_ms, forget, world.failing_disks, victim)
     world.at(world.time + for_ms, forget, world.slow_disks, victim)
 
 
 def full_disk(world: World, rng: Rng, for_ms: int) -> None:
-    """There is room for a few batches more. What a core has decided to append can't be taken back,
-    so the process ends; its peers see that at once, and elect another if it led."""
+    """The disk has space for a few more batches; then the process ends.
+
+    A core cannot take back an append. The peers notice the end at once, and elect another leader if
+    needed.
+    """
     victim = some_replica(world, rng)
     world.room[victim.id] = len(victim.disk.batches) + rng.below(20)
     world.at(world.time + for_ms, forget, world.room, victim)
 
 
 def failing_writes(world: World, rng: Rng, for_ms: int) -> None:
-    """EIO: what a failed write left behind is unknown, so the process ends, and recovers."""
+    """Writes fail with EIO: their effect is unknown, so the process ends and recovers."""
     victim = some_replica(world, rng)
     world.write_errors[victim.id] = rng.between(5, 200)
     world.at(world.time + for_ms, forget, world.write_errors, victim)
 
 
-# Disks that forget --------------------------------------------------------------------------------
+# Disks that lose data -----------------------------------------------------------------------------
 
 
 def wipe_disk(world: World, rng: Rng, for_ms: int) -> None:
-    """A replica comes back with an empty disk, in a new directory."""
+    """A replica restarts with an empty disk, in a new directory."""
     _loses(world, rng, for_ms, lambda _: DiskLoss("disk wiped", 0))
 
 
 def old_disk(world: World, rng: Rng, for_ms: int) -> None:
-    """A replica comes back with an old copy of its log and election state."""
+    """A replica restarts with an old copy of its log and election state."""
     _loses(
         world,
         rng,
@@ -84,7 +87,7 @@ def old_disk(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def lost_writes(world: World, rng: Rng, for_ms: int) -> None:
-    """A stale sector: writes that were reported as done are not there after a loss of power."""
+    """A stale sector: durable writes are missing after a power loss."""
 
     def loss(victim: Replica) -> DiskLoss:
         disk = victim.disk
@@ -95,8 +98,11 @@ def lost_writes(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def flipped_bit(world: World, rng: Rng, for_ms: int) -> None:
-    """In a batch at rest, found at the next start. In the last one it looks like a torn tail and is
-    cut off; before that nothing can explain it, so the directory is given up."""
+    """A bit flips in a stored batch, which the next start detects.
+
+    In the last batch it looks like a torn write and is truncated. Anywhere else it is corruption,
+    so the directory is replaced by a new one.
+    """
 
     def loss(victim: Replica) -> DiskLoss:
         disk = victim.disk
@@ -110,13 +116,12 @@ def flipped_bit(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def damaged_election(world: World, rng: Rng, for_ms: int) -> None:
-    """The file of the election state can't be read: what was promised is unknown, so the replica
-    does not start with it; the directory is given up."""
+    """The election state's file is corrupt, so the directory is replaced."""
     _loses(world, rng, for_ms, lambda _: DiskLoss("damaged election state given up", 0))
 
 
 def old_election(world: World, rng: Rng, for_ms: int) -> None:
-    """The rename of the election state's file is lost: the one before is there again."""
+    """The rename of the election state's file is lost: the previous content is back."""
 
     def loss(victim: Replica) -> DiskLoss:
         disk = victim.disk
@@ -134,7 +139,7 @@ def _loses(world: World, rng: Rng, for_ms: int, loss: Callable[[Replica], DiskLo
 
 
 def _come_back(world: World, victim: Replica, incarnation: int, loss: DiskLoss, when: int) -> None:
-    """As soon as the quorum can bear it."""
+    """Restart as soon as the quorum can survive the loss."""
     if victim.core is not None or victim.incarnation != incarnation:
         return  # healed meanwhile
     if world.time < when or not may_forget(world, victim, loss.kept):

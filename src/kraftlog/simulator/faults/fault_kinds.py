@@ -1,4 +1,4 @@
-"""The kinds of faults. Each takes the world, its own chance, and how long it lasts."""
+"""The kinds of faults. Each takes the world, its own random generator, and its duration."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def duplicate_messages(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def delay_messages(world: World, rng: Rng, for_ms: int) -> None:
-    """Some messages by far, so that others overtake them."""
+    """Delay some messages by so much that others overtake them."""
     world.network.delay_ms = rng.between(5, 400)
     _set_rate(world, "delayed", rng.between(20, 1000), for_ms)
 
 
 def garble_answers(world: World, rng: Rng, for_ms: int) -> None:
-    """Answers to fetches are cut off, flipped, or not what was asked for."""
+    """Corrupt fetch responses: truncated, bits flipped, or of another range."""
     _set_rate(world, "garbled", rng.between(20, 600), for_ms)
 
 
@@ -73,7 +73,7 @@ def split_with_bridge(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 - kinds are called alike
-    """Everybody hears a majority, and no two the same one."""
+    """Every replica hears a majority, and no two the same one."""
     ring = list(world.replicas)
     reach = max(len(ring) // 4, 1)
     far = [
@@ -86,7 +86,7 @@ def majority_ring(world: World, rng: Rng, for_ms: int) -> None:  # noqa: ARG001 
 
 
 def flap(world: World, rng: Rng, for_ms: int) -> None:
-    """One replica is cut off and comes back, again and again."""
+    """One replica is disconnected and reconnected, again and again."""
     alone = some_replica(world, rng).id
     cuts = _between([alone], [other for other in world.replicas if other != alone])
     period = 20 + rng.below(400)
@@ -95,7 +95,7 @@ def flap(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def clog(world: World, rng: Rng, for_ms: int) -> None:
-    """Some directions hold everything back for a while, then let it go at once."""
+    """Some directions hold all messages back for a while, then deliver them at once."""
     world.network.calm = False
     until = world.time + for_ms
     for source in some_ids(world, rng):
@@ -110,12 +110,12 @@ def reset_connections(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def answer_late(world: World, rng: Rng, for_ms: int) -> None:
-    """Answers arrive after their requests were given up, while newer ones are in flight."""
+    """Responses arrive after their requests timed out, while newer ones are in flight."""
     _set_rate(world, "late_answers", rng.between(50, 700), for_ms)
 
 
 def refuse_falsely(world: World, rng: Rng, for_ms: int) -> None:
-    """Processes that run seem gone: one to another, one to all others, or all to each other."""
+    """Running processes seem dead: one to another, one to all others, or all to each other."""
     everybody = list(world.replicas.values())
     victim, how = some_replica(world, rng), rng.below(3)
     for _ in range(1 + rng.below(4)):
@@ -156,7 +156,7 @@ def lose_power(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def lose_power_everywhere(world: World, rng: Rng, for_ms: int) -> None:
-    """All machines at once; they come back one by one."""
+    """All machines lose power at once; they restart one by one."""
     for victim in world.replicas.values():
         world.lose_power(victim)
         world.at(world.time + rng.below(for_ms), world.start, victim)
@@ -177,7 +177,7 @@ def crash_between_actions(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def shut_down(world: World, rng: Rng, for_ms: int) -> None:
-    """In order: the replica says goodbye, and ends a while later."""
+    """A clean shutdown: the replica resigns, and ends some time later."""
     victim = some_replica(world, rng)
     if victim.core is not None and not victim.paused:
         victim.shut_down()
@@ -186,7 +186,7 @@ def shut_down(world: World, rng: Rng, for_ms: int) -> None:
 
 
 def pause(world: World, rng: Rng, for_ms: int) -> None:
-    """Beyond every timeout, now and then; then all that came meanwhile is there at once."""
+    """A pause, sometimes beyond every timeout; all messages in between then arrive at once."""
     victim = some_replica(world, rng)
     if victim.core is not None and not victim.paused:
         victim.paused = True
@@ -230,12 +230,12 @@ def _fetch_as_before(world: World) -> None:
 
 
 def strangers(world: World, rng: Rng, for_ms: int) -> None:
-    """Somebody of another cluster, or with a wrong name, talks to replicas."""
+    """A sender of another cluster, or with a wrong id, sends requests to replicas."""
     for _ in range(1 + rng.below(20)):
         world.at(world.time + rng.below(for_ms), send_foreign_requests, world, rng)
 
 
-#: What goes wrong around sound bytes, and what becomes of bytes.
+#: Faults without false information, and corruption of bytes.
 USUAL: dict[str, Kind] = {
     "loss": lose_messages,
     "duplicates": duplicate_messages,
@@ -262,6 +262,6 @@ USUAL: dict[str, Kind] = {
     "strangers": strangers,
 }
 DAMAGES: dict[str, Kind] = {"garbled": garble_answers, **DAMAGE_KINDS}
-#: What peers seem to say, and do not.
+#: Faults in which peers seem to do what they do not.
 LIES: dict[str, Kind] = {"late-answers": answer_late, "false-refusals": refuse_falsely}
 KINDS = {**USUAL, **DAMAGES, **LIES}

@@ -1,8 +1,8 @@
-"""What goes wrong in a run: a plan that is drawn from the seed before the run begins.
+"""The fault plan of a run, drawn from the seed before the run begins.
 
-Swarm testing: each seed draws a subset of the kinds and how often each of them strikes, so that
-rare combinations and quiet stretches both occur. An entry of a plan does not depend on the others;
-so a plan can be shrunk by leaving entries out.
+Swarm testing: each seed draws a subset of the kinds and a frequency for each, so that both rare
+combinations and quiet phases occur. The entries of a plan are independent, so a plan can be shrunk
+by dropping entries.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 MOST_OF_A_KIND = 4
-#: A fault lasts up to this long: beyond every timeout.
+#: The longest fault: beyond every timeout.
 LONGEST_MS = 6000
 
 
 class Fault(Value):
-    """`dice` decides whatever is left to decide when the fault strikes."""
+    """A planned fault; `dice` decides its details when it strikes."""
 
     number: int
     kind: str
@@ -35,8 +35,10 @@ class Fault(Value):
 
 
 def draw(seed: int, duration_ms: int, kinds: Collection[str] | None = None) -> tuple[Fault, ...]:
-    """The plan of a seed; `kinds` limits it to some kinds of faults. Half of the seeds have damage
-    as well, a third have lies; each is drawn by itself: the rest of the plan is the same without.
+    """The plan of a seed; `kinds` limits it to some kinds of faults.
+
+    Half of the seeds also have damage, a third have lies. Each is drawn separately, so that the
+    rest of the plan does not depend on it.
     """
     damage, lies = Rng(seed, "damage"), Rng(seed, "lies")
     wants_damage = damage.below(2) == 1 or kinds is not None
@@ -80,7 +82,7 @@ def _strike(world: World, fault: Fault) -> None:
 
 
 def heal(world: World) -> None:
-    """Faults stop: everything runs, everybody hears everybody."""
+    """End all faults: every replica runs and hears every other."""
     world.healed = True
     world.network.heal()
     world.slow_disks.clear()

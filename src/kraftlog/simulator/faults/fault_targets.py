@@ -1,4 +1,4 @@
-"""Whom a fault strikes, and how it ends."""
+"""Chooses the targets of faults, and ends faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def some_replica(world: World, rng: Rng) -> Replica:
-    """Any, but the leader as often as all the others together."""
+    """A random replica: the leader as often as all the others together."""
     leader = world.leader()
     if leader is not None and rng.below(2):
         return leader
@@ -19,11 +19,11 @@ def some_replica(world: World, rng: Rng) -> Replica:
 
 
 def some_ids(world: World, rng: Rng) -> list[int]:
-    """At least one, not all."""
+    """Some replicas: at least one, not all."""
     everybody = list(world.replicas)
     return rng.some(everybody, 1 + rng.below(max(len(everybody) - 1, 1)))
 
 
 def forget(rates: dict[int, int], victim: Replica) -> None:
-    """A fault of this replica is over."""
+    """End a replica's fault."""
     rates.pop(victim.id, None)

@@ -1,4 +1,4 @@
-"""Requests that nobody may obey: of another cluster, or for another replica (I17)."""
+"""Requests that every replica must refuse: of another cluster, or for another replica (I17)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "identity"
 
 
 class ForeignSender:
-    """Takes the place of a slot and keeps the answer."""
+    """Takes the place of a slot and keeps the response."""
 
     def __init__(self) -> None:
         self.answer: Any = None
@@ -30,7 +30,7 @@ class ForeignSender:
 
 
 def send_foreign_requests(world: World, rng: Rng) -> None:
-    # Who does not know its cluster's id yet can't tell another's (Q30).
+    # A replica that does not know its cluster id yet cannot detect another's (Q30).
     running = [r for r in world.running if not r.paused and r.disk.cluster_id is not None]
     if running:
         replica = rng.pick(running)
@@ -49,13 +49,13 @@ def foreign_request(replica: Replica, rng: Rng) -> Any:
         Fetch(OTHER_CLUSTER, me, epoch, 0, 0, 0, 0, 1000),
         ReadOffset(OTHER_CLUSTER),
     ]
-    if replica.core.is_confirmed:  # before, a leader of another cluster ends the process (Q31)
+    if replica.core.is_confirmed:  # before that, a leader of another cluster ends the process (Q31)
         strange.append(Begin(OTHER_CLUSTER, replica.key, 0, epoch))
     return rng.pick(strange)
 
 
 def ask(world: World, replica: Replica, body: Any) -> None:
-    """Source: Q12, Q18, Q30, P5; the cases of Kafka's own tests of identity."""
+    """Send a request and check that it is refused. Source: Q12, Q18, Q30, P5; Kafka's tests."""
     replica.do_what_is_due()
     core, slot = replica.core, ForeignSender()
     if core is None:

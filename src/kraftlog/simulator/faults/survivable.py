@@ -1,7 +1,7 @@
-"""What may be asked for, or lost, without losing a majority of the voters for good.
+"""Decides which changes and losses a quorum survives.
 
-A voter is lost when its directory is: the same id with another disk is another replica. A quorum
-survives the loss of a minority; so neither chance nor the simulated administrator goes beyond that.
+A voter is lost with its directory: the same id with another disk is another replica. A quorum
+survives the loss of a minority, and neither faults nor the simulated administrator exceed that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def lost_voters(world: World, voters: VoterSet, lost: ReplicaKey | None = None) -> list[Voter]:
-    """Those whose directory is gone; with `lost`, also if that one was."""
+    """The voters whose directory is lost; with `lost`, also if that one is."""
     return [
         voter
         for voter in voters.voters
@@ -33,7 +33,7 @@ def has_majority(world: World, voters: VoterSet, lost: ReplicaKey | None = None)
 
 
 def is_sound(world: World, voters: VoterSet, change: VoterChange) -> bool:
-    """Whether a sane administrator would ask for this change of these voters."""
+    """Whether a sane administrator would request this change of these voters."""
     what = change.what
     if change.kind == "remove_voter":
         return not voters.holds(what) or has_majority(world, voters.without(what.id))
@@ -42,7 +42,7 @@ def is_sound(world: World, voters: VoterSet, change: VoterChange) -> bool:
     if what is None:
         return True
     lost = lost_voters(world, voters)
-    # A leader must have had the time to notice who is gone: it lets go of those first.
+    # A leader must have had time to notice a dead voter, which it removes first.
     long_ago = world.time - 2 * world.setting.raft.fetch_timeout_ms
     return not any(
         voter.key.id in what or world.replicas[voter.key.id].wiped_at > long_ago for voter in lost
@@ -60,7 +60,7 @@ def may_be_wiped(world: World, victim: Replica) -> bool:
 
 
 def _sets_that_may_rule(world: World) -> Iterator[VoterSet]:
-    """The newest that is committed, and all behind it, in any log."""
+    """The newest committed set, and all later ones in any log."""
     newest, committed = -1, world.voters
     for batch in world.oracle.committed_batches:
         if batch.voters is not None:
@@ -73,13 +73,12 @@ def _sets_that_may_rule(world: World) -> Iterator[VoterSet]:
 
 
 def may_forget(world: World, victim: Replica, kept: int) -> bool:
-    """Whether a disk may come back with only so many batches, under the name that it has or, when
-    nothing is left, with another directory.
+    """Whether a disk may return with only this many batches.
 
-    Who votes by a directory that is gone votes no more. Who still votes has forgotten what it had
-    promised, so the others must have agreed on a leader of a newer epoch that has committed, and
-    must all know the voters of today: until then a majority might rest on what is forgotten, and
-    no protocol of this kind survives that.
+    It keeps its directory id or, if nothing is left, gets another. A voter whose directory id
+    changes loses its vote. One that keeps its vote has lost its promises, so the others must have
+    elected a leader of a newer epoch that has committed, and must all know the current voters.
+    Until then a majority might depend on what was lost, which no protocol of this kind survives.
     """
     if kept == 0 and not may_be_wiped(world, victim):
         return False
@@ -100,7 +99,7 @@ def may_forget(world: World, victim: Replica, kept: int) -> bool:
 
 
 def _ruled_alone(world: World, victim: Replica, newest: VoterSet) -> bool:
-    """Whether it was the only voter once, and in its old log would be so again."""
+    """Whether it was once the only voter, and would be again by its old log."""
     return newest.ids != (victim.id,) and any(
         batch.voters is not None and batch.voters.ids == (victim.id,)
         for batch in world.oracle.committed_batches

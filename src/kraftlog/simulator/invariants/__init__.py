@@ -31,8 +31,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
-#: The order counts where several look at the same: `CommittedPrefix` notes what is committed, so
-#: whoever asks what is new about it comes before.
+#: `CommittedPrefix` records what is committed, so invariants about what is new come before it.
 INVARIANTS: tuple[type[Invariant], ...] = (
     OneLeader,
     EpochsGrow,

@@ -1,7 +1,6 @@
-"""I14: the state machine sees every committed record once, in order, and never another; a snapshot
-stands for all that is before it.
+"""I14: the state machine applies every committed record once and in order.
 
-Source: Q26; Kafka's listener contract.
+A snapshot stands for all records before it. Source: Q26; Kafka's listener contract.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""I16, for changes of the voters: what an administrator is told is committed is in the log.
+"""I16 for voter changes: a change that is reported as committed is in the log.
 
-Source: R2, Q25; Kafka's AddVoterHandler and RemoveVoterHandler, which answer once it is committed.
+Source: R2, Q25; Kafka's AddVoterHandler and RemoveVoterHandler, which answer after the commit.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class ChangesReported(Invariant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        #: Not judged yet: whoever told it had not been looked at yet, either.
+        #: Not checked yet, as the commit was not seen yet either.
         self.told: list[tuple[VoterChange, int]] = []
 
     def on_change(self, change: VoterChange, end_offset: int) -> None:
         self.told.append((change, end_offset))
 
     def on_full_check(self) -> None:
-        """What is known to be committed by now; a process may crash before its commit is seen."""
+        """Check what is committed by now; a process may crash before its commit is seen."""
         end = self.oracle.committed_end
         told = [entry for entry in self.told if entry[1] <= end]
         self.told = [entry for entry in self.told if entry[1] > end]
@@ -46,7 +46,7 @@ class ChangesReported(Invariant):
 
 
 def names(voters: VoterSet, change: VoterChange) -> bool:
-    """Whether this set is what a change leads to."""
+    """Whether a voter set is the result of a change."""
     what = change.what
     if change.kind == "remove_voter":
         return not voters.holds(what)

@@ -1,7 +1,7 @@
-"""I9: no replica cuts what a majority has committed, or a record of the epoch that it is in.
+"""I9: no replica truncates what a majority has committed, or records of its current epoch.
 
-Judged over all replicas: the one that cuts may not know yet how much is committed, and the leader
-may not know yet that a majority holds it. Source: Q19, Q21; Raft, section 5.3.
+All replicas are considered: neither the one that truncates nor the leader may know yet what is
+committed. Source: Q19, Q21; Raft, section 5.3.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ class CommittedKept(Invariant):
         for position in range(first, len(disk.batches)):
             batch = disk.batches[position]
             if batch.epoch == epoch and batch.voters is None:
-                continue  # its holders hold the one before, too
+                continue  # its holders also have the one before
             epoch = batch.epoch
             holders = self._holders(replica, position)
             if rule(holders, [], self._voters_at(replica, position)):
                 self.fails(f"{what}: {sorted(holders)} hold what follows, from its own leader")
 
     def _holders(self, replica: Replica, position: int) -> dict[int, ReplicaKey]:
-        """The replicas that hold a batch on disk and got it while its epoch lasted.
+        """The replicas with a batch on disk that they received during its epoch.
 
-        Only such copies commit it: a later leader may spread it, and another overwrite it (Q21).
+        Only such copies commit it: a later leader may replicate it, and another overwrite it (Q21).
         """
         chain = replica.disk.chains[position]
         return {
@@ -54,7 +54,7 @@ class CommittedKept(Invariant):
         }
 
     def _voters_at(self, replica: Replica, position: int) -> VoterSet:
-        """The set in force in a log that ends with this batch (R1)."""
+        """The voter set in force in a log that ends with this batch (R1)."""
         for batch in reversed(replica.disk.batches[: position + 1]):
             if batch.voters is not None:
                 return batch.voters

@@ -1,6 +1,6 @@
-"""I5, the leader's half: it counts only on replicas that have arrived in its epoch.
+"""I5 for the leader: it counts only replicas that have reached its epoch.
 
-Source: Q18; KIP-320's first design took fetches of an older epoch, KIP-595 fences them.
+Source: Q18; KIP-320's first design accepted fetches of an older epoch, KIP-595 fences them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class CountsItsEpoch(Invariant):
 
     def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
         core = replica.core
-        # A disk that was set back may know less than it said.
+        # A disk that was set back may have lost the epoch.
         if core is None or asker.disk.election.epoch >= core.election.epoch or asker.lives:
             return
         if type(body) is not Fetch or not isinstance(core.role, Leader):

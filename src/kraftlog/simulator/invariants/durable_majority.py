@@ -27,18 +27,18 @@ class DurableMajority(Invariant):
             for other in self.world.replicas.values()
             if other.disk.durable > position and other.disk.chains[position] == chain
         }
-        # A directory that is gone votes no more: who is elected has a majority of the others.
+        # A lost directory has no vote: a new leader needs a majority of the others.
         gone = [
             key
             for other in self.world.replicas.values()
             for key, chains in other.lost.items()
             if len(chains) > position and chains[position] == chain
         ]
-        # The set in force before this step, and those that came into force within it.
+        # The set in force before this step, and those of this step.
         seen = len(replica.seen_voters or ())
         in_force = [replica.seen_set] if replica.seen_set is not None else []
         in_force += [voters for _, voters in core.log.voters.entries[seen:]]
-        # A snapshot may have taken the entry of the newest set with it.
+        # A snapshot may have removed the entry of the newest set.
         in_force.append(core.log.voter_set)
         if not any(rule(holders, gone, voters) for voters in in_force):
             self.fails(
@@ -47,7 +47,7 @@ class DurableMajority(Invariant):
 
 
 def rule(holders: dict[int, ReplicaKey], gone: list[ReplicaKey], voters: VoterSet) -> bool:
-    """Whether they are a majority: by their directories, where these are known."""
+    """Whether they are a majority, by directory id where that is known."""
     there = [voter for voter in voters.voters if voter.key.id in holders]
     count = len([voter for voter in there if voters.holds(holders[voter.key.id])])
     if gone:

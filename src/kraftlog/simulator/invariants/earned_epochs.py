@@ -1,6 +1,6 @@
-"""P3: who makes a new epoch has a majority behind it, or was named by a leader that leaves.
+"""P3: a replica starts an epoch with a majority of pre-votes, or as a named successor.
 
-Source: P1, P3, Q9, Q17; KIP-996: a replica that was cut off comes back with the epoch it left with.
+Source: P1, P3, Q9, Q17; KIP-996: a disconnected replica returns with the epoch that it left with.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class EarnedEpochs(Invariant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        #: Successors, by the epoch of the leader that named them.
+        #: The named successors, by the epoch of the leader.
         self.named: set[tuple[int, int]] = set()
-        #: Where each replica stands for election, or was elected.
+        #: The epoch in which each replica campaigns, or was elected.
         self.made: dict[int, int] = {}
 
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:  # noqa: ARG002 - invariants are shown alike

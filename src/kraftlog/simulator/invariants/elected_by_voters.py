@@ -1,6 +1,6 @@
-"""I17: who leads was elected by voters of its own log, each by its own directory.
+"""I17: a leader is elected by voters of its own log, each with its own directory id.
 
-Source: R8, Q12, KIP-853; a voter that comes back with an empty disk is not the voter it was.
+Source: R8, Q12, KIP-853; a voter that returns with an empty disk is another replica.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ElectedByVoters(Invariant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        #: Who has granted a vote, by epoch and candidate.
+        #: The granted votes, by epoch and candidate.
         self.granted: dict[tuple[int, int], set[ReplicaKey]] = {}
 
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
@@ -34,7 +34,7 @@ class ElectedByVoters(Invariant):
         seen = replica.seen_role
         if core.role.name != "leader" or (seen is not None and seen.name == "leader"):
             return
-        # Its first record may be a record of voters, which are the same.
+        # Its first record may be a voters record, with the same voters.
         voters, epoch = core.log.voter_set, core.election.epoch
         known = {*self.granted.get((epoch, replica.id), ()), core.me}
         electors = {key.id for key in known if voters.holds(key)} & set(core.granted)

@@ -1,4 +1,4 @@
-"""I2: a replica's epoch never decreases, and what it takes for durable is on its disk.
+"""I2: a replica's epoch never decreases, and what it treats as durable is on its disk.
 
 Source: Q2, Q3, Q8; Kafka's MonotonicEpoch.
 """
@@ -43,7 +43,7 @@ class EpochsGrow(Invariant):
             self.fails(f"replica {replica.id} went from {seen} to {now}")
         if core.durable_version >= core.version:
             written = replica.disk.election
-            # Who led an epoch forgets it after a restart, and need not write that down.
+            # A restarted leader clears its leadership, and need not write that.
             forgot = now.leader_id == -1 and written.leader_id == replica.id
             if not (written == now or (forgot and written.replace(leader_id=-1) == now)):
                 self.fails(f"replica {replica.id} takes {now} for durable, the disk has {written}")

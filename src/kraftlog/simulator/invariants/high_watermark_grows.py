@@ -1,4 +1,4 @@
-"""I4: what is committed grows: on each replica while it lives, and from leader to leader.
+"""I4: the high watermark never decreases, on a running replica and from leader to leader.
 
 Source: Q21, Q22; Kafka's MonotonicHighWatermark.
 """

@@ -1,4 +1,4 @@
-"""What all invariants share: they are shown what a step changed, and complain."""
+"""The base class of invariants: hooks for what a step changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Invariant:
-    """One property. It overrides what it wants to be shown; the rest costs nothing."""
+    """One property. It overrides the hooks that it needs; the others cost nothing."""
 
     name = ""
 
@@ -33,52 +33,52 @@ class Invariant:
         raise Violation(self.name, detail)
 
     def on_start(self, replica: Replica) -> None:
-        """A process has read its disk, and said nothing yet."""
+        """A process has recovered from its disk, and sent nothing yet."""
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:
-        """The role or the election state is another; the replica's `seen_…` hold the old ones."""
+        """The role or the election state changed; the replica's `seen_…` have the old ones."""
 
     def on_voters(self, replica: Replica, core: RaftCore) -> None:
-        """Records of voters came to the replica's log, or left it; `seen_set` was in force."""
+        """Voters records were appended or truncated; `seen_set` was in force before."""
 
     def on_change(self, change: VoterChange, end_offset: int) -> None:
-        """An administrator was told that a change is committed, before this offset."""
+        """A change that ends at this offset was reported to an administrator as committed."""
 
     def on_commit(self, replica: Replica, core: RaftCore, high_watermark: int) -> None:
-        """What the replica takes for committed grew (or shrank, which one of us forbids)."""
+        """The high watermark of a replica has changed."""
 
     def on_persist(self, replica: Replica, state: ElectionState) -> None:
         """An election state has reached the disk."""
 
     def on_append(self, replica: Replica, batch: Batch) -> None:
-        """The last batch on the replica's disk makes a log that nobody had before.
+        """The last batch on the replica's disk makes a new log.
 
-        A log that somebody had was looked at then, batch for batch.
+        A log that some replica had before was checked then, batch by batch.
         """
 
     def on_truncate(self, replica: Replica, offset: int) -> None:
-        """The log on the disk is about to be cut at `offset`."""
+        """The log on the disk is about to be truncated to `offset`."""
 
     def on_apply(self, replica: Replica, offset: int) -> None:
-        """The state machine was told that everything before `offset` is committed."""
+        """The state machine was notified that everything before `offset` is committed."""
 
     def on_load(self, replica: Replica, snapshot: Snapshot) -> None:
-        """A fetched snapshot is about to take the place of the log and the state machine."""
+        """A fetched snapshot is about to replace the log and the state machine."""
 
     def on_snapshot(self, replica: Replica, core: RaftCore) -> None:
-        """The core's log starts behind another snapshot."""
+        """The core's log starts at another snapshot."""
 
     def on_serve(self, replica: Replica, epoch: int) -> None:
-        """The state machine was told that it leads."""
+        """The state machine was notified that it leads."""
 
     def on_say(self, replica: Replica, to: Replica, body: Any) -> None:
-        """A message leaves."""
+        """A message is sent."""
 
     def on_heard(self, replica: Replica, asker: Replica, body: Any) -> None:
-        """A request was handled, unless the process crashed meanwhile."""
+        """A request was handled, unless the process crashed."""
 
     def on_full_check(self) -> None:
-        """Now and then, and in the end: look at everything."""
+        """Check everything, periodically and at the end."""
 
     def on_end(self) -> None:
         """The run is over."""

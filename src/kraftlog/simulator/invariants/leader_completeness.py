@@ -1,4 +1,4 @@
-"""I8: a new leader holds everything that was committed before.
+"""I8: a new leader has everything that was committed before.
 
 Source: Q12; Raft, section 5.4; the KRaft, etcd and KIP-966 specifications in TLA+.
 """

@@ -1,4 +1,4 @@
-"""I12: roles follow each other by the rules, and fit the election state and the voters.
+"""I12: role changes are legal, and roles match the election state and the voters.
 
 Source: Q1, Q2, P1; Kafka's QuorumState, the KRaft specification in TLA+.
 """
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from kraftlog.simulator.replica import Replica
 
 
-#: Within an epoch, however many steps there are between.
+#: Within an epoch, over any number of steps.
 NEVER_AFTER = {
     "voted": {"candidate", "leader", "unattached", "resigned"},
     "candidate": {"unattached", "resigned"},
-    # By way of a lost pre-vote it may become `voted`, for itself.
+    # After a lost pre-vote it may become `voted`, for itself.
     "leader": {"unattached", "candidate", "follower"},
     "follower": {"unattached", "voted", "candidate", "leader", "resigned"},
     "resigned": {"unattached", "candidate", "leader", "follower"},
@@ -28,7 +28,7 @@ NEVER_AFTER = {
 
 
 def fits(role: str, state: ElectionState, me: ReplicaKey) -> bool:
-    """What the election state must be like in a role; prospective and observer may have any."""
+    """Whether the election state is legal in a role; prospective and observer allow any."""
     leader, voted = state.leader_id, state.voted
     if role in {"unattached", "voted"}:
         return leader == -1 and (voted is None) == (role == "unattached")
@@ -48,7 +48,7 @@ class LegalRoles(Invariant):
         self._fits_voters(replica, core)
 
     def _fits_voters(self, replica: Replica, core: RaftCore) -> None:
-        """A leader that is removed leads until that is committed, and then tells the others."""
+        """A removed leader leads until its removal is committed, and then resigns."""
         name, log = core.role.name, core.log
         if core.may_campaign == (name == "observer") and name not in {"leader", "resigned"}:
             voter = "may stand" if core.may_campaign else "may not stand"

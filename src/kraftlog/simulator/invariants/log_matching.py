@@ -1,4 +1,4 @@
-"""I7: two logs that hold a record of the same offset and epoch are the same up to there.
+"""I7: two logs with a record of the same offset and epoch are equal up to there.
 
 Source: Raft, section 5.3; the etcd specification in TLA+.
 """

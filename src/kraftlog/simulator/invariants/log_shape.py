@@ -1,4 +1,4 @@
-"""I9: batches and epochs follow each other, nothing committed is cut, the core knows its log.
+"""I9: offsets and epochs ascend, committed batches stay, and the core's view matches the log.
 
 Source: Q7, Q19; Kafka's log and epoch cache.
 """

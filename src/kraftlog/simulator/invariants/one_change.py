@@ -1,4 +1,4 @@
-"""I11: one change of the voters at a time, of one member, after a record of the leader's epoch.
+"""I11: voters change one at a time, after a record of the leader's epoch is committed.
 
 On the way to a target no leader removes itself. Source: R3, R5; Ongaro's correction of 2015;
 Kafka's VoterSet, the KRaft specification in TLA+.
@@ -27,9 +27,9 @@ class OneChange(Invariant):
         changes = 0
         for (_, before), (offset, now) in pairwise(entries):
             if before.voters == now.voters:
-                continue  # other targets, or the cluster's id
+                continue  # only the targets or the cluster id changed
             members = members_changed(before, now)
-            # A replica that was told today's voters finds the old ones in the log.
+            # A replica that was formatted with the current voters finds older ones in the log.
             if members > 1 and offset > 0:
                 self.fails(f"replica {replica.id}: {members} members changed at {offset}")
             changes += offset >= committed
@@ -57,13 +57,13 @@ class OneChange(Invariant):
 
 
 def members_changed(before: VoterSet, now: VoterSet) -> int:
-    """Who came, who left, and of whom another directory or address is known."""
+    """How many voters were added or removed, or have a new directory id or address."""
     ids = {*before.ids, *now.ids}
     return sum([_differs(before.voter(one), now.voter(one)) for one in ids])
 
 
 def _differs(before: Voter | None, now: Voter | None) -> int:
-    """2 when one id stands for another replica: one left and one came."""
+    """2 if the id stands for another replica: one was removed and one added."""
     if before == now:
         return 0
     same = before is None or now is None or before.key == now.key

@@ -1,4 +1,4 @@
-"""I1: at most one leader in an epoch, over everything that was ever believed or written down.
+"""I1: at most one leader in an epoch, in every memory and on every disk.
 
 Source: Q2; Kafka's SingleLeader, the KRaft and etcd specifications in TLA+.
 """

@@ -1,6 +1,6 @@
 """I3: a replica votes once in an epoch, also across crashes.
 
-Source: Q2, Q12; openraft's and others' double votes after a crash.
+Source: Q2, Q12; double votes after a crash in openraft and others.
 """
 
 from __future__ import annotations

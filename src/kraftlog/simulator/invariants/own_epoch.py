@@ -1,4 +1,4 @@
-"""I10: a leader commits nothing before a record of its own epoch, the first of which says so.
+"""I10: a leader commits nothing before a record of its own epoch, which starts with a LeaderChange.
 
 Source: Q14, Q21; Raft, section 5.4.2.
 """

@@ -1,6 +1,6 @@
-"""I3: what a replica says rests on what its disk holds: its epoch, its vote, its leadership.
+"""I3: a replica's messages depend only on its durable epoch, vote and leadership.
 
-Source: Q3, Q13; openraft's and others' double votes after a crash.
+Source: Q3, Q13; double votes after a crash in openraft and others.
 """
 
 from __future__ import annotations

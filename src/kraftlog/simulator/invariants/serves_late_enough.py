@@ -1,4 +1,4 @@
-"""I14: a new leader's state machine serves only once it has applied its epoch's first record.
+"""I14: a new leader's state machine serves only after applying its epoch's first record.
 
 Source: Q26; Kafka's listener contract.
 """
@@ -20,7 +20,7 @@ class ServesLateEnough(Invariant):
     def on_serve(self, replica: Replica, epoch: int) -> None:
         core, batches = replica.core, replica.disk.batches
         assert core is not None
-        # By the end of the step it may have resigned.
+        # It may have resigned by the end of the step.
         if core.election.epoch == epoch and core.election.leader_id not in {-1, replica.id}:
             self.fails(f"replica {replica.id} serves epoch {epoch}, {core.election} leads")
         first = bisect_left(batches, epoch, key=lambda batch: batch.epoch)

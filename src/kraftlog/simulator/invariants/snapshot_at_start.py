@@ -1,4 +1,4 @@
-"""I13: a log starts where its snapshot ends, that is committed, and nobody who leads loads one.
+"""I13: a log starts at the end of a committed snapshot, and no leader loads a snapshot.
 
 Source: Q38; Kafka's listener contract and its checks of a log's start.
 """
@@ -35,7 +35,7 @@ class SnapshotAtStart(Invariant):
         self._is_committed(replica, snapshot)
 
     def _is_committed(self, replica: Replica, snapshot: Snapshot) -> None:
-        """Its state is that of everything that was committed before its end."""
+        """The snapshot's state is that of everything committed before its end."""
         batches, chains = self.oracle.log_of(snapshot.state)
         end = batches[-1].last_offset + 1, batches[-1].epoch
         if end != (snapshot.id.offset, snapshot.id.epoch):

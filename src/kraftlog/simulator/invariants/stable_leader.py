@@ -1,4 +1,4 @@
-"""I15: while nothing goes wrong, the leader stays.
+"""I15: without faults the leader stays.
 
 Source: P2, P3; KIP-996; Kafka checks it in two fixed topologies only.
 """
@@ -19,7 +19,7 @@ class StableLeader(Invariant):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        #: Who must stay, while a script says that all is well.
+        #: The leader that must stay, while a script has no faults.
         self.must_stay: tuple[int, int] | None = None
 
     def on_role(self, replica: Replica, core: RaftCore) -> None:

@@ -1,1 +1,1 @@
-"""Whole nodes in the simulated world: real nodes, runners and storage, on virtual files."""
+"""The simulation of whole nodes: real nodes, runners and storage, on virtual files."""

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.schema import Message
 
-#: Each append sets the interval of one of so many client metrics subscriptions to its value and
-#: the smallest interval that there may be.
+#: Each append sets the interval of one of this many client metrics subscriptions to its value plus
+#: the smallest valid interval.
 SUBSCRIPTIONS, KEY, SMALLEST = 12, "interval.ms", 100
 ALTER_VERSION = 1
 ADD_VERSION, CHANGE_VERSION = 1, 0
@@ -58,7 +58,7 @@ def values_in(batch: Batch) -> Iterator[tuple[int, int]]:
 
 
 class NodeWorkload(Workload):
-    """Its appends are changes of the cluster's configuration, its reads are ReadOffset requests."""
+    """Appends are changes of the cluster's configuration, reads are ReadOffset requests."""
 
     world: NodeWorld
 
@@ -72,15 +72,17 @@ class NodeWorkload(Workload):
 
 
 class Proposals:
-    """What clients wait for at one process. When it leads no more they go: what became of their
-    requests they never learn, and the process need not try them again."""
+    """The pending appends at one process.
+
+    They are dropped when it no longer leads: their outcome stays unknown, and they are not retried.
+    """
 
     def __init__(self, replica: NodeReplica) -> None:
         self._replica = replica
         self._open: dict[Any, ClientEnd] = {}
 
     def propose(self, slot: Any, value: int) -> int:
-        """The code of a refusal; 0 if it is to be told later."""
+        """Send an append; return an error code, or 0 if the response follows later."""
         told: list[int] = []
         is_sent = False
 
@@ -133,7 +135,7 @@ class Proposals:
 
 
 def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> int:
-    """Ask for a change; the code of a refusal that comes at once."""
+    """Request a change; return the error code of an immediate response."""
     told: list[int] = []
     is_sent = False
 
@@ -155,7 +157,7 @@ def change_voters(replica: NodeReplica, kind: str, attempt: Any, what: Any) -> i
 
 
 def _reassign(replica: NodeReplica, targets: Any, decided: Any) -> None:
-    """No request of Kafka's says this: the node's quorum is asked itself."""
+    """Kafka has no request for this, so the node's quorum is called directly."""
 
     def ask(now: Now) -> None:
         quorum = replica.node.quorum
@@ -196,7 +198,7 @@ def _voter_request(replica: NodeReplica, kind: str, what: Any) -> tuple[int, int
 
 
 def _end_of_voters(replica: NodeReplica) -> int:
-    """Where the newest committed record of voters ends, in the log of whoever says that it is."""
+    """The end of the newest committed voters record in this log."""
     assert replica.core is not None
     mark = replica.core.log.high_watermark
     ends = [b.last_offset + 1 for b in replica.disk.batches if b.voters is not None]

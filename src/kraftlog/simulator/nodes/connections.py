@@ -1,7 +1,7 @@
-"""Both ends of a virtual connection: what a node asks its peers, and what it is asked.
+"""Both ends of a virtual connection: a node's requests to its peers, and theirs to it.
 
-Bytes cross, in order, or not at all. Beside them goes what the invariants are shown of a message:
-nothing of that reaches a node.
+Bytes arrive in order or not at all. The invariants see the messages beside them, which no node
+does.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 _CORRELATION = struct.Struct(">i")
-#: Where it stands in a request, behind length, API key and version.
+#: Its position in a request, after length, API key and version.
 _CORRELATION_AT = 8
 
 
 class VirtualChannel(PeerChannel):
-    """A line, and the connection that carries it."""
+    """A channel, and the connection that carries it."""
 
     def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
         super().__init__(name, peer, address)
@@ -44,7 +44,7 @@ class VirtualChannel(PeerChannel):
 
 
 class VirtualPeers(PeerChannels):
-    """All lines of one life of a node."""
+    """All channels of one incarnation of a node."""
 
     channel_type = VirtualChannel
 
@@ -85,7 +85,7 @@ class VirtualPeers(PeerChannels):
 
 
 class WatchedResponse(PendingResponse):
-    """Shows the invariants what is answered to a request of the quorum."""
+    """A response to a quorum request that is also shown to the invariants."""
 
     __slots__ = ("asked",)
 
@@ -100,13 +100,13 @@ class WatchedResponse(PendingResponse):
 
 
 class ServerEnd(VirtualConnection):
-    """The end at the node that is asked by a peer."""
+    """The receiving node's end of a connection."""
 
     def __init__(self, replica: NodeReplica, connection: Connection) -> None:
         super().__init__(CONTROLLER)
         self.replica = replica
         self.connection = connection
-        #: What has come in a turn, for the invariants.
+        #: The requests of this turn, for the invariants.
         self.heard: list[Any] = []
 
     def ready(self, slot: Any) -> None:
@@ -118,7 +118,7 @@ class ServerEnd(VirtualConnection):
         self.connection.network.watch_answer(self.replica, self.connection, body, response)
 
     def receive(self, data: bytes, now: Now) -> None:
-        """Whole requests, one after the other."""
+        """Pass whole requests to the node, one after the other."""
         pos = 0
         while pos < len(data):
             end = pos + 4 + _CORRELATION.unpack_from(data, pos)[0]
@@ -132,7 +132,7 @@ class ServerEnd(VirtualConnection):
             pos = end
 
     def leave(self) -> None:
-        """What was decided could be said: it goes on its way."""
+        """Send the finished responses."""
         data = self.take()
         if data:
             self.connection.send_answers(data)
@@ -145,7 +145,7 @@ class ServerEnd(VirtualConnection):
 
 
 class ClientEnd(VirtualConnection):
-    """A client beside the network: it asks once, and is told of the bytes of the answer."""
+    """A client with a reliable connection: sends one request and gets the response's bytes."""
 
     def __init__(self, replica: NodeReplica, told: Callable[[bytes], None]) -> None:
         super().__init__(CONTROLLER)
@@ -177,7 +177,7 @@ class ClientEnd(VirtualConnection):
 
 
 class DirectResponse:
-    """Takes the place of a slot: the response comes as it is, with the other answers of a turn."""
+    """Takes the place of a slot: delivers the response with the other responses of a turn."""
 
     def __init__(self, replica: NodeReplica, api_key: int, told: Callable[[Any], None]) -> None:
         self._replica = replica

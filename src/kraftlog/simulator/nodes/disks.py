@@ -1,4 +1,4 @@
-"""What is done to the files of a node that does not run: an old copy, a lost end, damage."""
+"""Damages the files of a stopped node: an old copy, a lost end, missing checkpoints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = "data/__cluster_metadata-0"
 
 
 def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionState | None) -> None:
-    """As if an old copy had been put back: only the first `kept` batches are there."""
+    """Restore an old copy: only the first `kept` batches are left."""
     end = view.batches[kept - 1].last_offset + 1
     for name in files.names(FOLDER):
         path = f"{FOLDER}/{name}"
@@ -42,7 +42,7 @@ def set_back(files: MemoryFiles, view: LogView, kept: int, election: ElectionSta
 
 
 def lose_checkpoints(files: MemoryFiles) -> None:
-    """As if somebody had taken them for old files."""
+    """Delete the snapshots, as if they had been taken for old files."""
     for name in files.names(FOLDER):
         if parse_name(name) is not None:
             files.unlink(f"{FOLDER}/{name}")

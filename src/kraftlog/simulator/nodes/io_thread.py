@@ -1,4 +1,4 @@
-"""The I/O thread of a virtual process: one job after the other, each in the disk's own time."""
+"""The I/O thread of a virtual process: runs jobs one by one, each in the disk's time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class VirtualIOThread:
-    """Of one life of a process: with it ends what is under way, and what still waits."""
+    """Belongs to one incarnation: its pending jobs end with it."""
 
     def __init__(self, replica: NodeReplica) -> None:
         self._replica = replica
@@ -52,7 +52,7 @@ class VirtualIOThread:
         except PowerLost:
             replica.crash()
             return
-        except Exception as error:  # what a thread hands to the loop
+        except Exception as error:  # what a thread reports to the loop
             failure = error
         if fault is not None:
             replica.files.faults.remove(fault)
@@ -73,7 +73,7 @@ class VirtualIOThread:
 
 
 class VirtualWorkerProcess:
-    """Rewrites segments in the lane, on the same files."""
+    """Compacts in the I/O thread, on the same files."""
 
     def __init__(self, replica: NodeReplica, io_thread: VirtualIOThread) -> None:
         self._files = replica.files

@@ -1,7 +1,7 @@
-"""What the invariants see of a node's disk, read from the bytes that are there.
+"""The invariants' view of a node's disk, read from the files.
 
-A view is a `RaftDisk` that follows the real files: batches from the bytes of the segments, what is
-durable from what the virtual disk holds, the election state and snapshots from their files.
+A view is a `RaftDisk` that follows the real files: batches from the segments, what is durable from
+the virtual disk, the election state and snapshots from their files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NAME = "storage"
 
 
 class LogView(RaftDisk):
-    """`look` after whatever may have written, `look_at_disk` after whatever may have synced."""
+    """Call `look` after possible writes, `look_at_disk` after possible syncs."""
 
     __slots__ = ("_cuts", "_known", "_log", "_raw_election", "_raws", "_replica", "ends")
 
@@ -40,18 +40,18 @@ class LogView(RaftDisk):
         self._replica = replica
         self._log: Log | None = None
         self._cuts = 0
-        #: Of each batch: the segment that it lies in, and where it ends there.
+        #: For each batch its segment, and its end there.
         self.ends: list[tuple[int, int]] = []
         #: The bytes of each batch.
         self._raws: list[bytes] = []
         self._raw_election = b""
-        #: Snapshots whose content was looked at.
+        #: Snapshots whose content was checked.
         self._known: set[OffsetAndEpoch] = set()
 
     # A life begins -------------------------------------------------------------------------------
 
     def begin(self, log: Log) -> None:
-        """A process has opened its log: what it finds counts, and holds all that was durable."""
+        """A process has opened its log, which must contain all that was durable."""
         world, promised = self._replica.world, self.chains[: self.durable]
         had = self.end
         self._log, self._cuts = log, log.cuts
@@ -72,7 +72,7 @@ class LogView(RaftDisk):
             else:  # the snapshot has it, too
                 position = self.position_before(batch.base_offset) + 1
                 self.ends[position], self._raws[position] = (segment, end), raw
-        self.spread.update(set(self.chains) - set(old_chains))  # nobody saw how these came
+        self.spread.update(set(self.chains) - set(old_chains))  # their origin was not observed
         self.look_at_disk()
         if self.chains[: len(promised)] != promised:
             self._fails(f"ended at {had}, durable were {len(promised)} batches; now {self.end}")
@@ -87,13 +87,13 @@ class LogView(RaftDisk):
             self._fails(f"{newest} holds all up to {self.end}")
 
     def forget(self) -> None:
-        """The disk is lost, or went back: nothing that was on it is promised any more."""
+        """The disk is lost or was set back: nothing on it is promised any more."""
         self.durable = 0
 
     # While it runs -------------------------------------------------------------------------------
 
     def look(self) -> None:
-        """Take in what was written to the log since, or cut off it."""
+        """Read what was appended to the log or truncated since."""
         log = self._log
         assert log is not None
         if log.cuts != self._cuts:
@@ -109,7 +109,7 @@ class LogView(RaftDisk):
             self.drop_prefix(log.start_offset)
 
     def _compare(self, log: Log) -> None:
-        """Something was cut off: where the bytes and what was seen of them part."""
+        """After a truncation, find where the files and the earlier view diverge."""
         there = [it for it in _batches(self._replica.files, log) if it[2].base_offset >= self.start]
         for number, (segment, end, batch, raw) in enumerate(there):
             position = self.dropped + number
@@ -144,8 +144,8 @@ class LogView(RaftDisk):
             self._replica.world.appended(self._replica, batch)
 
     def look_at_disk(self) -> None:
-        """What of the log is durable by now, and the election state."""
-        # What was dropped is in a snapshot that is durable, whatever became of its segment.
+        """Update what is durable, and the election state."""
+        # What was dropped is in a durable snapshot, whatever happened to its segment.
         files, position = self._replica.files, max(self.durable, self.dropped)
         sizes: dict[int, int] = {}
         while position < len(self.ends):
@@ -179,13 +179,13 @@ class LogView(RaftDisk):
                 yield found
 
     def _look_at_snapshots(self) -> None:
-        """Those that have come since: what is in them, and the newest."""
+        """Check the new snapshots, and remember the newest."""
         for found in self.snapshots_there():
             if found.offset and found not in self._known:
                 self.keep(self._read_snapshot(found, self.chain_at(found)))
 
     def chain_at(self, end: OffsetAndEpoch) -> int:
-        """The log before a snapshot's end: this one, or one that was seen elsewhere."""
+        """The chain at a snapshot's end, from this log or another."""
         position = self.position_before(end.offset)
         if 0 <= position < len(self.batches):
             batch = self.batches[position]
@@ -202,7 +202,7 @@ class LogView(RaftDisk):
         return snapshot
 
     def installed(self, end: OffsetAndEpoch) -> Snapshot:
-        """A fetched snapshot has taken the place of the log."""
+        """A fetched snapshot has replaced the log."""
         chain = self.chain_at(end)
         snapshot = self._read_snapshot(end, chain)
         self.keep(snapshot)
@@ -236,7 +236,7 @@ def _path(base_offset: int) -> str:
 def _batches(
     files: MemoryFiles, log: Log, seen: list[tuple[int, int]] | None = None
 ) -> Iterator[tuple[int, int, Batch, bytes]]:
-    """Segment, end, content and bytes of the batches behind those that were seen."""
+    """Segment, end, content and bytes of the batches after the known ones."""
     first, position = seen[-1] if seen else (-1, 0)
     for segment in log.segments:
         base = segment.base_offset

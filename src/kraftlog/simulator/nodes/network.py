@@ -1,7 +1,7 @@
-"""A network of connections that carry bytes: late, one way only, cut, refused, or reset.
+"""A network of connections that carry bytes: delayed, cut, refused, or reset.
 
-What crosses comes in order, once, and whole, as TCP has it; a piece that is lost is sent again, or
-ends the connection. So nothing is duplicated here, and only connections overtake each other.
+As with TCP, bytes arrive in order, once, and complete; a lost segment is retransmitted or ends the
+connection. So nothing is duplicated, and only connections overtake each other.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     Pieces = deque[tuple[Callable[..., None], tuple[Any, ...]]]
 
-#: How long it takes until a piece that did not get through is sent again.
+#: How long until a lost segment is retransmitted.
 RESENT_MS = 200
-#: How long a process refuses connections that it does not know of.
+#: How long a process falsely refuses new connections.
 FALSELY_REFUSED_MS = 50
 
 
 class Connection:
-    """One connection, from the node that asks to the one that is asked."""
+    """One connection, from the node that sends requests to the one that answers."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class Connection:
         self.target_life = -1
         self.channel = channel
         self.server: ServerEnd | None = None
-        #: For the invariants: the requests under way, by their correlation ids.
+        #: For the invariants: the requests in flight, by correlation id.
         self.asked: dict[int, Any] = {}
-        #: Pieces on their way, to the server and back, in the order in which they were sent; and
-        #: when the last of each arrives.
+        #: The bytes in flight, to the server and back, in the order of sending, and when the last
+        #: of each arrive.
         self.requests: Pieces = deque()
         self.answers: Pieces = deque()
         self.last_request = self.last_answer = 0
@@ -59,7 +59,7 @@ class Connection:
 
     @property
     def is_the_clients(self) -> bool:
-        """Whether whoever has opened it still holds it."""
+        """Whether the client still holds it."""
         alive = self.source.incarnation == self.source_life
         return alive and not self.is_over and self.channel.connection is self
 
@@ -81,7 +81,7 @@ class Connection:
         self.last_answer = self.network.carry(self, False, self.last_answer, self._answer, data)
 
     def close_by_client(self) -> None:
-        """What is on its way is not waited for."""
+        """The client closes it and ignores what is in flight."""
         self.is_over = True
         self.network.carry(self, True, self.last_request, self._closed_by_client)
 
@@ -110,7 +110,7 @@ class Connection:
         self.server = None
 
     def reset_client(self) -> None:
-        """The other end has nothing of this connection: a reset is on its way."""
+        """The server does not know the connection: send a reset."""
         self.network.carry(self, False, 0, self.break_client)
 
     def break_client(self) -> None:
@@ -118,7 +118,7 @@ class Connection:
             self.source.turn("is reset", self.peers.receive, self.channel, b"")
 
     def reset(self) -> None:
-        """Both ends are told at once."""
+        """Notify both ends at once."""
         if self.is_the_servers and self.server is not None:
             self.server.close()
         self.server = None
@@ -129,7 +129,7 @@ class Connection:
 
 
 class ByteNetwork(Network):
-    """Rates are per thousand pieces."""
+    """Rates are per thousand segments."""
 
     world: NodeWorld
 
@@ -137,7 +137,7 @@ class ByteNetwork(Network):
         super().__init__(world)
         self.wire = None
         self._connections: list[Connection] = []
-        #: Until when a process that runs refuses another's connections, by (source, target).
+        #: Until when a running process refuses another's connections, by (source, target).
         self._refuses_until: dict[tuple[int, int], int] = {}
 
     # Connecting ----------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class ByteNetwork(Network):
             connection.source.turn("connects", connection.peers.connected, connection.channel)
 
     def late_ms(self) -> int:
-        """How long an answer is held back that comes only once its request was given up."""
+        """How long to hold back a response that arrives only after its request timed out."""
         if not (self.late_answers and self.rng.permille(self.late_answers)):
             return 0
         self.world.saw("answer later than the request timeout")
@@ -195,7 +195,7 @@ class ByteNetwork(Network):
         act: Callable[..., None],
         *arguments: Any,
     ) -> int:
-        """Have `act` happen at the other end, not before `after`; when that is."""
+        """Call `act` at the other end, not before `after`; return when."""
         world = self.world
         one, other = connection.source, connection.target
         source, target = (one, other) if is_request else (other, one)
@@ -219,7 +219,7 @@ class ByteNetwork(Network):
     def _land(self, connection: Connection, source: int, target: Replica, is_request: bool) -> None:
         pieces = connection.requests if is_request else connection.answers
         if (source, target.id) in self.cuts:
-            # It is sent again until it gets through, or nobody wants it any more.
+            # It is retransmitted until it gets through, or the connection ends.
             if connection.is_over:
                 pieces.popleft()
                 return
@@ -248,7 +248,7 @@ class ByteNetwork(Network):
                 self.carry(connection, True, 0, connection._closed_by_client)
 
     def _open(self) -> list[Connection]:
-        """Those that somebody still holds."""
+        """The connections that an end still holds."""
         self._connections = [
             it
             for it in self._connections
@@ -257,7 +257,7 @@ class ByteNetwork(Network):
         return list(self._connections)
 
     def reset(self, source: Replica, target: Replica) -> None:
-        """A connection breaks with whatever is on its way."""
+        """A connection breaks with everything in flight."""
         for connection in self._open():
             if connection.source is source and connection.target is target:
                 self.world.saw("connection reset")
@@ -288,7 +288,7 @@ class ByteNetwork(Network):
             self._garble(response.topics, "unaligned_records")
 
     def _garble(self, topics: Any, name: str) -> None:
-        """What the leader's disk, or its memory, gives is not what was written there."""
+        """The leader's disk, or its memory, returns other bytes than were written."""
         for topic in topics:
             for partition in topic.partitions:
                 data = bytes(getattr(partition, name) or b"")

@@ -1,4 +1,4 @@
-"""What is held against whole nodes besides the rules of the quorum: their bytes and their state."""
+"""Invariants of whole nodes besides those of the quorum: their files and their state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class FilesMatchModel(Invariant):
-    """The bytes in the files are those that were written, in their order (Q7, Q8)."""
+    """The files contain the bytes that were written, in their order (Q7, Q8)."""
 
     name = "storage"
 
@@ -33,19 +33,19 @@ class FilesMatchModel(Invariant):
 
 
 class StateMatchesLog(Invariant):
-    """A node's image, and every snapshot, is what the committed records before it make (Q38)."""
+    """A node's image, and every snapshot, results from the committed records before it (Q38)."""
 
     name = "true state"
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        #: What the log that was looked at last makes, and what was made of it.
+        #: The last checked log, and the state that results from it.
         self._chain = NO_CHAIN
         self._image, self._voters = Image(), VoterSet()
         self._state: list[bytes] | None = None
 
     def on_file(self, replica: NodeReplica, snapshot: Snapshot) -> None:
-        """A snapshot has got its name on a disk."""
+        """A snapshot has been completed on a disk."""
         state, voters = self._state_of(snapshot.state)
         try:
             check_snapshot(snapshot.data)
@@ -62,18 +62,18 @@ class StateMatchesLog(Invariant):
         nodes.sort(key=lambda it: it[1].quorum.applied)
         for replica, node in nodes:
             if node.quorum.is_applying:
-                continue  # it stands between two states
+                continue  # it is between two states
             position = replica.disk.position_before(node.quorum.applied)
             chain = replica.disk.chains[position] if position >= 0 else NO_CHAIN
             if encoded(node.image.records()) != self._state_of(chain)[0]:
                 self.fails(f"replica {replica.id}: its image is not that of its log")
 
     def _state_of(self, chain: int) -> tuple[list[bytes], VoterSet]:
-        """The records that an image makes of a log, sorted; and the voters at its end."""
+        """The sorted records of the image that results from a log, and the voters at its end."""
         if chain == self._chain and self._state is not None:
             return self._state, self._voters
         new = self.oracle.between(self._chain, chain)
-        if new is None:  # it does not go on where the one before ended
+        if new is None:  # it does not continue the previous log
             self._image, self._voters = Image(), VoterSet()
             new = self.oracle.log_of(chain)[0]
         for batch in new:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
 LISTENER, PORT = "CONTROLLER", 9093
-#: A snapshot is due as soon as there is anything new.
+#: A snapshot is due as soon as there is any new record.
 AT_ONCE = SnapshotPolicy(after_bytes=0, after_ms=0)
 NEXT_SNAPSHOT_MS = 400
 
@@ -55,7 +55,7 @@ def host_of(replica_id: int) -> str:
 
 
 class WatchedNode(Node):
-    """Tells what its state machine is told."""
+    """Reports what its state machine is notified of."""
 
     watcher: NodeReplica | None = None
 
@@ -76,7 +76,7 @@ class WatchedNode(Node):
 
 
 class NodeReplica(Replica):
-    """`node` is there while the process runs; what the world sees of it is read from its files."""
+    """A whole node; `node` exists while the process runs, and the world reads its files."""
 
     world: NodeWorld
     disk: LogView
@@ -91,9 +91,9 @@ class NodeReplica(Replica):
     def _forget_process(self) -> None:
         super()._forget_process()
         self._node: WatchedNode | None = None
-        #: What the state machine was told in this turn.
+        #: The notifications of the state machine in this turn.
         self.told: list[tuple[str, int]] = []
-        #: Connections on which an answer is ready.
+        #: Connections on which a response is ready.
         self.dirty: dict[ServerEnd | ClientEnd | DirectResponse, None] = {}
         self.proposals = Proposals(self)
         self._goes_on = False
@@ -171,7 +171,7 @@ class NodeReplica(Replica):
         self._node, self.core = node, node.quorum.core
 
     def _format(self) -> None:
-        """As its operator does it, with the first voters if they are recorded, and only once."""
+        """Format the directory once, as an operator does, with any recorded first voters."""
         world = self.world
         voters = None
         if world.setting.dynamic and not self.wipes and self.id < world.setting.voters:
@@ -214,7 +214,7 @@ class NodeReplica(Replica):
         self.world.crashed(self)
 
     def stopped(self, error: BaseException) -> None:
-        """The node can't go on, and says why."""
+        """The node cannot continue; the error says why."""
         self.world.note(self, "stops", str(error))
         self.world.stopped(self, error)
 
@@ -232,7 +232,7 @@ class NodeReplica(Replica):
     # Turns ---------------------------------------------------------------------------------------
 
     def turn(self, what: str, act: Callable[..., None], *arguments: Any) -> None:
-        """What the server's loop does in one turn, for one thing that has come."""
+        """One turn of the server's loop, for one event."""
         world, node, now = self.world, self.node, self.read_clock()
         if world.tracing:
             world.note(self, what, "")
@@ -260,7 +260,7 @@ class NodeReplica(Replica):
         world.check(self, core)
 
     def _look(self) -> None:
-        """Show the world what this turn has written, and what the state machine was told."""
+        """Show the world what this turn has written, and the state machine's notifications."""
         told, self.told = self.told, []
         if told and told[0][0] == "installed":
             self._installed(told.pop(0)[1])
@@ -315,7 +315,7 @@ class NodeReplica(Replica):
     def ask(
         self, api_key: int, version: int, request: Message, told: Callable[[Any], None]
     ) -> ClientEnd:
-        """A client's request, as bytes; `told` gets the response, if one comes in this life."""
+        """Send a client's request as bytes; `told` gets the response, if there is one."""
         api = APIS[api_key]
 
         def received(data: bytes) -> None:
@@ -328,7 +328,7 @@ class NodeReplica(Replica):
         return client
 
     def handle(self, message: Request) -> None:
-        """What a client, or a stranger, asks of the core."""
+        """Handle a request of a client, or of a foreign sender, to the core."""
         api_key, request = request_to_wire(message.body)
 
         def told(response: Any) -> None:
@@ -341,7 +341,7 @@ class NodeReplica(Replica):
         if api_key in SERVED:
             self.ask(api_key, VERSIONS[api_key], request, told)
             return
-        # No client asks this of a node yet: it goes to the door of the quorum.
+        # No client sends this to a node yet: call the quorum driver directly.
         slot = DirectResponse(self, api_key, told)
         self.turn("is asked", lambda now: self.node.quorum.asked(slot, message.body, slot, now))
 
@@ -368,13 +368,13 @@ class NodeReplica(Replica):
         self.turn("shuts down", self.node.shut_down)
 
     def take_snapshot(self) -> None:
-        """Now, and another soon: a log begins at the snapshot before the newest."""
+        """Take a snapshot now and another soon: a log starts at the one before the newest."""
         self.turn("takes a snapshot", self._snap)
         self.world.at(self.world.time + NEXT_SNAPSHOT_MS, self._snap_again, self.incarnation)
 
     def _snap(self, now: Now) -> None:
         self.node.snap_if_due(now, AT_ONCE)
-        if self.node.quorum.is_applying:  # it is for when all of that is applied
+        if self.node.quorum.is_applying:  # it waits until all of that is applied
             self.world.at(self.world.time + 1, self._snap_again, self.incarnation)
 
     def _snap_again(self, incarnation: int) -> None:
@@ -389,14 +389,14 @@ class NodeReplica(Replica):
 
 
 def first_voters(count: int) -> VoterSet:
-    """Those that settings name, by id and address alone."""
+    """The configured voters, by id and address alone."""
     return VoterSet(
         tuple([Voter(ReplicaKey(i), (Endpoint(LISTENER, host_of(i), PORT),)) for i in range(count)])
     )
 
 
 class _Bits(Random):
-    """Chance as files want it."""
+    """Random bits as files need them."""
 
     def __init__(self, rng: Rng) -> None:
         super().__init__(0)
@@ -407,7 +407,7 @@ class _Bits(Random):
 
 
 def _nothing(_: Now) -> None:
-    """A turn in which nothing came."""
+    """A turn without an event."""
 
 
 def _no_time() -> int:

@@ -1,4 +1,4 @@
-"""Scenarios of whole nodes alone: what befalls their files."""
+"""Scenarios for whole nodes only, about damage to their files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kraftlog.simulator.world import World
 
 
-#: Of a thousand answers.
+#: Per thousand responses.
 GARBLED = 250
 
 
 def lost_checkpoint(world: World) -> Iterator[Goal]:
-    """Q38: a node does not start with a log whose beginning is in a checkpoint that is gone."""
+    """Q38: a node refuses to start if the checkpoint with the start of its log is missing."""
     yield from fall_behind(world)
     victim = who_is_behind(world)
     world.network.heal()
@@ -48,7 +48,7 @@ def lost_checkpoint(world: World) -> Iterator[Goal]:
 
 
 def garbled_snapshot(world: World) -> Iterator[Goal]:
-    """Q38: of a snapshot that is damaged on its way, nothing is used; it is fetched again."""
+    """Q38: a snapshot that is corrupted in transit is not used, and is fetched again."""
     yield from fall_behind(world)
     world.network.heal()
     world.network.calm, world.network.garbled = False, GARBLED

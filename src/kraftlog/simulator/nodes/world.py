@@ -27,26 +27,25 @@ if TYPE_CHECKING:
     from kraftlog.simulator.snapshot import Snapshot
     from kraftlog.types import OffsetAndEpoch
 
-#: A crash comes before one of so many operations on files.
+#: A crash comes before one of this many file operations.
 OPERATIONS_TO_A_CRASH = 12
 #: A node takes fewer turns than a core has steps.
 OFTENER = 5
-#: Per thousand turns, where crashes may strike anywhere.
+#: Per thousand turns, where crashes may happen anywhere.
 CRASHES_WHILE_DOWNLOADING = 300
 #: A commit costs a whole node many times what it costs a core.
 APPEND_GAP_MS = 20
 FEW_BATCHES = 10
-#: What a batch takes on a disk that is nearly full.
+#: The size of a batch on a disk that is nearly full.
 BATCH_BYTES = 120
 
 
 def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
-    """The same scenario for nodes: a little less busy, and with voters that can be changed where
-    they are to be."""
+    """The same scenario for nodes: less load, and dynamic voters if it changes voters."""
     dynamic = setting.dynamic or changes_voters
     low, high = setting.append_gap_ms
     if setting.batches_per_fetch < FEW_BATCHES and setting.network_ms[1] > 10:
-        setting = setting.replace(network_ms=(1, 6))  # or followers never catch up with clients
+        setting = setting.replace(network_ms=(1, 6))  # or followers never catch up with the clients
     return setting.replace(
         dynamic=dynamic,
         append_gap_ms=(max(low, APPEND_GAP_MS), max(high, 3 * APPEND_GAP_MS)) if high else (0, 0),
@@ -54,7 +53,7 @@ def node_setting(setting: Setting, *, changes_voters: bool) -> Setting:
 
 
 class NodeWorld(World):
-    """Every replica is a real node; what it says and stores is bytes."""
+    """Every replica is a real node; its messages and files are bytes."""
 
     replica_type = NodeReplica
     network_type = ByteNetwork
@@ -67,18 +66,18 @@ class NodeWorld(World):
     def __init__(
         self, seed: int, setting: Setting, trace: Callable[[str], None] | None = None
     ) -> None:
-        #: What a node keeps of its disk for when it is full.
+        #: The reserve of a node for a full disk.
         self.reserve_bytes = Rng(seed, "reserve").pick([0, 3000])
-        #: The metadata log has segments of one snapshot each, or of a few.
+        #: A metadata log segment has one snapshot, or a few.
         self.segment_bytes = Rng(seed, "segments").pick([500, 4000])
-        #: What a turn has for work that takes long, and how long a turn takes that goes on with it:
-        #: in some runs a step, so that everything else comes between two steps of a change.
+        #: The time in a turn for sliced work, and the duration of such a turn. In some runs it is a
+        #: single step, so that everything else happens between the steps of a change.
         self.sliced_us, self.slice_ms = Rng(seed, "slices").pick([(A_TURN, 0), (1, 0), (1, 1)])
-        #: Those that all settings name; none where they stand in the log.
+        #: The configured voters; none if the log has them.
         self.static_voters = VoterSet() if setting.dynamic else first_voters(setting.voters)
         self._count = setting.voters + setting.observers
         self._settings: dict[int, BrokerConfig] = {}
-        #: The log that ends at an offset with a record of an epoch.
+        #: The chain of the log that ends at an offset with a record of an epoch.
         self._endings: dict[tuple[int, int], int] = {}
         #: By chain: the offset and the value of each append in its last batch.
         self.values: dict[int, list[tuple[int, int]]] = {}
@@ -98,7 +97,7 @@ class NodeWorld(World):
         return config
 
     def is_broker(self, replica: Replica) -> bool:
-        """In a quorum that settings name, who is not named can't be a controller."""
+        """In a quorum with configured voters, any other node is no controller."""
         return not self.setting.dynamic and replica.id >= self.setting.voters
 
     def _text_of(self, replica: NodeReplica) -> str:
@@ -132,7 +131,7 @@ class NodeWorld(World):
         )
         if setting.batches_per_fetch < FEW_BATCHES:
             raft = raft.replace(max_fetch_bytes=setting.batches_per_fetch * BATCH_BYTES)
-        # A state of this many records is larger than the toy's.
+        # A state of this many records is larger than that of a bare core.
         return raft.replace(max_snapshot_bytes=4 * setting.chunk_bytes)
 
     def replica_at(self, host: str) -> NodeReplica | None:
@@ -143,7 +142,7 @@ class NodeWorld(World):
     # What is seen of logs ------------------------------------------------------------------------
 
     def note_chain(self, batch: Batch, chain: int) -> None:
-        """A log that nobody had before."""
+        """A new log has appeared."""
         self._endings[batch.last_offset + 1, batch.epoch] = chain
         values = list(values_in(batch))
         if values:
@@ -156,22 +155,22 @@ class NodeWorld(World):
         return chain
 
     def snapshot_seen(self, replica: NodeReplica, snapshot: Snapshot) -> None:
-        """A snapshot lies on a disk, whole by its name."""
+        """A complete snapshot has appeared on a disk."""
         self.saw("snapshot taken")
         for invariant in self.invariants:
             if isinstance(invariant, StateMatchesLog):
                 invariant.on_file(replica, snapshot)
 
-    # Troubles ------------------------------------------------------------------------------------
+    # Faults --------------------------------------------------------------------------------------
 
     def may_disturb(self, replica: NodeReplica) -> None:
-        """Before a turn: what will happen to its operations on files."""
+        """Before a turn: plan the faults of its file operations."""
         files = replica.files
         self.may_crash_no_more(replica)
         if replica.id in self.crash_permille and files.stop_before is None:
             permille = OFTENER * self.crash_permille[replica.id]
             operations = OPERATIONS_TO_A_CRASH
-            if replica.disk.download is not None:  # there are but few installations
+            if replica.disk.download is not None:  # installations are rare
                 permille, operations = CRASHES_WHILE_DOWNLOADING, 2 * OPERATIONS_TO_A_CRASH
             if self._crash_rng.permille(permille):
                 files.stop_before = files.operations + self._crash_rng.below(operations)
@@ -182,7 +181,7 @@ class NodeWorld(World):
         self.fit_room(replica)
 
     def may_crash_no_more(self, replica: NodeReplica) -> None:
-        """The fault is over: a crash that was still to come does not."""
+        """The fault is over: cancel a crash that has not happened yet."""
         if replica.id not in self.crash_permille:
             replica.files.stop_before = None
 
@@ -201,7 +200,7 @@ class NodeWorld(World):
         return True
 
     def crashed(self, replica: NodeReplica) -> None:
-        """A process, or its machine, ended in the middle of what it did."""
+        """A process, or its machine, ended in the middle of a turn."""
         self.saw("crash between two actions")
         replica.files.stop_before = None
         if replica.core is None:
@@ -213,7 +212,7 @@ class NodeWorld(World):
         self._crash(replica)
 
     def stopped(self, replica: NodeReplica, error: BaseException) -> None:
-        """A node has ended because of its disk; somebody starts it again."""
+        """A node has ended because of its disk, and is restarted."""
         self.saw("disk full" if "No space" in str(error) else "node stopped by its disk")
         replica.files.stop_before = None
         replica.files.faults.clear()

@@ -1,1 +1,1 @@
-"""A recorded run as one self-contained page."""
+"""A recorded run as one self-contained HTML page."""

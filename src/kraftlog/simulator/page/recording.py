@@ -1,8 +1,7 @@
-"""A run that is written down as it happens: what the page of a run is made from.
+"""Records a run for its page.
 
-The world of a recorded run is a `RecordedWorld`; a run that nobody wants to look at has nothing of
-this and pays nothing for it. Recording draws no chance and makes no events of its own, so that a
-recorded run is the run.
+The world of a recorded run is a `RecordedWorld`; other runs pay nothing for this. Recording draws
+no random numbers and adds no events, so that a recorded run equals the original.
 """
 
 from __future__ import annotations
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.world import Goal
 
-#: A moment: virtual ms, and its place among the things of that ms.
+#: Virtual ms, and the position among the entries of that ms.
 Moment = tuple[int, int]
 
 
 class Sent(Value):
-    """A message. `fate`: "arrived", "lost", "refused" where no process runs, "" under way."""
+    """A message; its `fate` is "arrived", "lost", "refused" (no process runs), or "" in flight."""
 
     sent: Moment
     source: int
@@ -51,7 +50,7 @@ class Sent(Value):
 
 
 class RecordedEvent(Value):
-    """One line for people; `message` is the number of the message it tells of."""
+    """One line of text; `message` is the number of the message that it is about."""
 
     at: Moment
     node: int
@@ -61,7 +60,7 @@ class RecordedEvent(Value):
 
 
 class Outage(Value):
-    """Something that is wrong for a while; `end` is None until it is over."""
+    """A fault with a duration; `end` is None until it is over."""
 
     begin: Moment
     what: str
@@ -70,11 +69,11 @@ class Outage(Value):
 
 
 class Recording:
-    """Everything there is to show, in the order in which it happened."""
+    """Everything that the page shows, in the order in which it happened."""
 
     def __init__(self) -> None:
         self.time = -1
-        #: How many things there are in a ms.
+        #: The number of entries in each ms.
         self.things: dict[int, int] = {}
         self.events: list[RecordedEvent] = []
         self.messages: list[Sent] = []
@@ -91,7 +90,7 @@ class Recording:
         self.events.append(RecordedEvent(self.moment(), node, kind, text, message))
 
     def sent(self, source: Replica, target: int, way_back: Any, body: Any) -> Sent:
-        """A request, or the answer to the request that has the same way back."""
+        """A request, or the response to the request with the same return path."""
         asker, incarnation, number = way_back
         key = asker.id, incarnation, number
         request = self._requests.get(key) if asker.id == target else None
@@ -111,13 +110,13 @@ class Recording:
         return message
 
     def landed(self, message: Sent, fate: str) -> None:
-        if message.fate:  # its twin
+        if message.fate:  # its duplicate
             message = message.replace(event=-1)
             self.messages.append(message)
         message.fate, message.lands = fate, self.moment()
 
     def finish(self) -> None:
-        """Say of each request what became of it, now that this is known."""
+        """Complete each request's line with its fate, which is known now."""
         for message in self.messages:
             if message.event < 0:
                 continue
@@ -130,7 +129,7 @@ class Recording:
     # What replicas are ---------------------------------------------------------------------------
 
     def saw_replica(self, who: int, state: ReplicaState) -> None:
-        """Note what changed since this replica was last looked at."""
+        """Record what changed since the last look at this replica."""
         known = self.states.setdefault(who, [])
         before = known[-1][1] if known else None
         if state == before:
@@ -143,7 +142,7 @@ class Recording:
                 at = self.moment()
 
     def saw_conditions(self, found: list[tuple[str, list[int]]]) -> None:
-        """Faults that began or ended since the last look."""
+        """Record faults that began or ended since the last look."""
         still_open = {fault.what: fault for fault in self.faults if fault.end is None}
         for what, nodes in found:
             if still_open.pop(what, None) is None:
@@ -167,7 +166,7 @@ class RecordedWorld(World):
         self._wrong: list[tuple[str, list[int]]] = []
         self._down: dict[int, tuple[tuple[int, ...], ReplicaState]] = {}
         super().__init__(seed, setting, trace)
-        # Nothing has begun: theirs are as the ones that they replace.
+        # Nothing has started yet, so their state equals that of the ones they replace.
         self.network = RecordedNetwork(self)
         self.workload = RecordedWorkload(self)
 
@@ -180,7 +179,7 @@ class RecordedWorld(World):
         self.look()
 
     def pursue(self, goal: Goal) -> None:
-        self.look()  # the script may have done something
+        self.look()  # the script may have changed something
         super().pursue(goal)
 
     def check(self, replica: Replica, core: Any) -> None:
@@ -239,7 +238,7 @@ class RecordedWorld(World):
         return latest.ids, latest.holds(replica.key), latest.targets, places
 
     def _state_on_disk(self, replica: Replica) -> ReplicaState:
-        """What a replica that does not run will find when it starts."""
+        """What a stopped replica will find when it starts."""
         disk = replica.disk
         key = replica.incarnation, replica.lives, disk.cuts, disk.start
         known = self._down.get(replica.id)
@@ -273,7 +272,7 @@ class RecordedWorld(World):
         self._down[replica.id] = key, state
         return state
 
-    # What has a sentence of its own --------------------------------------------------------------
+    # Lines for the page --------------------------------------------------------------------------
 
     def tell(self, node: int, kind: str, text: str) -> None:
         self.recording.time = self.time
@@ -344,7 +343,7 @@ class RecordedNetwork(Network):
 
 
 class RecordedWorkload(Workload):
-    """Tells what clients do and what they are told."""
+    """Records the requests of clients and their responses."""
 
     world: RecordedWorld
     _asked = -1
@@ -359,7 +358,7 @@ class RecordedWorkload(Workload):
         super().read_at(replica)
 
     def _look_at_leaders(self) -> None:
-        """So that a commit stands before what follows from it."""
+        """Show a commit before its consequences."""
         world = self.world
         for who in world.leaders:
             world.recording.saw_replica(who, world.state_of(world.replicas[who]))

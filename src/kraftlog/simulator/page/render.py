@@ -1,4 +1,4 @@
-"""One self-contained page that plays a run: the recording as JSON, and what shows it."""
+"""Renders a recorded run as one self-contained HTML page with JSON data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def play_page(
     keep: Collection[int] | None = None,
     trace: Callable[[str], None] | None = None,
 ) -> str:
-    """Play the run once more, and write it down."""
+    """Repeat a run and record it."""
     worlds: list[RecordedWorld] = []
 
     def recorded(*arguments: Any) -> RecordedWorld:
@@ -39,7 +39,7 @@ def play_page(
 
 
 def render(data: dict[str, Any]) -> str:
-    """The page. JSON in a script element must not hold what ends one."""
+    """The page; JSON in a script element must not contain its end tag."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     page = _part("page.html")
     page = page.replace("/* style */", _part("page.css"))
@@ -56,7 +56,7 @@ def _part(name: str) -> str:
 
 
 def data_of(world: RecordedWorld, outcome: Outcome) -> dict[str, Any]:
-    """Lists instead of objects where there are many: the page names their places."""
+    """Lists instead of objects where there are many; the page names their fields."""
     world.finish()
     recording = world.recording
     when = _clock(recording)
@@ -98,8 +98,10 @@ def _plain(state: Any) -> list[Any]:
 
 
 def _clock(recording: Recording) -> Callable[[Moment], float]:
-    """Things of one ms are spread over it, so that each has a time of its own; the last has the
-    whole number: at 42 everything of ms 42 has happened."""
+    """Spread the entries of one ms evenly over it.
+
+    The last one has the whole number: at 42 everything of ms 42 has happened.
+    """
 
     def when(moment: Moment) -> float:
         time, place = moment

@@ -1,4 +1,4 @@
-"""A run in plain sentences: what a message says, what a change of role means, what is broken."""
+"""Sentences about a run: messages, role changes, faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _ERRORS = {number: name for name, number in vars(ErrorCode).items() if isinstance(number, int)}
 
-#: Faults that strike once and leave no state behind that could be looked at.
+#: Faults that happen at one instant and leave no visible state.
 STRIKES = {
     "reset": "Connections break.",
     "wall-clock": "A wall clock jumps. The protocol does not look at it.",
@@ -36,7 +36,7 @@ STRIKES = {
 
 
 class ReplicaState(Value):
-    """What a replica is at a moment. `role` is "down" while it does not run."""
+    """The state of a replica at one moment; `role` is "down" while it does not run."""
 
     role: str
     epoch: int
@@ -50,13 +50,13 @@ class ReplicaState(Value):
     writing: bool
     #: (epoch, first offset) of the log's epochs.
     epochs: tuple[tuple[int, int], ...]
-    #: By its own log: who votes, whether it does itself, where a reassignment leads to, and where
-    #: the records of voters are.
+    #: By its own log: the voters, whether it is one, the targets, and the offsets of voters
+    #: records.
     voters: tuple[int, ...]
     votes: bool
     targets: tuple[int, ...] | None
     voters_at: tuple[int, ...]
-    #: Where the log starts: all before is in a snapshot.
+    #: The log start; everything before it is in a snapshot.
     start: int = 0
 
 
@@ -64,7 +64,7 @@ class ReplicaState(Value):
 
 
 def kind_of(body: Any, asked: Any = None) -> str:
-    """What a request, or the answer to the request `asked`, is about."""
+    """The kind of a request, or of the response to the request `asked`."""
     request = asked if asked is not None else body
     if isinstance(request, Vote):
         return "pre-vote" if request.pre_vote else "vote"
@@ -78,7 +78,7 @@ def kind_of(body: Any, asked: Any = None) -> str:
 
 
 def request(source: int, target: int, body: Any) -> str:
-    """What is asked, without the full stop: what became of it follows."""
+    """The sentence of a request without its end, which tells its fate."""
     if isinstance(body, Vote):
         if body.pre_vote:
             return f"{source} asks {target} whether it would vote for it after epoch {body.epoch}"
@@ -97,7 +97,7 @@ def request(source: int, target: int, body: Any) -> str:
 
 
 def became_of(asked: Any, fate: str, answer: Any) -> str:
-    """The end of a request's sentence. `answer` is None when none was sent."""
+    """The end of a request's sentence; `answer` is None without a response."""
     if fate == "lost":
         return ": lost on the way."
     if fate == "refused":
@@ -110,7 +110,7 @@ def became_of(asked: Any, fate: str, answer: Any) -> str:
 
 
 def answer(source: int, target: int, body: Any, asked: Any, core: RaftCore | None) -> str:
-    """What is answered; `core` is that of whoever answers, at this moment."""
+    """The sentence of a response; `core` is that of the responding replica at this moment."""
     if isinstance(body, VoteResult):
         return _vote_answer(source, target, body, asked, core)
     if isinstance(body, FetchResult):
@@ -192,7 +192,7 @@ def _offsets(first: int, end: int) -> str:
 
 
 def changes(who: int, before: ReplicaState, now: ReplicaState) -> Iterator[tuple[str, str]]:
-    """Kind and sentence of whatever changed. What a start or an end brings, these say."""
+    """Kind and sentence of each change; starts and ends have sentences of their own."""
     leads = now.role == "leader"
     if now.role == "down":
         if now.end < before.end:
@@ -222,7 +222,7 @@ def changes(who: int, before: ReplicaState, now: ReplicaState) -> Iterator[tuple
 
 
 def voters(who: int, before: ReplicaState, now: ReplicaState) -> str:
-    """Who votes from now on, by the log of `who`."""
+    """The new voters by the log of `who`."""
     if now.end < before.end:
         return f"{who} takes a change back, as its log is cut: {_list(now.voters)} vote."
     if now.voters == before.voters:
@@ -240,14 +240,14 @@ def _list(ids: Iterable[int]) -> str:
 
 
 def told(change: str, error: int) -> str:
-    """The administrator's answer."""
+    """The sentence of the administrator's response."""
     if error:
         return f"The administrator is refused to {change}: {_ERRORS.get(error, str(error))}."
     return f"The administrator hears that its wish to {change} is committed."
 
 
 def role(who: int, name: str, epoch: int, leader: int, voted: int) -> str:
-    """What a replica has become, or learned about its epoch."""
+    """The sentence of a new role, or a new leader or vote."""
     match name:
         case "prospective":
             return (
@@ -280,7 +280,7 @@ def started(who: int, start: int, end: int, epoch: int) -> str:
 
 
 def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
-    """What is wrong at this moment, and with whom; `cuts` says what `describe_cuts` found."""
+    """The current faults and their replicas; `cuts` is the text of `describe_cuts`."""
     found: list[tuple[str, list[int]]] = []
     network = world.network
     if cuts:
@@ -321,7 +321,7 @@ def conditions(world: World, cuts: str) -> list[tuple[str, list[int]]]:
 def describe_cuts(
     everybody: Collection[int], voters: Collection[int], cuts: Collection[tuple[int, int]]
 ) -> str:
-    """Groups that do not hear each other, or the directions that carry nothing."""
+    """The groups that do not hear each other, or the directions that lose all messages."""
     if not cuts:
         return ""
     groups = _hearing_groups(everybody, cuts)
@@ -343,7 +343,7 @@ def describe_cuts(
 
 
 def _hearing_groups(among: Iterable[int], cuts: Collection[tuple[int, int]]) -> list[set[int]]:
-    """Who reaches whom of these, in some direction and over some of them."""
+    """The groups of these replicas that reach each other, directly or through others."""
     groups: list[set[int]] = []
     for who in among:
         near = [g for g in groups if any((who, o) not in cuts or (o, who) not in cuts for o in g)]

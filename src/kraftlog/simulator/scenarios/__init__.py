@@ -1,1 +1,1 @@
-"""Named scenarios, and what their scripts wait for."""
+"""Named scenarios, and the goals of their scripts."""

@@ -1,7 +1,7 @@
-"""Named scenarios: those of Kafka's own simulation, some of our own, and the random mixture.
+"""The named scenarios: those of Kafka's own simulation, our own, and the random mixture.
 
-A scenario draws its setting from the seed; its script says what is done when, and what must come
-of it. `docs/simulator.md` says where each comes from.
+A scenario draws its setting from the seed; its script controls the run and states what must happen.
+`docs/simulator.md` has their sources.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def leader_partitioned(world: World) -> Iterator[Goal]:
 
 
 def majority_reachable(world: World) -> Iterator[Goal]:
-    """Two of five voters are cut off from the other three; observers hear everybody."""
+    """Two of five voters are cut off from the other three; observers hear all of them."""
     yield from begin(world)
     yield any_reached(world, 10)
     world.network.cut([0, 1], [2, 3, 4])
@@ -107,14 +107,14 @@ def back_to_back(world: World) -> Iterator[Goal]:
 
 
 def data_loss(world: World) -> Iterator[Goal]:
-    """A leader loses its disk, and comes back empty once another leads and commits."""
+    """A leader loses its disk, and returns empty once another leads and commits."""
     yield from begin(world)
     yield any_reached(world, 10)
     victim = leader_of(world)
     world.lose_power(victim)
     yield led_by_another(world, victim)
     yield leader_agreed(world)
-    # The new leader's first own commit rests on nothing that the lost disk had promised.
+    # The new leader's own first commit does not depend on the lost disk.
     yield any_reached(world, log_end(world) + 1)
     target = highest_mark(world) + 10
     victim.lose_disk(0)
@@ -123,7 +123,7 @@ def data_loss(world: World) -> Iterator[Goal]:
 
 
 def ping_pong(world: World) -> Iterator[Goal]:
-    """KIP-996: without pre-votes the leadership would go back and forth between 2 and 3.
+    """KIP-996: without pre-votes leadership would alternate between 2 and 3.
 
     0 hears only 2, 1 hears only 3, and 2, 3, 4 hear each other.
     """
@@ -159,7 +159,7 @@ def cut_off_leader(world: World) -> Iterator[Goal]:
 
 
 def cut_off_follower(world: World) -> Iterator[Goal]:
-    """P2: a voter that hears all but the leader, and lacks nothing, deposes nobody."""
+    """P2: an up-to-date voter that hears all but the leader deposes no leader."""
     yield from begin(world)
     yield all_reached(world, 10)
     world.workload.stop()
@@ -173,7 +173,7 @@ def cut_off_follower(world: World) -> Iterator[Goal]:
 
 
 def quiet(world: World) -> Iterator[Goal]:
-    """I15: nothing goes wrong, for long, with and without anything to do."""
+    """I15: a long run without faults, with and without load."""
     yield from begin(world)
     yield passing(world.setting.request_timeout_ms)
     expect_to_stay(world, leader_of(world))
@@ -183,7 +183,7 @@ def quiet(world: World) -> Iterator[Goal]:
 
 
 def mixture(world: World) -> Iterator[Goal]:
-    """Faults of the seed's choice; then they stop, and everything must be well again."""
+    """Faults of the seed's choice; once they stop, the quorum must recover."""
     for replica in world.replicas.values():
         world.start(replica)
     world.workload.begin()
@@ -195,7 +195,7 @@ def mixture(world: World) -> Iterator[Goal]:
 
 
 def reads_anywhere(world: World) -> Iterator[Goal]:
-    """P6: the same with clients that read at every replica; in the end each of them answers."""
+    """P6: the mixture with clients that read at every replica; in the end all of them respond."""
     readers = Readers(world)
     yield from mixture(world)
     world.workload.stop()
@@ -235,10 +235,10 @@ SCENARIOS: dict[str, tuple[Callable[[Rng], Setting], Script]] = {
     **SNAPSHOT_SCENARIOS,
     "reads-anywhere": (any_setting, reads_anywhere),
 }
-#: Those with faults of the seed's choice.
+#: Scenarios with faults of the seed's choice.
 WITH_FAULTS = {"mixture", "reads-anywhere"}
-#: Those that need what no request of a client does yet: a reassignment of voters that is replaced
-#: and taken back (R2).
+#: Scenarios that need what no client request does yet: replacing and cancelling a reassignment
+#: (R2).
 CORE_ONLY = frozenset({"reassign-midway"})
-#: The seven that both simulators play, for comparing their speed.
+#: The seven that both simulators have, for comparing their speed.
 KAFKA_MIX = tuple(SCENARIOS)[:7]

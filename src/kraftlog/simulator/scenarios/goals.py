@@ -1,4 +1,4 @@
-"""What scripts wait for, and the beginning and the end that many of them share."""
+"""The goals of scripts, and the beginning and end that many scripts share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: Kafka allows 500,000 events, about four minutes of its time.
 DEFAULT_TIMEOUT_MS = 60_000
-#: Faults have stopped: so soon everything must be well.
+#: How long after the last fault the quorum must have recovered.
 HEALING_MS = 20_000
 
 
@@ -76,7 +76,7 @@ def begin(world: World) -> Iterator[Goal]:
 
 
 def a_majority_goes_on(world: World) -> Goal:
-    """All lose power at once; no more voters than must start again, and commit what is new."""
+    """After a power loss of all, a bare majority must restart and commit new records."""
     target = highest_mark(world) + 10
     for replica in world.replicas.values():
         world.lose_power(replica)
@@ -89,7 +89,7 @@ def a_majority_goes_on(world: World) -> Goal:
 
 
 def heal_and_serve(world: World) -> Iterator[Goal]:
-    """Everything runs and is heard: the quorum commits, converges, answers, and is still."""
+    """Without faults the quorum commits, converges, responds, and becomes idle."""
     fault_plan.heal(world)
     world.administrator.stop()
     ends = log_end(world)
@@ -103,7 +103,7 @@ def heal_and_serve(world: World) -> Iterator[Goal]:
     )
     yield nothing_changes(world).replace(within_ms=HEALING_MS)
     world.workload.slow_down()
-    # What was lost on the way is noticed within these times, and may still move somebody.
+    # Messages lost earlier are noticed within these times, and may still change a leader.
     yield passing(world.setting.request_timeout_ms + world.setting.raft.fetch_timeout_ms)
     yield leader_agreed(world).replace(within_ms=HEALING_MS)
     expect_to_stay(world, leader_of(world))
@@ -116,7 +116,7 @@ def heal_and_serve(world: World) -> Iterator[Goal]:
 
 
 def nothing_changes(world: World) -> Goal:
-    """Every change of the voters was made or rolled back, and all know how it ended."""
+    """Every voter change was made or rolled back, and all replicas know the outcome."""
 
     def met() -> bool:
         leader = world.agreed_leader()

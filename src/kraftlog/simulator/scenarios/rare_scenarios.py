@@ -1,4 +1,4 @@
-"""Scripts for what random runs seldom bring about: logs that part more than once, late messages."""
+"""Scripts for situations that random runs seldom reach: repeated divergence, late messages."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kraftlog.simulator.setting import Setting
     from kraftlog.simulator.world import World
 
-#: Copies of messages come so late that a leader they speak to may be deposed by then.
+#: Duplicates come so late that their leader may be deposed by then.
 LATE_MS = 4000
-#: After a request was given up and, a backoff later, repeated: some of the next ones are under way.
+#: After a request timed out and, a backoff later, was repeated: some later ones are in flight.
 SOON_AFTER_RETRY_MS = (60, 125)
 
 
@@ -35,25 +35,25 @@ def busy_setting(rng: Rng) -> Setting:
 
 
 def impatient_setting(rng: Rng) -> Setting:
-    """Some give up a request before they give up its leader, and repeat it."""
+    """Some replicas time out a request before its leader, and repeat it."""
     return reading_setting(rng).replace(request_timeout_ms=rng.pick([1000, 3000]))
 
 
 def parted_logs(world: World) -> Iterator[Goal]:
-    """Q19: leaders append what nobody else gets, each in its epoch, and come back one by one."""
+    """Q19: leaders append records that no other replica gets, and return one by one."""
     yield from begin(world)
     yield any_reached(world, 10)
     rng = world.rng("script")
     for _ in range(2 + rng.below(4)):
         old = leader_of(world)
         world.network.isolate(old.id)
-        # Before anybody could take over; or so that others have time to part from it, too.
+        # Before another can take over; or so that others have time to diverge from it, too.
         yield passing(rng.below(2) * rng.below(2000))
         yield led_by_another(world, old)
         newer = leader_of(world)
         world.network.heal()
         if rng.below(3):
-            world.network.isolate(newer.id)  # not one of its records has left it
+            world.network.isolate(newer.id)  # none of its records has been replicated
             yield led_by_another(world, newer)
             world.network.heal()
         yield passing(rng.below(500))
@@ -61,7 +61,7 @@ def parted_logs(world: World) -> Iterator[Goal]:
 
 
 def late_copies(world: World) -> Iterator[Goal]:
-    """P5: a leader that is deposed and not told so hears old fetches; they prove nothing."""
+    """P5: a deposed leader that does not know it receives old fetches, which prove nothing."""
     yield from begin(world)
     yield any_reached(world, 10)
     network = world.network
@@ -80,7 +80,7 @@ def late_copies(world: World) -> Iterator[Goal]:
 
 
 def late_farewell(world: World) -> Iterator[Goal]:
-    """Q17: a leader leaves in order; what it said then comes again when another leads."""
+    """Q17: a leader resigns; its EndQuorumEpoch arrives again when another leads."""
     yield from begin(world)
     yield any_reached(world, 10)
     old = leader_of(world)
@@ -102,10 +102,10 @@ def late_setting(rng: Rng) -> Setting:
 
 
 def late_answers(world: World) -> Iterator[Goal]:
-    """Q19: “your log diverges” comes once more, after the log was mended and acknowledged.
+    """Q19: a "diverging" response arrives again, after the log was truncated and acknowledged.
 
-    The old leader is all that the new one has for a majority, so that nothing is committed before
-    it has fetched; its first request was given up meanwhile, and newer ones are in flight.
+    The new leader needs the old one for a majority, so nothing is committed before the old one has
+    fetched. Its first request has timed out meanwhile, and newer ones are in flight.
     """
     yield from begin(world)
     yield any_reached(world, 10)
@@ -127,9 +127,9 @@ def late_answers(world: World) -> Iterator[Goal]:
 
 
 def seems_gone(world: World) -> Iterator[Goal]:
-    """One voter after the other finds the leader gone, though it runs: no one deposes it.
+    """One voter after the other believes the running leader dead; none deposes it.
 
-    Its next answer shows that it is there. So who is cut off from it later is refused.
+    Its next response proves that it runs. So a voter that is cut off from it later gets no votes.
     """
     yield from begin(world)
     yield all_reached(world, 10)

@@ -1,5 +1,4 @@
-"""Scenarios of snapshots: who fell far behind, who loses its leader while it downloads, who starts
-from a snapshot and what follows it."""
+"""Snapshot scenarios: lagging replicas, leader changes during downloads, restarts."""
 
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
     from kraftlog.simulator.scenarios.goals import Script
     from kraftlog.simulator.world import World
 
-#: Fetching a snapshot takes so many answers and more.
+#: The least number of chunks of a snapshot.
 SMALL_CHUNK = 20
-#: Long enough for another leader to be elected, and to be followed.
+#: Long enough for another leader to be elected and followed.
 SLOW_INSTALL_MS = 1000
 
 
@@ -50,7 +49,7 @@ def in_chunks_of_few_bytes(rng: Rng) -> Setting:
 
 
 def take_everywhere(world: World, but: Replica | None = None) -> Goal:
-    """All that run take a snapshot of what they have applied; until their logs start there."""
+    """All running replicas take a snapshot; done when their logs start there."""
     takers = [replica for replica in world.running if replica is not but]
     wanted = {replica.id: replica.applied for replica in takers}
     for replica in takers:
@@ -65,7 +64,7 @@ def take_everywhere(world: World, but: Replica | None = None) -> Goal:
 
 
 def fall_behind(world: World) -> Iterator[Goal]:
-    """One replica is cut off while the others commit, and then forget how they came there."""
+    """One replica is cut off while the others commit, and drop their logs for snapshots."""
     yield from begin(world)
     yield any_reached(world, 10)
     victim = some_follower(world)
@@ -92,7 +91,7 @@ def expect_coverage(world: World, what: str) -> None:
 
 
 def snapshot_install(world: World) -> Iterator[Goal]:
-    """Q38: whoever lacks what the logs of the others no longer hold gets a snapshot."""
+    """Q38: a replica that needs records before the others' log start gets a snapshot."""
     yield from fall_behind(world)
     world.network.heal()
     yield all_reached(world, log_end(world))
@@ -101,7 +100,7 @@ def snapshot_install(world: World) -> Iterator[Goal]:
 
 
 def snapshot_race(world: World) -> Iterator[Goal]:
-    """Q38: the leader changes while a follower downloads; another's pieces do not mix with it."""
+    """Q38: the leader changes during a download; the chunks of two leaders are never mixed."""
     yield from fall_behind(world)
     victim = who_is_behind(world)
     world.network.heal()
@@ -127,7 +126,7 @@ def snapshot_race(world: World) -> Iterator[Goal]:
 
 
 def crash_while_installing(world: World) -> Iterator[Goal]:
-    """Q38, Q8: the process ends between any two steps of putting a snapshot in place."""
+    """Q38, Q8: the process crashes between any two steps of installing a snapshot."""
     yield from fall_behind(world)
     victim = who_is_behind(world)
     world.crash_permille[victim.id] = 10
@@ -137,7 +136,7 @@ def crash_while_installing(world: World) -> Iterator[Goal]:
 
 
 def all_killed_with_snapshots(world: World) -> Iterator[Goal]:
-    """Q8, Q38: from snapshots and what follows them, a majority goes on where all stopped."""
+    """Q8, Q38: all stop, and a majority continues from snapshots and the records after them."""
     yield from begin(world)
     yield any_reached(world, 10)
     yield take_everywhere(world)

@@ -1,4 +1,4 @@
-"""Scenarios in which voters come and go: Kafka's own, those of the specification, and old bugs."""
+"""Scenarios of voter changes: Kafka's, those of the specification, and known bugs."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 
 
 def over(request: ChangeRequest) -> Goal:
-    """The administrator has been told; that it gave up is a failure too."""
+    """The change is committed; that the administrator gives up is a failure."""
     return Goal(f"“{request.change}” is committed", lambda: was_made(request), DEFAULT_TIMEOUT_MS)
 
 
 def was_made(request: ChangeRequest) -> bool:
-    """It asks again and again, so it may hear that what it asks for is so already."""
+    """Whether it succeeded; a retry may report that it has been made already."""
     done = {"add_voter": ErrorCode.DUPLICATE_VOTER, "remove_voter": ErrorCode.VOTER_NOT_FOUND}
     return request.is_made or request.error == done.get(request.change.kind, ErrorCode.NONE)
 
 
 def voters_are(world: World, *ids: int) -> Goal:
-    """The newest leader's log names these, committed, and no target."""
+    """The newest leader's log has these voters, committed, and no target."""
 
     def met() -> bool:
         voters = settled_voters(world)
@@ -61,7 +61,7 @@ def voters_are(world: World, *ids: int) -> Goal:
 
 
 def settled_voters(world: World) -> VoterSet | None:
-    """What the newest leader's log names, if it is committed and no target is left."""
+    """The voters of the newest leader's log, if they are committed and there is no target."""
     leader = world.leader()
     if leader is None or leader.core is None:
         return None
@@ -76,7 +76,7 @@ def voters_of(replica: Replica) -> VoterSet:
 
 
 def voter_of(world: World, replica_id: int) -> VoterChange:
-    """Its removal, by the key that the leader's log names it with."""
+    """The removal of a voter, by its key in the leader's log."""
     voter = voters_of(leader_of(world)).voter(replica_id)
     assert voter is not None, "only a voter is removed"
     return Administrator.removing(voter.key)
@@ -95,8 +95,10 @@ def remove(world: World, replica_id: int) -> Iterator[Goal]:
 
 
 def move(world: World, *ids: int) -> Iterator[Goal]:
-    """By reassignment; the answer comes when the target is named, not when it is reached. Where no
-    request does that, one by one."""
+    """Reassign the voters; done when the target is recorded, not when it is reached.
+
+    Without such a request, change them one by one.
+    """
     if world.reassigns:
         yield over(world.administrator.ask(VoterChange("reassign", ids)))
         yield voters_are(world, *ids)
@@ -115,7 +117,7 @@ def more_is_committed(world: World) -> Goal:
 
 
 def all_go_on(world: World) -> Iterator[Goal]:
-    """Everybody that runs gets what is new, voter or not."""
+    """Every running replica gets new records, voter or not."""
     yield leader_agreed(world)
     yield all_reached(world, highest_mark(world) + 10)
     yield nothing_changes(world)
@@ -146,7 +148,7 @@ def add_all_remove_all_but_one(world: World) -> Iterator[Goal]:
 
 
 def remove_voter(world: World) -> Iterator[Goal]:
-    """Any, and the leader as often as all the others together."""
+    """Remove a random voter: the leader as often as all the others together."""
     yield from begin(world)
     yield all_reached(world, 10)
     rng, leader = world.rng("script"), leader_of(world)
@@ -157,7 +159,7 @@ def remove_voter(world: World) -> Iterator[Goal]:
 
 
 def add_while_split(world: World) -> Iterator[Goal]:
-    """Two of five voters hear nobody while another is added."""
+    """Add a voter while two of five are cut off."""
     yield from begin(world)
     yield all_reached(world, 10)
     leader = leader_of(world)
@@ -171,7 +173,7 @@ def add_while_split(world: World) -> Iterator[Goal]:
 
 
 def swap_cut_off_voter(world: World) -> Iterator[Goal]:
-    """An observer takes the place of a voter that nobody hears."""
+    """An observer replaces a voter that is cut off."""
     yield from begin(world)
     yield all_reached(world, 10)
     gone = world.rng("script").pick(list(range(world.setting.voters)))
@@ -189,7 +191,7 @@ def swap_cut_off_voter(world: World) -> Iterator[Goal]:
     assert core.role.name == "observer", "it was removed while it was away"
 
 
-# R12 and its neighbours --------------------------------------------------------------------------
+# R12 and others --------------------------------------------------------------------------------
 
 
 def grow(world: World) -> Iterator[Goal]:
@@ -202,7 +204,7 @@ def grow(world: World) -> Iterator[Goal]:
 
 
 def shrink(world: World) -> Iterator[Goal]:
-    """R5: five voters become three, and one, whoever leads."""
+    """R5: five voters become three, and then one, whichever leads."""
     yield from begin(world)
     yield any_reached(world, 10)
     rng = world.rng("script")
@@ -213,7 +215,7 @@ def shrink(world: World) -> Iterator[Goal]:
 
 
 def move_to_new_nodes(world: World) -> Iterator[Goal]:
-    """R12: (0, 1, 2) to (3, 4, 5) under load; then the old ones are switched off."""
+    """R12: (0, 1, 2) to (3, 4, 5) under load; then the old ones are stopped."""
     yield from begin(world)
     yield any_reached(world, 10)
     yield from move(world, 3, 4, 5)
@@ -225,7 +227,7 @@ def move_to_new_nodes(world: World) -> Iterator[Goal]:
 
 
 def reassign_midway(world: World) -> Iterator[Goal]:
-    """R2, R3, R6: a target is replaced, its leader fails, and another is taken back."""
+    """R2, R3, R6: a target is replaced, its leader fails, and another is cancelled."""
     yield from begin(world)
     yield any_reached(world, 10)
     rng, administrator = world.rng("script"), world.administrator
@@ -252,7 +254,7 @@ def reassign_midway(world: World) -> Iterator[Goal]:
 
 
 def replace_dead(world: World) -> Iterator[Goal]:
-    """R12: a voter's disk is lost; it comes back in a new directory, as a new voter."""
+    """R12: a voter loses its disk, and returns with a new directory as a new voter."""
     yield from begin(world)
     yield all_reached(world, 10)
     dead = world.rng("script").pick([world.replicas[i] for i in range(world.setting.voters)])
@@ -270,13 +272,13 @@ def replace_dead(world: World) -> Iterator[Goal]:
     yield from all_go_on(world)
 
 
-# The specification's and others' -----------------------------------------------------------------
+# The specification's and known bugs --------------------------------------------------------------
 
 
 def unseen_growth(world: World) -> Iterator[Goal]:
     """R8: 0, 1, 2 grow to include 3 and 4; 2 has seen neither change; 0 and 1 die.
 
-    3 and 4 need the vote of 2, who does not know that they are voters.
+    3 and 4 need the vote of 2, which does not know that they are voters.
     """
     yield from begin(world)
     yield all_reached(world, 10)
@@ -296,7 +298,7 @@ def unseen_growth(world: World) -> Iterator[Goal]:
 
 
 def early_changes(world: World) -> Iterator[Goal]:
-    """Ongaro, 2015: two leaders in turn change different members, neither is committed.
+    """Ongaro, 2015: two leaders in turn change different members, and commit neither.
 
     The second must commit a record of its own epoch first, or two majorities could be disjoint.
     """
@@ -313,7 +315,7 @@ def early_changes(world: World) -> Iterator[Goal]:
     second = leader_of(world)
     friends = [i for i in range(4) if i not in {first.id, second.id}]
     follower, bystander = friends if rng.below(2) else friends[::-1]
-    # At once, before anything of its epoch is committed; and only one hears of it.
+    # At once, before its epoch has a commit; and only one voter receives it.
     try_at(world, second, some_change(world, second, kinds[1], two[1], gone=first.id))
     world.network.heal()
     world.network.split([second.id, follower, two[1].id])
@@ -323,7 +325,7 @@ def early_changes(world: World) -> Iterator[Goal]:
 
 
 def try_at(world: World, replica: Replica, change: VoterChange) -> None:
-    """Once, whatever the answer is."""
+    """Make one attempt and ignore the result."""
     request = ChangeRequest(world.administrator, change)
     request.gave_up = True
     world.administrator.put(replica, ChangeAttempt(request, 1))
@@ -342,9 +344,10 @@ def some_change(
 
 
 def returned_empty(world: World) -> Iterator[Goal]:
-    """A voter comes back with an empty disk, and only one that lacks what was committed hears it.
+    """A voter returns with an empty disk, and hears only a voter that lacks committed records.
 
-    By its id it would vote for that one: another directory is another replica, that has no vote.
+    By its id it would vote for that one; but with another directory it is another replica without a
+    vote.
     """
     yield from begin(world)
     yield all_reached(world, 10)
@@ -366,7 +369,7 @@ def returned_empty(world: World) -> Iterator[Goal]:
 
 
 def removed_voter(world: World) -> Iterator[Goal]:
-    """R7, P3, KAFKA-19850: who was removed disturbs nobody, and does not come back by itself."""
+    """R7, P3, KAFKA-19850: a removed voter disturbs no other, and does not return by itself."""
     yield from begin(world)
     yield all_reached(world, 10)
     rng = world.rng("script")
@@ -389,9 +392,9 @@ def removed_voter(world: World) -> Iterator[Goal]:
 
 
 def leader_removes_itself(world: World) -> Iterator[Goal]:
-    """KAFKA-16530, KAFKA-17608: the leader commits its own removal, which it does not count for.
+    """KAFKA-16530, KAFKA-17608: the leader commits its own removal without counting itself.
 
-    What is committed never shrinks, and its state machine goes on as an observer's.
+    The high watermark never decreases, and its state machine continues as an observer's.
     """
     yield from begin(world)
     yield all_reached(world, 10)
@@ -412,7 +415,7 @@ def leader_removes_itself(world: World) -> Iterator[Goal]:
 
 
 def removed_leader_reads(world: World) -> Iterator[Goal]:
-    """P5: a leader that removed itself is no proof of a read; one other voter is no majority.
+    """P5: a leader that removed itself counts for no read; one other voter is no majority.
 
     Two voters have the record of its removal, elect one of them and commit, while it still leads
     for the third.
@@ -425,7 +428,7 @@ def removed_leader_reads(world: World) -> Iterator[Goal]:
     far = [i for i in others if i != friend]
     yield passing(world.rng("script").below(100))
     try_at(world, old, voter_of(world, old.id))
-    world.network.cut(far, [old.id, friend])  # they get the record, and can't acknowledge it
+    world.network.cut(far, [old.id, friend])  # they get the record, and cannot acknowledge it
     yield passing(15)
     world.network.split(far)
     yield passing(2 * world.setting.raft.fetch_timeout_ms)
@@ -433,10 +436,10 @@ def removed_leader_reads(world: World) -> Iterator[Goal]:
 
 
 def only_the_removed_knows(world: World) -> Iterator[Goal]:
-    """A leader of two removes itself and restarts before the other hears of it: the other needs
-    its vote, and its log is longer. So it stands although its own log names it no voter.
+    """A leader of two voters removes itself and restarts before the other knows.
 
-    Ongaro's thesis, section 4.2.2.
+    The other needs its vote, and its log is longer. So it campaigns although its own log has
+    removed it (Ongaro's thesis, section 4.2.2).
     """
     yield from begin(world)
     yield all_reached(world, 10)
