@@ -1,9 +1,8 @@
-"""The node's effects: what its host is to do, and what became of it.
+"""The node's effects, and the messages that report their outcomes.
 
-The node emits effects; a host (the server or the simulator) carries them out in order and reports
-back by messages. The raft core inside the node has effects of its own, in `raft/messages.py`: the
-quorum's driver turns those into these. Records that are produced take no effects: see
-`ReplicaManager.turn`.
+The node emits effects. Its host (the server or the simulator) carries them out in order and reports
+outcomes as messages. The raft core has its own effects in `raft/messages.py`, which the quorum
+driver translates into these. Produced records are no effects: see `ReplicaManager.turn`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class OpenLog(Value):
-    """Open or make a log; answered by LogOpened or LogFailed."""
+    """Open or create a log; reported by LogOpened or LogFailed."""
 
     log: LogName
     topic_id: Uuid
@@ -27,45 +26,46 @@ class OpenLog(Value):
 
 
 class ConfigureLog(Value):
-    """The settings of a log's topic have changed."""
+    """Apply changed topic configs to a log."""
 
     log: LogName
     config: Any  # a TopicConfig
 
 
 class DeleteLog(Value):
-    """Remove a topic's log, whether it is open yet or not."""
+    """Delete a log, open or not."""
 
     log: LogName
     topic_id: Uuid
 
 
 class MarkStrays(Value):
-    """Give logs that were here at the start, and are not among these, a name that tells them apart:
-    they belong to no partition of this broker. They are data, so they are not removed, unless the
-    metadata log itself says that their topic was deleted."""
+    """Rename logs found at start that are not among `logs`: no partition of this broker has them.
+
+    They are deleted only if the metadata log says that their topic was deleted.
+    """
 
     logs: frozenset[LogName]
     deleted: frozenset[Uuid]
 
 
 class Reply(Value):
-    """Answer a request."""
+    """Respond to a request."""
 
     slot: Any  # a Slot of the host's connection
     response: Any  # a message of the API's response class
 
 
 class LogLine(Value):
-    """A line for whoever looks after the node."""
+    """A line of the operator log."""
 
     line: str
 
 
 class AppendBatch(Value):
-    """Write whole batches at the end of a log and flush them as soon as may be: LogFlushed.
+    """Append whole batches to a log and flush them soon; reported by LogFlushed.
 
-    Without `flush` that may wait for whatever is flushed next, or for the end.
+    Without `flush`, they are flushed with a later append or at the stop of the node.
     """
 
     log: LogName
@@ -74,21 +74,21 @@ class AppendBatch(Value):
 
 
 class TruncateLog(Value):
-    """Cut a log off at an offset."""
+    """Truncate a log to an offset."""
 
     log: LogName
     offset: int
 
 
 class MoveLogStart(Value):
-    """What is before the offset is not needed any more; of a topic's log: LogStartMoved."""
+    """Advance the log start offset; for topics, reported by LogStartMoved."""
 
     log: LogName
     offset: int
 
 
 class ReadLog(Value):
-    """Read whole batches from `offset` to before `limit`, a chunk: answered by LogRead."""
+    """Read a chunk of whole batches from `offset` to before `limit`; reported by LogRead."""
 
     log: LogName
     offset: int
@@ -96,13 +96,13 @@ class ReadLog(Value):
 
 
 class WriteElection(Value):
-    """Keep the election state of the metadata quorum, durably: answered by ElectionWritten."""
+    """Write the election state of the quorum durably; reported by ElectionWritten."""
 
     version: int
     epoch: int
     leader_id: int
     voted: Any  # a ReplicaKey, or None
-    #: What else the file tells, by what is committed and applied now.
+    #: Other fields of the file, from the committed and applied state.
     kraft_version: int = 0
     cluster_id: str | None = None
     applied_offset: int = 0
@@ -110,13 +110,13 @@ class WriteElection(Value):
 
 
 class PersistClusterId(Value):
-    """Write to `meta.properties` to which cluster this node belongs: the log says so."""
+    """Write the cluster id, as found in the log, to `meta.properties`."""
 
     cluster_id: str
 
 
 class SendRecords(Value):
-    """Answer a fetch of the quorum with what the log holds, up to so many bytes."""
+    """Respond to a fetch of the quorum with records of the log, up to `max_bytes`."""
 
     slot: Any
     answer: Any  # a raft FetchResult
@@ -125,7 +125,7 @@ class SendRecords(Value):
 
 
 class StoreSnapshot(Value):
-    """Write a snapshot of the metadata, durably: answered by SnapshotStored.
+    """Write a metadata snapshot durably; reported by SnapshotStored.
 
     `pieces` yields its bytes, a slice of work at a time.
     """
@@ -135,14 +135,14 @@ class StoreSnapshot(Value):
 
 
 class SendSnapshot(Value):
-    """Answer with a piece of a snapshot."""
+    """Respond with a chunk of a snapshot."""
 
     slot: Any
     answer: Any  # a raft SnapshotChunk
 
 
 class WriteSnapshotPart(Value):
-    """Put a piece of a snapshot that is being fetched at its place."""
+    """Write a chunk of a snapshot that is being fetched."""
 
     id: OffsetAndEpoch
     position: int
@@ -150,9 +150,9 @@ class WriteSnapshotPart(Value):
 
 
 class InstallSnapshot(Value):
-    """All pieces of a snapshot are there: it is checked and takes the place of the log.
+    """Check a completely fetched snapshot and replace the log with it.
 
-    Answered by SnapshotLoaded or SnapshotDamaged.
+    Reported by SnapshotLoaded or SnapshotDamaged.
     """
 
     id: OffsetAndEpoch
@@ -160,11 +160,11 @@ class InstallSnapshot(Value):
 
 
 class SendRequest(Value):
-    """Send a request to another node; ResponseReceived, RequestFailed or VersionUnsupported has
-    this number.
+    """Send a request to another node.
 
-    `version` is the newest that may be used: it goes in the peer's newest, if that is older.
-    Requests of one `line` to one peer share a connection; `fresh` asks for a new one.
+    ResponseReceived, RequestFailed or VersionUnsupported reports its `number`. `version` is the
+    newest version to use; an older peer gets its own newest version. Requests of one `channel` to
+    one peer share a connection; `fresh` asks for a new one.
     """
 
     channel: str
@@ -180,7 +180,7 @@ class SendRequest(Value):
 
 
 class UnreachablePeer(Value):
-    """A request whose peer has no known address: answered by RequestFailed at once."""
+    """A request to a peer without a known address; RequestFailed follows at once."""
 
     channel: str
     peer: int
@@ -188,28 +188,28 @@ class UnreachablePeer(Value):
 
 
 class Stop(Value):
-    """This node can't go on: `why` is for people."""
+    """Stop the node; `why` is for operators."""
 
     why: str
 
 
-# What came of them -------------------------------------------------------------------------------
-# A report about a topic's log carries the topic's id: by the time that it comes, the log may have
-# been deleted, and another topic may have its name.
+# Outcomes ----------------------------------------------------------------------------------------
+# An outcome for a topic's log carries the topic id, because the topic may have been deleted and
+# recreated under the same name in the meantime.
 
 
 class LogOpened(Value):
-    """A log is there. It holds the offsets from `start` to before `end`."""
+    """A log is open; it has the offsets from `start` to before `end`."""
 
     log: LogName
     topic_id: Uuid
     start: int
     end: int
-    producers: Any = None  # a ProducerState of the receiver's own; None: of no producer is known
+    producers: Any = None  # a ProducerState, now owned by the receiver; None: no producers
 
 
 class LogStartMoved(Value):
-    """A log begins at `start`: after any crash too, if that is stored."""
+    """The log start offset has moved; if `is_stored`, it survives a crash."""
 
     log: LogName
     topic_id: Uuid
@@ -218,14 +218,14 @@ class LogStartMoved(Value):
 
 
 class LogStartNotStored(Value):
-    """There is no room on the disk to write down where a log begins; the log itself is well."""
+    """The disk is too full to store the log start offset; the log itself is intact."""
 
     log: LogName
     topic_id: Uuid
 
 
 class LogFailed(Value):
-    """A log could not be opened, read or written; `why` is for people."""
+    """A log could not be opened, read or written; `why` is for operators."""
 
     log: LogName
     topic_id: Uuid
@@ -233,14 +233,14 @@ class LogFailed(Value):
 
 
 class LogFlushed(Value):
-    """What had been written to a log up to before `offset` is durable."""
+    """Everything in a log below `offset` is durable."""
 
     log: LogName
     offset: int
 
 
 class LogRead(Value):
-    """What was read of a log: whole batches, the first of which holds `offset`."""
+    """Whole batches of a log, the first of which contains `offset`."""
 
     log: LogName
     offset: int
@@ -248,7 +248,7 @@ class LogRead(Value):
 
 
 class LogUnreadable(Value):
-    """What a ReadLog wanted can't be read."""
+    """A ReadLog failed."""
 
     log: LogName
     offset: int
@@ -262,26 +262,26 @@ class ElectionWritten(Value):
 
 
 class SnapshotStored(Value):
-    """A snapshot of our own is durable."""
+    """A snapshot written by this node is durable."""
 
     id: OffsetAndEpoch
 
 
 class SnapshotLoaded(Value):
-    """A fetched snapshot has taken the place of the log; `data` is the whole of it."""
+    """A fetched snapshot has replaced the log; `data` is the whole snapshot."""
 
     id: OffsetAndEpoch
     data: Buffer
 
 
 class SnapshotDamaged(Value):
-    """A fetched snapshot is not whole: it is thrown away, and the log is as it was."""
+    """A fetched snapshot is corrupt and was discarded; the log is unchanged."""
 
     id: OffsetAndEpoch
 
 
 class ResponseReceived(Value):
-    """What a peer said to the request with this number."""
+    """The response to the request with this number."""
 
     channel: str
     peer: int
@@ -290,7 +290,7 @@ class ResponseReceived(Value):
 
 
 class RequestFailed(Value):
-    """The request with this number will not be answered."""
+    """The request with this number failed or timed out."""
 
     channel: str
     peer: int
@@ -298,7 +298,7 @@ class RequestFailed(Value):
 
 
 class VersionUnsupported(Value):
-    """The request with this number was not sent: the peer knows no version that could say it."""
+    """The request was not sent: the peer supports no version that can express it."""
 
     channel: str
     peer: int
@@ -306,6 +306,6 @@ class VersionUnsupported(Value):
 
 
 class PeerDown(Value):
-    """A peer's process is gone for certain: its connection ended and a new one was refused."""
+    """A peer's process is down: its connection closed, and a new one was refused."""
 
     peer: int

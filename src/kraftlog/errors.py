@@ -1,14 +1,14 @@
-"""Kafka's error codes, and the exceptions of our own.
+"""Kafka's error codes, and kraftlog's exceptions.
 
-A refusal is a value: a handler answers with a code. Exceptions are for what must not happen: a
-peer that breaks the protocol, a disk that can't be trusted, a broken invariant.
+Handlers return error codes as values. Exceptions are for protocol violations, failed disks and
+broken invariants.
 """
 
 from __future__ import annotations
 
 
 class ErrorCode:
-    """The numbers that travel on the wire. Plain integers: an enum costs start-up time."""
+    """Kafka's error codes as plain integers, because an enum costs start-up time."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -186,13 +186,13 @@ RETRIABLE = frozenset(
 
 
 class KraftlogError(Exception):
-    """The root of our own exceptions."""
+    """Base class of all kraftlog exceptions."""
 
 
 class ProtocolError(KraftlogError):
-    """A peer sent bytes that are no message. It costs the peer its connection.
+    """A peer sent an invalid message; its connection is closed.
 
-    `field` says where in the message (`topics[3].name`), `position` at which byte.
+    `field` is the place in the message (`topics[3].name`), `position` the byte.
     """
 
     def __init__(self, what: str, *, field: str = "", position: int = -1) -> None:
@@ -205,9 +205,9 @@ class ProtocolError(KraftlogError):
 
 
 class InternalError(KraftlogError):
-    """Our own code has failed where it changes nothing: that costs one asker its connection.
+    """An unexpected exception that left no state half changed; it costs a client its connection.
 
-    The message has the traceback. Where something may be half changed, the node ends instead.
+    The message has the traceback. If state may be half changed, the node stops instead.
     """
 
     def __init__(self, what: str, error: BaseException) -> None:
@@ -218,19 +218,19 @@ class InternalError(KraftlogError):
 
 
 class UnansweredError(KraftlogError):
-    """A request that gets no response was refused: the end of its connection tells its client."""
+    """A request without a response (acks=0) was refused; closing the connection is the signal."""
 
 
 class UnsupportedVersionError(KraftlogError):
-    """A message was to be written in a version that can't carry what it says."""
+    """A message cannot be encoded in a version, because a field does not exist there."""
 
 
 class UnwritableError(KraftlogError):
-    """A record can't be written: one of its values exceeds what its field can hold."""
+    """A record cannot be encoded, because a value exceeds the limits of its field."""
 
 
 class CorruptBatchError(KraftlogError):
-    """Bytes that should be a record batch are none. `code` is what a client is told."""
+    """Bytes are not a valid record batch; `code` is the error code for the client."""
 
     def __init__(self, what: str, *, code: int = ErrorCode.CORRUPT_MESSAGE, position: int = -1):
         at = f" at byte {position}" if position >= 0 else ""
@@ -241,7 +241,7 @@ class CorruptBatchError(KraftlogError):
 
 
 class RejectedRecordsError(CorruptBatchError):
-    """Some records of a batch are not accepted: `rejected` has each one's place and the reason."""
+    """Some records of a batch are invalid; `rejected` lists their indexes with reasons."""
 
     def __init__(self, what: str, *, code: int, rejected: list[tuple[int, str]]):
         super().__init__(what, code=code)
@@ -249,46 +249,46 @@ class RejectedRecordsError(CorruptBatchError):
 
 
 class ConfigError(KraftlogError):
-    """A setting that can't be. The message names key, value and what would be accepted."""
+    """An invalid setting; the message has the key, the value and what is accepted."""
 
 
 class StorageError(KraftlogError):
-    """A log can't be read or written. The message names the file and, where known, the place."""
+    """A log cannot be read or written; the message has the file and, if known, the position."""
 
 
 class CorruptLogError(StorageError):
-    """What had been flushed is no longer what it was. Nothing is overwritten."""
+    """Flushed data is corrupt or lost; nothing is overwritten."""
 
 
 class UnreplayableError(StorageError):
-    """A committed record can't be replayed: to go on would be to go on with a wrong state."""
+    """A committed record cannot be replayed; continuing would leave the state wrong."""
 
 
 class DiskFullError(StorageError):
-    """No room. What was written in part has been cut off again: the same may be tried later."""
+    """The disk is full; a partial write was truncated, so the write can be retried."""
 
 
 class ClientError(KraftlogError):
-    """What a client was asked for did not come about."""
+    """Base class of the client's exceptions."""
 
 
 class UnreachableError(ClientError):
-    """A broker could not be reached, or fell silent."""
+    """A broker could not be reached or did not respond in time."""
 
 
 class UnsupportedApiError(ClientError):
-    """A broker does not have what it is to be asked for, or only in versions we don't speak."""
+    """A broker does not support an API, or no version in common."""
 
 
 class RefusedError(ClientError):
-    """A broker answered with an error code."""
+    """A broker responded with an error code."""
 
     def __init__(
         self, code: int, *, api: str, broker: str, subject: str = "", message: str | None = None
     ) -> None:
-        said = f": {message}" if message else ""
+        detail = f": {message}" if message else ""
         about = f"{subject}: " if subject else ""
-        super().__init__(f"{about}{error_name(code)}{said} ({api}, error {code}, {broker})")
+        super().__init__(f"{about}{error_name(code)}{detail} ({api}, error {code}, {broker})")
         self.code = code
         self.api = api
         self.broker = broker
@@ -304,17 +304,17 @@ def error_name(code: int) -> str:
     return f"error {code}"
 
 
-#: Names and values are quoted, and may be long: no string in an answer exceeds 32,767 bytes.
+#: Messages quote names and values, which may be long; a string field holds 32,767 bytes at most.
 LONGEST_MESSAGE = 2000
 
 
 def in_short(message: str) -> str:
-    """A message that fits into an answer, whatever it quotes."""
+    """A message truncated to fit into a response."""
     return message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}..."
 
 
 def in_words(error: BaseException) -> str:
-    """What is wrong, for people: of the system's errors the file and the words, not the number."""
+    """The message of an exception for people; for an OSError its file and text, without errno."""
     if not isinstance(error, OSError) or error.strerror is None:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

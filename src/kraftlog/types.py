@@ -1,4 +1,4 @@
-"""Small words that every layer uses."""
+"""Types and constants that every layer uses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraftlog.value import Value
 
 Buffer = bytes | bytearray | memoryview
 
-#: A UUID is its sixteen bytes. Kafka writes it as 22 letters of URL-safe base 64.
+#: Sixteen bytes. Kafka prints a UUID as 22 characters of URL-safe base64.
 Uuid = bytes
 NULL_UUID = bytes(16)
 #: The topic id of the metadata log, the same in every cluster.
@@ -17,7 +17,7 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 def uuid_text(uuid: Uuid) -> str:
-    """How Kafka's tools print a UUID."""
+    """A UUID as Kafka's tools print it."""
     text = binascii.b2a_base64(uuid, newline=False).rstrip(b"=")
     return text.translate(_URL_SAFE).decode()
 
@@ -28,7 +28,7 @@ def uuid_from_text(text: str) -> Uuid:
     except (binascii.Error, UnicodeEncodeError):
         raw = b""
     if len(raw) != 16:
-        raise ValueError(f"not a UUID of 22 base-64 letters: {text!r}")
+        raise ValueError(f"{text!r}: expected a UUID of 22 base64 characters")
     return raw
 
 
@@ -42,18 +42,18 @@ class TopicPartition(Value):
 
 
 class OffsetAndEpoch(Value):
-    """A point in a log: an offset and the epoch of the leader that wrote up to there."""
+    """A position in a log: an offset and the leader epoch of the record before it."""
 
     offset: int
     epoch: int
 
 
 class Now(Value):
-    """What time it is: `monotonic_ms` for deadlines, `wall_ms` for timestamps only."""
+    """The current time: `monotonic_ms` for deadlines, `wall_ms` only for timestamps."""
 
     monotonic_ms: int
     wall_ms: int
 
 
-#: A log is named by topic and partition.
+#: Topic and partition.
 LogName = tuple[str, int]

@@ -1,19 +1,18 @@
 """`Value`: plain data with named fields, cheap to define, to make and to compare.
 
-Messages, effects and recovered state are all values. The standard tools cost too much here:
-`dataclass(slots=True)` needs 0.7 ms a class and imports `inspect`, a compiled struct library
-needs 15 ms to import; several hundred classes and a start-up of a fifth of a second leave
-neither. A `Value` costs about ten microseconds to define; its constructor is compiled when the
-first one is made.
+Messages, effects and recovered state are values. `dataclass(slots=True)` costs 0.7 ms per class and
+imports `inspect`, and a compiled struct library takes 15 ms to import: too much for several hundred
+classes and a start-up of 0.2 s. A `Value` class costs about ten microseconds to define; its
+constructor is compiled when its first value is created.
 
     class Span(Value):
         start: int
         size: int = 0
 
-The rules: annotations name the fields, in order; a class attribute gives the default (which
-must be immutable, as it is shared); subclasses add fields behind those of their parent; fields
-live in slots; equality is by type and fields. Values are not frozen, as freezing doubles their
-cost, but whoever hands one over no longer changes it.
+Rules: annotations name the fields, in order; a class attribute is the default, which must be
+immutable because it is shared; subclasses add fields after those of their parent; fields are
+slots; equality compares type and fields. Values are not frozen, because that would double their
+cost, but code that passes a value on must not change it afterwards.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _IMMUTABLE = (int, str, bytes, float, bool, tuple, frozenset, type(None))
 
 
 def _compile_at_first_call(self: Any, *args: Any, **kwargs: Any) -> None:
-    """Stands in as the constructor of every class until the first value of it is made."""
+    """The initial constructor of every class, replaced when its first value is created."""
     cls: Any = type(self)
     cls.__init__ = compile_init(cls)
     cls.__init__(self, *args, **kwargs)
@@ -42,7 +41,7 @@ def _compile_at_first_call(self: Any, *args: Any, **kwargs: Any) -> None:
 
 @dataclass_transform(kw_only_default=False)
 class ValueMeta(type):
-    """Turns the annotations of a class into slots and remembers the defaults."""
+    """Turns the annotations of a class into slots and stores the defaults."""
 
     _fields: tuple[str, ...]
     _defaults: dict[str, Any]
@@ -62,7 +61,7 @@ class ValueMeta(type):
         namespace.setdefault("__init__", _compile_at_first_call)
         namespace["_fields"] = fields + tuple(own)
         namespace["_defaults"] = defaults
-        #: Gives the fields of a value to be compared: a tuple, or the only one by itself.
+        #: Returns the fields for a comparison: a tuple, or the only field itself.
         namespace["_values_of"] = (
             attrgetter(*namespace["_fields"]) if namespace["_fields"] else None
         )
@@ -76,7 +75,7 @@ class ValueMeta(type):
 
 
 class Value(metaclass=ValueMeta):
-    """Plain data; the module says the rules."""
+    """Base class of plain data; see the module for the rules."""
 
     _fields: ClassVar[tuple[str, ...]]
     _defaults: ClassVar[dict[str, Any]]
@@ -114,7 +113,7 @@ class Value(metaclass=ValueMeta):
 
 
 def compile_init(cls: ValueMeta) -> Callable[..., None]:
-    """The constructor that one would write by hand: one assignment a field."""
+    """Compile the constructor: one assignment per field, as one would write it by hand."""
     required = [f for f in cls._fields if f not in cls._defaults]
     optional = [f for f in cls._fields if f in cls._defaults]
     parameters = ["self", *required, *[f"{f}=_d[{f!r}]" for f in optional]]

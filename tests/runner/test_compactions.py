@@ -177,7 +177,7 @@ def test_leftovers_of_a_killed_compaction_do_not_enter_the_next_log(
         host.node.emit(OpenLog(NAME, ANOTHER_ID, host.node.topic_configs.of("demo").config))
         host.one_turn()
         files.make_file(f"{task['folder']}/{task['groups'][0][0][0]:020d}.log.cleaned", b"old")
-        raise ChildProcessError("a helper ended with -9")
+        raise ChildProcessError("the worker process exited with -9")
 
     monkeypatch.setattr("kraftlog.simulator.host.clean", ends_late)
     host.pass_time(BACKOFF_MS)

@@ -25,7 +25,7 @@ class GroupResponse(Value):
     response: Any  # a message of the API's response class, or the part of it that was asked for
 
 
-# What came of them -------------------------------------------------------------------------------
+# Outcomes ----------------------------------------------------------------------------------------
 
 
 class Written(Value):

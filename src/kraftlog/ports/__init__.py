@@ -1,1 +1,1 @@
-"""What a host gives to those who must not do things themselves."""
+"""Interfaces to the host: files, logs, threads, processes and connections."""

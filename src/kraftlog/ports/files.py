@@ -1,13 +1,12 @@
-"""`Files`: everything a log may ask of a file system, and nothing more.
+"""`Files`: the file system operations that logs use.
 
-The server answers with the operating system, the simulator with memory and faults. Open files
-are small integers, so that the server's are real descriptors that `sendfile` takes. Failures
-are `OSError` with the usual `errno`, in both.
+The server implements them with the operating system, the simulator with memory and faults. Open
+files are small integers; in the server they are file descriptors, as `sendfile` needs. Failures are
+`OSError` with the usual `errno` in both.
 
-What is durable, in both: the bytes of a file after `sync` of it, the names in a directory
-(created, renamed, removed) after `sync_directory` of it; everything else may or may not be
-there after a power loss. A `sync` that has failed stays failed: what it was to write counts as
-lost, whatever a later `sync` says.
+Durable in both are the bytes of a file after its `sync`, and the names in a directory (created,
+renamed, removed) after its `sync_directory`; anything else may be lost in a power loss. After a
+failed `sync`, its data counts as lost, even if a later `sync` succeeds.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from kraftlog.types import Buffer
 
     class Files(Protocol):
-        """A file system below one process. Paths are absolute or relative strings with `/`."""
+        """The file system of one process; paths are absolute or relative strings with `/`."""
 
         def open(self, path: str, *, create: bool = False, write: bool = True) -> int:
-            """A handle on a file; with `create` it is made when it is not there."""
+            """Open a file; `create` creates a missing one."""
             ...
 
         def close(self, fd: int) -> None: ...
@@ -37,27 +36,27 @@ if TYPE_CHECKING:
             ...
 
         def preadv(self, fd: int, buffers: Sequence[bytearray | memoryview], position: int) -> int:
-            """Fill the buffers; how many bytes there were."""
+            """Fill the buffers; return the number of bytes read."""
             ...
 
         def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-            """Write at most 1,024 buffers in one call; how many bytes were taken."""
+            """Write at most 1,024 buffers in one call; return the number of bytes written."""
             ...
 
         def truncate(self, fd: int, size: int) -> None:
-            """Cut a file (never used to make one longer)."""
+            """Truncate a file; never used to extend one."""
             ...
 
         def allocate(self, fd: int, position: int, size: int) -> None:
-            """Reserve blocks ahead without changing the file's size, where that is possible."""
+            """Preallocate blocks without changing the file size, if supported."""
             ...
 
         def sync(self, fd: int) -> None:
-            """Make a file's bytes durable. Blocks; run it in a lane."""
+            """Make the bytes of a file durable; blocks, so run it on an I/O thread."""
             ...
 
         def forget_cached(self, fd: int) -> None:
-            """Let the next reads come from the disk: for files whose `sync` has failed."""
+            """Drop cached pages so that the next reads come from disk, after a failed `sync`."""
             ...
 
         def list(self, path: str) -> list[str]:
@@ -67,15 +66,15 @@ if TYPE_CHECKING:
         def exists(self, path: str) -> bool: ...
 
         def size_of(self, path: str) -> int:
-            """Bytes of a file by its name."""
+            """Size of a file by its path."""
             ...
 
         def modified_ms(self, path: str) -> int:
-            """When a file was last written, wall clock."""
+            """Modification time of a file, wall clock."""
             ...
 
         def space(self, path: str) -> tuple[int, int]:
-            """Bytes of the file system of a directory, and how many of them can be used still."""
+            """Total and available bytes of the file system of a directory."""
             ...
 
         def make_directory(self, path: str) -> None: ...
@@ -85,7 +84,7 @@ if TYPE_CHECKING:
             ...
 
         def rename(self, old: str, new: str) -> None:
-            """Give a file or directory another name in the same directory, replacing a file."""
+            """Rename a file or directory within its directory, replacing an existing file."""
             ...
 
         def unlink(self, path: str) -> None: ...
@@ -95,9 +94,9 @@ if TYPE_CHECKING:
             ...
 
         def sync_all(self, path: str) -> None:
-            """Make everything durable that was written to the file system of a directory."""
+            """Make everything on the file system of a directory durable."""
             ...
 
         def lock(self, path: str) -> int:
-            """Hold `path` for this process alone, or raise `BlockingIOError`; `close` lets go."""
+            """Lock `path` for this process or raise `BlockingIOError`; `close` unlocks it."""
             ...

@@ -1,4 +1,4 @@
-"""`IOThread`: where a host runs calls that block."""
+"""`IOThread`: runs blocking calls outside the event loop."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
             job: Callable[[], Any],
             done: Callable[[Any, BaseException | None, Now], None],
         ) -> None:
-            """Run `job` elsewhere, in order; later call `done(result, error, now)` here."""
+            """Run `job` on the thread, in order; then call `done(result, error, now)`."""
             ...

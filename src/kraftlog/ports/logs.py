@@ -1,4 +1,4 @@
-"""`LogReader`: what a node may ask of its logs, with answers from memory alone."""
+"""`LogReader`: the read interface of a node to its logs."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from kraftlog.types import LogName
 
     class Slice(Protocol):
-        """Bytes of whole batches that lie in a file; the host knows how to move them."""
+        """A slice of a log file with whole batches, which the host can send without copying."""
 
         def __len__(self) -> int: ...
 
         def pin(self) -> None:
-            """Hold the file open until `release`: its name may be another's later. OSError."""
+            """Keep the file open until `release`, as its name may be reused; raises OSError."""
             ...
 
         def release(self) -> None: ...
 
         def read(self) -> bytes:
-            """The bytes, while pinned. Fewer than promised when the file was cut meanwhile."""
+            """The bytes, while pinned; fewer if the file has been truncated in the meantime."""
             ...
 
     class LogReader(Protocol):
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
             ...
 
         def newest_timestamp(self, log: LogName) -> int:
-            """The largest timestamp of a record, -1 if there is none."""
+            """The largest timestamp of a record; -1 if there is none."""
             ...
 
         def end_of_epoch(self, log: LogName, epoch: int) -> tuple[int, int]:
@@ -63,28 +63,28 @@ if TYPE_CHECKING:
             ...
 
         def epoch_at(self, log: LogName, offset: int) -> int:
-            """The epoch of a record, -1 where it is not known."""
+            """The leader epoch of a record; -1 if unknown."""
             ...
 
         def size_bytes(self, log: LogName) -> int:
-            """How much of the disk the log takes, 0 while it is not open."""
+            """Size of the log on disk; 0 while it is not open."""
             ...
 
         @property
         def folder(self) -> str:
-            """The directory in which all of them are."""
+            """The directory of all logs."""
             ...
 
         @property
         def is_short(self) -> bool:
-            """Whether the disk below has no more room than is kept for the metadata log."""
+            """Whether only the space reserved for the metadata log is left on the disk."""
             ...
 
         @property
         def is_offline(self) -> bool:
-            """Whether the disk below has failed."""
+            """Whether the log directory is offline."""
             ...
 
         def space(self) -> tuple[int, int]:
-            """How much the disk holds at all, and how much more; -1 where it does not say."""
+            """Total and available bytes of the disk; -1 if unknown."""
             ...

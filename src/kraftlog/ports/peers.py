@@ -9,5 +9,5 @@ if TYPE_CHECKING:
 
     class Peers(Protocol):
         def ask(self, ask: Any, /) -> None:
-            """Send the request of an Ask; in a later turn its one report follows."""
+            """Send the request of a SendRequest; exactly one report follows in a later turn."""
             ...

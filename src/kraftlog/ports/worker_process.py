@@ -1,4 +1,4 @@
-"""`WorkerProcess`: where a host runs work that computes for long, beside the loop."""
+"""`WorkerProcess`: runs CPU-bound work outside the event loop."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ if TYPE_CHECKING:
             task: dict[str, Any],
             done: Callable[[Any, BaseException | None, Now], None],
         ) -> None:
-            """Run `kraftlog.storage.cleaning.clean` elsewhere; later `done(result, error, now)`."""
+            """Run `kraftlog.storage.cleaning.clean`; then call `done(result, error, now)`."""
             ...

@@ -1,1 +1,1 @@
-"""The real host: epoll, sockets, files, threads that block in the kernel."""
+"""The server: the host of a node, with epoll, sockets, files and I/O threads."""

@@ -1,12 +1,12 @@
-"""One client's connection: bytes in, frames out; answers in, bytes out, in the order of asking.
+"""A client connection: receives requests and sends responses in the order of the requests.
 
-Receiving goes through one arena that all connections share: each socket that is ready reads into
-it behind the one before, so that batches lie still until the turn's write and nothing is
-allocated. What is left of a frame at the end of a turn is kept by its connection; a frame larger
-than that is received straight into a buffer of its own.
+All connections receive into one shared arena, each ready socket after the previous one, so that
+batches stay in place until the turn's write and nothing is allocated. A connection keeps the
+incomplete request that is left at the end of a turn; a larger one is received into a buffer of its
+own.
 
-A connection has a slice of the turn for its requests. Whole frames that are left then are kept as
-they came, and go on (`go_on`) after those of other connections.
+A connection has a slice of each turn for its requests. Complete requests that are left after it
+stay undecoded and continue (`go_on`) after those of other connections.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
 
 ARENA_SIZE = 1 << 20
-#: What is kept of an unfinished frame; larger frames get a buffer of their own.
+#: Largest incomplete frame that is kept; larger frames get a buffer of their own.
 SMALL_FRAME = 64 << 10
-#: The most that one socket may read in a turn: nobody keeps the others waiting.
+#: Most bytes that one socket may receive in a turn, for fairness.
 READ_SIZE = 256 << 10
 #: A larger frame's buffer begins with at most this, and grows as it fills. It has room for the
 #: largest batch that Kafka takes by default, and what stands around it.
 FIRST_LARGE = (1 << 20) + (64 << 10)
 #: How much it grows at a time, once it is no longer one on loan.
 GROWTH = 1 << 20
-#: Buffers of so many bytes are kept for the next large frames: new memory is slow memory.
+#: Bytes of buffers that are kept for the next large frames, because new memory is slow.
 KEPT_FREE = 8 << 20
-#: A connection that owes more answers than this is not listened to until it has taken some.
+#: A connection with more unanswered requests is not read until it has received some responses.
 MAX_UNANSWERED = 4096
 MAX_UNSENT = 64 << 20
-#: The same for what it holds in memory: requests that are not answered and responses not sent.
+#: The same limit for memory: bytes of unanswered requests and unsent responses.
 MAX_HELD = 2 << 20
-#: The clock is looked at after each request, and after so many of those that repeat.
+#: The clock is read after each normal request, and after this many templated ones.
 REPEATS_A_LOOK = 32
-#: Slices up to this size are copied and sent together with what is around them.
+#: File slices up to this size are copied and sent together with the bytes around them.
 COPY_SLICE = 64 << 10
-#: About the most bytes, and the most pieces, that are gathered for one system call.
+#: Approximate limits of bytes and buffers for one system call.
 SEND_SIZE = 1 << 20
 MAX_PIECES = 512
-#: A connection sends about this much in a turn.
+#: Approximate number of bytes that a connection sends in a turn.
 SENT_A_TURN = 4 << 20
 
 PRODUCE = APIS[ApiKey.PRODUCE].name
@@ -69,7 +69,7 @@ assert SMALL_FRAME + READ_SIZE <= ARENA_SIZE
 
 
 class Arena:
-    """The shared receive buffer, filled from the front during one turn; and buffers on loan."""
+    """The shared receive buffer, filled from the front in each turn, and the pool of large ones."""
 
     def __init__(self) -> None:
         self.buffer = bytearray(ARENA_SIZE)
@@ -77,13 +77,13 @@ class Arena:
         self.used = 0
         self._free: dict[int, list[bytearray]] = {}
         self._free_bytes = 0
-        #: What was handed to the node in this turn.
+        #: Requests passed to the node in this turn.
         self._given_back: list[bytearray] = []
 
     def lend(self, size: int, left: int) -> bytearray:
-        """A buffer for the beginning of a large frame, or for all of it; it is not empty.
+        """A buffer for a large frame or its beginning.
 
-        Memory follows what has come (`left`), not what is announced.
+        Memory grows with the received bytes (`left`), not with the announced length.
         """
         capacity = min(1 << (size - 1).bit_length(), FIRST_LARGE)
         if capacity > 4 * left:
@@ -95,11 +95,11 @@ class Arena:
         return free.pop()
 
     def give_back(self, buffer: bytearray) -> None:
-        """Nobody needs it beyond this turn."""
+        """Return a buffer at the end of this turn."""
         self._given_back.append(buffer)
 
     def clear(self) -> None:
-        """The turn is over: batches are written, nobody looks at what was received."""
+        """End the turn: batches are written, so the received bytes can be overwritten."""
         self.used = 0
         if self._given_back:
             for buffer in self._given_back:
@@ -114,7 +114,7 @@ class Arena:
 
 
 class Connection:
-    """Slots are filled by the node in any order and leave in the order of `slots`."""
+    """A client connection; the node responds in any order, responses leave in request order."""
 
     def __init__(
         self,
@@ -137,25 +137,25 @@ class Connection:
         self.charged = 0
         #: How much more it needs to receive the rest of a large frame.
         self.needs = 0
-        #: When something was received or sent last, by the clock of the turns.
+        #: Time of the last receive or send, by the clock of the turns.
         self.active_ns = turns.began_ns
-        #: Which APIs are served here: those of brokers, of controllers, or both.
+        #: The APIs of this listener: those of brokers, of controllers, or both.
         self.listener = BROKER
         #: The name of the listener that accepted the connection.
         self.listener_name = ""
         self.closed = False
-        #: Why an answer can't be given: noticed where nothing can be raised, raised by `send`.
+        #: An error found where nothing can be raised; `send` raises it.
         self.failure: OSError | KraftlogError | None = None
         #: What was received and not handed over: the beginning of a frame; or, where the slice
         #: of a turn was over or the peer is overdue, any number of frames from `rest_at` on.
         self.rest = bytearray()
         self.rest_at = 0
         self.holds_frames = False
-        #: Whether the loop has it in a queue of those to be served.
+        #: Whether the loop has queued this connection for service.
         self.is_queued = False
-        #: How many requests the node is still at work on; those that follow wait for all of them.
+        #: Number of requests in progress in the node; later requests wait for all of them.
         self.holds = 0
-        #: A large frame under way, its size, and how much of it is there.
+        #: The large frame being received, its size, and the bytes received so far.
         self.large: bytearray | None = None
         self.large_size = 0
         self.large_filled = 0
@@ -168,15 +168,17 @@ class Connection:
         self.unsent = 0
         self.in_files = 0
         self.unanswered = 0
-        #: Where to enter when there may be something to send; None while entered.
+        #: The send queue of the loop; None while this connection is in it.
         self.dirty: list[Connection] | None = None
         self.events = 0
-        #: What it has been seen to ask for again and again; the node's.
+        #: The request templates of this connection, owned by the node.
         self.repeats: RequestTemplates | None = None
 
     def ready(self, slot: PendingResponse | PendingResponses | ReadyResponse) -> None:
-        """The node has filled a slot. The files that it takes from are held until it is sent; where
-        too many are held, small slices are read at once."""
+        """Accept a response of the node.
+
+        Its files stay open until it is sent; if too many are open, small slices are read at once.
+        """
         if self.closed:
             return
         pieces: Any = slot.pieces or ()
@@ -194,7 +196,7 @@ class Connection:
         self.mark_dirty()
 
     def hold(self) -> None:
-        """Hand over no more requests until `let_go`."""
+        """Pass no more requests to the node until `let_go`."""
         self.holds += 1
         self.mark_dirty()  # so that it is not read until then
 
@@ -204,12 +206,12 @@ class Connection:
         self.mark_dirty()
 
     def fail(self, error: InternalError | ProtocolError | UnansweredError) -> None:
-        """A request can't be read or answered: that ends this connection, and no other."""
+        """Close this connection, because a request is invalid or cannot be answered."""
         self.failure = error
         self.mark_dirty()
 
     def mark_dirty(self) -> None:
-        """Have `send` called at the end of the turn."""
+        """Schedule `send` for the end of the turn."""
         if self.dirty is not None:
             self.dirty.append(self)
             self.dirty = None
@@ -217,7 +219,7 @@ class Connection:
     # Receiving -----------------------------------------------------------------------------------
 
     def receive(self, arena: Arena, node: Node, now: Now) -> None:
-        """Read what there is, once, and hand whole frames to the node while the slice lasts."""
+        """Receive once and pass complete frames to the node while the slice lasts."""
         start = arena.used
         if self.large is not None:
             behind = self._receive_large(arena, node, now)
@@ -241,7 +243,7 @@ class Connection:
             self._keep(arena, arena.view, pos, end)
 
     def go_on(self, arena: Arena, node: Node, now: Now) -> None:
-        """Hand frames to the node that were received earlier, while the slice lasts."""
+        """Pass frames received earlier to the node while the slice lasts."""
         rest = self.rest
         end = len(rest)
         view = memoryview(rest)
@@ -252,7 +254,7 @@ class Connection:
             self._keep(arena, view, pos, end)
 
     def _read(self, views: list[memoryview]) -> int:
-        """What the socket has; whatever else comes of it is the end of the connection."""
+        """Receive from the socket; any error closes the connection."""
         if not views[-1]:
             return 0
         try:
@@ -272,7 +274,7 @@ class Connection:
     def _frames(
         self, buffer: bytearray, view: memoryview, pos: int, end: int, node: Node, now: Now
     ) -> int:
-        """Hand over whole frames in `buffer[pos:end]`; where the first one left begins."""
+        """Pass on complete frames of `buffer[pos:end]`; return where the rest starts."""
         slots = self.slots
         repeats_left = REPEATS_A_LOOK
         while end - pos >= 4:
@@ -308,7 +310,7 @@ class Connection:
         return pos
 
     def _is_over(self, cause: str) -> bool:
-        """Whether a request of this kind was the last one that is served for now."""
+        """Whether the slice ends after a request of this kind."""
         turns = self.turns
         is_over = turns.step(cause) >= turns.slice_until_ns
         if self.unsent or self.unanswered:
@@ -333,8 +335,10 @@ class Connection:
         self._charge_received()
 
     def _receive_large(self, arena: Arena, node: Node, now: Now) -> int:
-        """What is missing of a large frame; how many bytes came after it, now in the arena, or -1
-        while it is not complete."""
+        """Receive the rest of a large frame.
+
+        Return the number of bytes after it, which are in the arena; -1 while it is incomplete.
+        """
         buffer, size, start = self.large, self.large_size, arena.used
         assert buffer is not None
         if self.large_filled == len(buffer):
@@ -377,7 +381,7 @@ class Connection:
     # Sending -------------------------------------------------------------------------------------
 
     def send(self) -> None:
-        """Send the answers that are ready, up to the first that is not, as far as it goes."""
+        """Send completed responses up to the first pending one, as far as the socket accepts."""
         if self.failure is not None:
             raise self.failure
         slots, out, quick_ms = self.slots, self.out, self.times.quick_ms
@@ -396,7 +400,7 @@ class Connection:
                 return
 
     def _gather(self) -> list[Any]:
-        """The bytes in front, small slices read, for one call; none where a large slice is."""
+        """The bytes at the head of the queue for one call; none if a large slice is first."""
         out = self.out
         pieces: list[Any] = []
         size = 0
@@ -413,9 +417,9 @@ class Connection:
         return pieces
 
     def _send_bytes(self, pieces: list[Any]) -> bool:
-        """Send the bytes in front of the queue; whether all of them went."""
+        """Send the bytes at the head of the queue; return whether all were sent."""
         out = self.out
-        # The head of an answer leaves with the slice behind it: the peer is not woken for it alone.
+        # The header is sent with the slice after it and does not wake up the peer alone.
         flags = socket.MSG_MORE if len(out) > len(pieces) else 0
         try:
             if len(pieces) == 1:
@@ -436,7 +440,7 @@ class Connection:
         return True
 
     def _send_slice(self, piece: Any) -> bool:
-        """Send the large slice in front of the queue; whether all of it went."""
+        """Send the large slice at the head of the queue; return whether all of it was sent."""
         size = len(piece)
         while self.slice_sent < size:
             at = self.slice_sent
@@ -456,8 +460,8 @@ class Connection:
         return True
 
     def overdue(self) -> bool:
-        """Whether no more is read: a request is under way, answers are taken too slowly, or the
-        connections together hold as much as they may."""
+        """Whether reading is paused: a request is in progress, responses are received too slowly,
+        or the memory limit of all connections is reached."""
         return (
             self.holds > 0
             or len(self.slots) >= MAX_UNANSWERED
@@ -476,7 +480,7 @@ class Connection:
         return not (self.slots or self.out or self.charged or self.holds)
 
     def charge(self) -> None:
-        """Account for what is held now."""
+        """Update the memory account."""
         held = self.unsent - self.in_files + self.unanswered + len(self.rest)
         if self.large is not None:
             held += len(self.large)
@@ -490,14 +494,14 @@ class Connection:
             memory.end_exemption()
 
     def _charge_received(self) -> None:
-        """Account for it, and stop reading if that is too much."""
+        """Update the memory account and pause reading beyond the limit."""
         self.charge()
         if self.overdue():
             self.mark_dirty()
 
     @property
     def is_kept_waiting(self) -> bool:
-        """Whether it would go on if it were read: nothing is to be sent, and more has come."""
+        """Whether only the paused reading holds it up: all is sent, and more data has arrived."""
         if self.out:
             return False
         if self.holds_frames:
@@ -508,7 +512,7 @@ class Connection:
             return False
 
     def close(self) -> None:
-        """Let go of everything, also of what the node still works on for this connection."""
+        """Release all resources, including requests in progress in the node."""
         self.closed = True
         _release(self.out)
         for slot in self.slots:
@@ -542,7 +546,7 @@ def _copy(piece: Any) -> bytes:
 
 
 def _release(pieces: Iterable[Any]) -> None:
-    """Give back the file slices of answers that are not sent."""
+    """Release the file slices of unsent responses."""
     for piece in pieces:
         if not isinstance(piece, _IN_MEMORY):
             piece.release()

@@ -1,4 +1,4 @@
-"""The operating system as `Files`."""
+"""`Files` on the operating system."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOT_SUPPORTED = {errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class OsFiles:
-    """Real files. What has a single system call is that call itself: no wrapper in between."""
+    """Real files; an operation with a single system call is that call, without a wrapper."""
 
     close = staticmethod(os.close)
     pread = staticmethod(os.pread)
@@ -87,7 +87,7 @@ class OsFiles:
             os.close(fd)
 
     def lock(self, path: str) -> int:
-        """A POSIX lock, the kind that Kafka takes: either keeps the other out."""
+        """A POSIX lock, as Kafka takes it, so that each excludes the other."""
         import fcntl
 
         fd = os.open(path, _WRITE | os.O_CREAT, 0o644)
@@ -118,7 +118,7 @@ def load_fallocate() -> Callable[[int, int, int], None]:
 
 
 def load_syncfs() -> Callable[[int], None]:
-    """The C library's `syncfs`: unlike `os.sync` it tells of errors."""
+    """The C library's `syncfs`, which reports errors, unlike `os.sync`."""
     return _c_function("syncfs")
 
 

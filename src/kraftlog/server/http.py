@@ -1,7 +1,7 @@
-"""A small HTTP/1.1 server on the node's own loop: GET and HEAD of pages that are made in slices.
+"""A small HTTP/1.1 server on the event loop: GET and HEAD of pages built in slices.
 
-It is for machines that watch a node, not for the world: few connections, short requests without a
-body, one answer at a time, and nobody who is slow is waited for.
+It serves monitoring, not the public: few connections, short requests without a body, one response
+at a time, and slow clients are disconnected.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 MAX_CONNECTIONS = 16
-#: A longer head of a request is refused.
+#: Largest request head.
 MAX_HEAD = 8 << 10
-#: A request must be there, and its answer taken, within this time; a pause may last as long.
+#: Time limit for a request, for its response, and for a pause between requests.
 DEFAULT_TIMEOUT_MS = 10_000
-#: So much of a page is made in one turn: about a millisecond's work.
+#: Pieces of a page built in one turn, about a millisecond of work.
 PIECES_A_TURN = 500
 SEND_SIZE = 256 << 10
 
@@ -50,7 +50,7 @@ class HttpRequest(Value):
 
 
 class HttpResponse(Value):
-    """`pieces` are taken over several turns; what they tell may be of different moments."""
+    """A page; its `pieces` are built over several turns and may be from different moments."""
 
     status: int
     pieces: Iterator[str]
@@ -58,7 +58,7 @@ class HttpResponse(Value):
 
 
 def parse(head: bytes) -> HttpRequest | int:
-    """The request that a head (without the empty line) makes; else the status of its refusal."""
+    """Parse a request head without the empty line; return the request or an error status."""
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[1].startswith("/") or not words[2].startswith("HTTP/"):
@@ -86,7 +86,7 @@ def _has_body(fields: dict[str, str]) -> bool:
 
 
 class _Connection:
-    """Reads a request, then sends its answer, then reads the next one."""
+    """A connection that reads a request, sends the response, then reads the next request."""
 
     def __init__(self, sock: socket.socket, until_ms: int) -> None:
         self.sock = sock
@@ -106,7 +106,7 @@ class _Connection:
 
 
 class HttpServer:
-    """`answer(path, now)` gives the page, or None where there is none."""
+    """The server; `answer(path, now)` returns a page, or None for an unknown path."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class HttpServer:
 
     @property
     def has_work(self) -> bool:
-        """Whether a page is being made."""
+        """Whether a page is being built."""
         return any(each.answer is not None for each in self._connections.values())
 
     def deadline(self) -> int | None:
@@ -156,7 +156,7 @@ class HttpServer:
             self._drop(connection)
 
     def go_on(self, now: Now) -> None:
-        """Once a turn: the pages under way, and those who took too long."""
+        """Once per turn: continue pages and close connections that exceed the time limit."""
         for connection in list(self._connections.values()):
             if connection.until_ms <= now.monotonic_ms:
                 self._drop(connection)
@@ -198,7 +198,7 @@ class HttpServer:
         self._look(connection, now)
 
     def _look(self, connection: _Connection, now: Now) -> None:
-        """Take the next request, if all of it is there."""
+        """Read the next request, if it is complete."""
         head, end, rest = connection.received.lstrip(b"\r\n").partition(b"\r\n\r\n")
         if len(head) > MAX_HEAD:
             self._begin(connection, 431, now)
@@ -224,12 +224,12 @@ class HttpServer:
     # Answers -------------------------------------------------------------------------------------
 
     def _make(self, connection: _Connection, now: Now) -> None:
-        """The next slice of the page; when that was the last, it is sent."""
+        """Build the next slice of the page; send the page after the last one."""
         answer, request = connection.answer, connection.request
-        assert answer is not None, "it is being made"
+        assert answer is not None, "the page is being built"
         try:
             slice_ = list(islice(answer.pieces, PIECES_A_TURN))
-        except Exception as error:  # a mistake in a page must not end the node
+        except Exception as error:  # an error in a page must not stop the node
             log_line(f"cannot build an HTTP page: {error!r}")
             connection.closes = True
             connection.answer, connection.pieces = _refusal(500), []
@@ -252,7 +252,7 @@ class HttpServer:
             self._send(connection, now)
 
     def _send(self, connection: _Connection, now: Now) -> None:
-        """As much as the socket takes; then the next request, or the end."""
+        """Send what the socket accepts; then read the next request or close."""
         self._epoll.modify(connection.fd, EPOLLOUT)
         while connection.out:
             sent = connection.sock.send(connection.out[:SEND_SIZE])

@@ -1,4 +1,4 @@
-"""Ids that nobody has."""
+"""Random ids."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 
 def new_id() -> Uuid:
-    """A UUID of version 4, as Kafka makes them; never one that begins with a dash in text, as that
-    would look like a flag."""
+    """A random UUID (version 4), as Kafka generates them.
+
+    Its text never starts with a dash, which would look like a flag.
+    """
     while True:
         raw = bytearray(os.urandom(16))  # noqa: TID251 - this is the host
         raw[6] = raw[6] & 0x0F | 0x40

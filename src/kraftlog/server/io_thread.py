@@ -1,7 +1,7 @@
-"""A lane: one thread for calls that block in the kernel (fdatasync, cold reads, unlink).
+"""An I/O thread for calls that block in the kernel (fdatasync, cold reads, unlink).
 
-Never for anything that computes: a busy thread beside the loop costs it five sixths of its
-throughput. What came of a job is delivered on the loop, woken through an eventfd.
+It must not compute: a busy thread costs the loop five sixths of its throughput. Results are
+delivered on the loop, which an eventfd wakes up.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class IOThread:
-    """Jobs run one after the other, in order; the thread starts with the first.
+    """Runs jobs in order; the thread starts with the first job.
 
-    While the system has no room for a thread, jobs are done on the loop, which keeps everybody
-    waiting and loses nothing; or they fail, where they `may_fail`, as they would take too long.
+    If the system cannot start a thread, jobs run on the loop, which delays all clients; jobs that
+    `may_fail`, because they would take too long, fail instead.
     """
 
     def __init__(self, name: str, *, may_fail: bool = False) -> None:
@@ -42,7 +42,7 @@ class IOThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, job: Callable[[], Any], done: Done) -> None:
-        """Run `job` in the lane, then `done(result, error, now)` on the loop."""
+        """Run `job` on the thread, then call `done(result, error, now)` on the loop."""
         if self._jobs is None and not self._start():
             self._do_without(job, done)
             return
@@ -50,7 +50,7 @@ class IOThread:
         self._jobs.put((job, done))
 
     def _start(self) -> bool:
-        """Whether there is a thread now."""
+        """Start the thread if needed; return whether it runs."""
         import threading
         from queue import SimpleQueue
 
@@ -89,7 +89,7 @@ class IOThread:
         os.eventfd_write(self.ready_fd, 1)
 
     def deliver(self, now: Now) -> None:
-        """On the loop: tell what has been done since."""
+        """On the loop: deliver the results."""
         try:
             os.eventfd_read(self.ready_fd)
         except BlockingIOError:
@@ -99,7 +99,7 @@ class IOThread:
             done(result, failure, now)
 
     def finish(self, now: Now) -> None:
-        """Wait for what was submitted so far, and tell what came of it."""
+        """Wait for all submitted jobs and deliver their results."""
         if self._thread is not None and self._jobs is not None:
             self._jobs.put(None)
             self._thread.join()
@@ -109,7 +109,7 @@ class IOThread:
             done(result, failure, now)
 
     def close(self) -> None:
-        """Finish what was submitted, then end the thread."""
+        """Finish all submitted jobs, then stop the thread."""
         if self._thread is not None and self._jobs is not None:
             self._jobs.put(None)
             self._thread.join()

@@ -1,6 +1,6 @@
-"""`ConnectionLimits`: how many connections there may be, from where, and for how long without use.
+"""`ConnectionLimits`: limits the number of connections, per address, and their idle time.
 
-The settings are Kafka's, and may change while the node runs: `max.connections`,
+The settings are Kafka's and may change while the node runs: `max.connections`,
 `max.connections.per.ip` and its overrides, `connections.max.idle.ms`.
 """
 
@@ -22,7 +22,7 @@ FEWEST_TIDIED = 1024
 
 
 class ConnectionLimits:
-    """`value` gives a setting of the broker as it is now."""
+    """Counts connections; `value` returns the current value of a broker setting."""
 
     def __init__(self, value: Callable[[str], Any]) -> None:
         self._value = value
@@ -38,12 +38,12 @@ class ConnectionLimits:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many connections to brokers' listeners as `max.connections`."""
+        """Whether connections to broker listeners have reached `max.connections`."""
         most: int = self._value("max.connections")
         return self._count >= most
 
     def refusal(self, host: str) -> str | None:
-        """Why no other connection from an address is accepted."""
+        """The reason to refuse a connection from an address, or None."""
         most = self._most_from(host)
         if self._by_host.get(host, 0) < most:
             return None
@@ -69,7 +69,7 @@ class ConnectionLimits:
             self._by_host.pop(connection.host, None)
 
     def idle(self, now_ns: int, at_most: int) -> list[Connection]:
-        """Connections that have been still for `connections.max.idle.ms`."""
+        """Connections that have been idle for `connections.max.idle.ms`."""
         idle_ns = self._idle_ns()
         found: list[Connection] = []
         while self._due and self._due[0][0] <= now_ns and len(found) < at_most:
@@ -103,7 +103,7 @@ class ConnectionLimits:
 
 
 def parse_overrides(text: str) -> dict[str, int]:
-    """`address:number` pairs; IPv6 addresses may stand in brackets."""
+    """Parse `address:number` pairs; IPv6 addresses may be in brackets."""
     found = {}
     for entry in text.split(","):
         host, _, number = entry.strip().rpartition(":")

@@ -1,4 +1,4 @@
-"""Sockets that listen, and the addresses that connect to them."""
+"""Listening sockets and peer addresses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MAPPED = "::ffff:"
 
 
 class ListeningSocket:
-    """The socket of a listener, by its name in `listeners`, and whose APIs it serves."""
+    """The socket of a listener, its name in `listeners`, and the APIs that it serves."""
 
     def __init__(self, sock: socket.socket, name: str, serves: int) -> None:
         self.sock = sock
@@ -21,8 +21,10 @@ class ListeningSocket:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket with this address, which does not listen yet. No host: all addresses, IPv4 and IPv6
-    alike, as with Kafka."""
+    """A bound socket that does not listen yet.
+
+    Without a host it accepts IPv4 and IPv6 on all addresses, as with Kafka.
+    """
     if host:
         return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)
     try:
@@ -48,14 +50,13 @@ def _bound(family: int, host: str, port: int) -> socket.socket:
 
 
 def host_of(address: tuple[str, int]) -> str:
-    """Where a connection comes from; an IPv4 address is written as one on any socket."""
+    """The peer address of a connection; IPv4 addresses look the same on every socket."""
     host = address[0]
     return host[len(_MAPPED) :] if host.startswith(_MAPPED) and "." in host else host
 
 
 def prepare(sock: socket.socket) -> None:
-    """What is set for each connection, as Kafka sets it: dead peers are found out, small responses
-    leave at once."""
+    """Set Kafka's socket options: keep-alive to detect dead peers, and TCP_NODELAY."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -1,12 +1,12 @@
-"""The server's loop: one thread, one epoll, one turn after the other.
+"""The event loop of the server: one thread, one epoll, turn after turn.
 
-A turn: ready sockets are read once, their requests are decided; then the turn's appends are
-written, a call per partition; then the answers leave, a call per connection. Threads exist only
-for what blocks in the kernel, and report through an eventfd (see `io_thread`).
+A turn reads each ready socket once and serves the requests, then writes the appends, one call per
+partition, then sends the responses, one call per connection. Threads exist only for calls that
+block in the kernel and report through an eventfd (see `io_thread`).
 
-Clients share what a turn has for them: a slice of time for each connection (`turns`). Sockets that
-a turn did not come to are read first in the next one; requests that a connection has left after its
-slice follow, in rotation, and at least one connection with such goes on in each turn.
+Connections share the time of a turn in slices (`turns`). Sockets that a turn did not reach are read
+first in the next one. Requests left after a connection's slice follow in rotation, at least one
+connection per turn.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ if TYPE_CHECKING:
 EPOLLIN, EPOLLOUT = select.EPOLLIN, select.EPOLLOUT
 BROKEN = select.EPOLLERR | select.EPOLLHUP
 ACCEPTED_AT_ONCE = 32
-#: How often connections are looked after, and how many are closed then.
+#: Interval of connection maintenance, and how many connections it may close.
 LOOK_AFTER_MS = 1000
 CLOSED_AT_ONCE = 64
-#: So many sockets are served in a turn: of a thousand that ask at once, as members of a group do,
-#: each would have to wait for the answers of all. The system names the others next time.
+#: Sockets served per turn: if a thousand group members send at once, each would have to wait for
+#: the responses of all. epoll reports the others in the next turn.
 READY_A_TURN = 256
-#: And so many at least are looked at, however many wait to be read from earlier turns.
+#: New events handled per turn at least, however many sockets are left from earlier turns.
 FEWEST_READY = 64
-#: How long newcomers are left waiting when there is no descriptor for them, unless somebody goes.
+#: How long new connections wait when descriptors are used up, unless a connection closes.
 FULL_FOR_MS = 1000
-#: When Python looks for circles of garbage among new objects, young ones, and all: rarely among
-#: all, as a request of half a million names would be gone through again and again while it lasts.
+#: Thresholds of the garbage collector for its three generations: full collections are rare, because
+#: each one would traverse a request of half a million names.
 COLLECTED_AFTER = (700, 10, 1000)
-#: How many partitions a node has more than before when all that it knows is set aside anew.
+#: Number of new partitions after which the garbage collector freezes all objects again.
 GROWN_BY = 1000
-#: So long a node that is not ready says nothing.
+#: Time after which a node that is not ready logs why.
 SILENT_MS = 5000
-#: A node that is told to stop leaves in order within this time, or else without it.
+#: Time limit of a controlled shutdown.
 LEAVING_MS = 2000
 
 
@@ -78,7 +78,7 @@ def read_clock() -> Now:
 
 
 class Server:
-    """Carries one node: its sockets, its clock, its turns. `carry` gives it node and runner."""
+    """Hosts one node: its sockets, clock and turns; `carry` attaches node and runner."""
 
     node: Node
     runner: Runner
@@ -106,22 +106,22 @@ class Server:
         self.connections: dict[int, Connection] = {}
         #: Listening sockets by their descriptors.
         self.listeners: dict[int, ListeningSocket] = {}
-        #: Those for clients, as long as none may come.
+        #: Client listeners that are not open yet.
         self._paused_listeners: list[ListeningSocket] = []
         #: The port of each listener, by its name.
         self.ports: dict[str, int] = {}
         self.peers = Peers(self.epoll, self._notify)
-        #: When to look after connections again.
+        #: Time of the next connection maintenance.
         self._clients_due_ms = 0
-        #: When newcomers are looked at again; None while they are.
+        #: When new connections are accepted again; None while they are.
         self.full_until_ms: int | None = None
-        #: When there is something to do besides what comes: as of when the node was last stirred.
+        #: The next deadline of node and peers, as of the last poll.
         self._due_ms = 0
-        #: Connections with something to send; each knows this list, so it stays the same one.
+        #: Connections with something to send; they hold this list, so it is never replaced.
         self.dirty: list[Connection] = []
         self.stopping = False
         self._logged_refusal = int(ErrorCode.NONE)
-        #: Connections whose socket is ready: those that a turn did not come to are first in the
+        #: Connections whose socket is ready: those that a turn did not reach are first in the
         #: next one.
         self.unread: deque[Connection] = deque()
         #: Connections with requests left after their slice: in rotation, after those above.
@@ -141,11 +141,10 @@ class Server:
         self.node.handle(report, now)
 
     def listen(self, name: str, host: str, port: int, serves: int) -> int:
-        """Take a port for brokers' or controllers' APIs, and say which.
+        """Bind a port for the APIs of brokers or controllers and return it.
 
-        Who comes for controllers' is let in at once. Clients are refused until the node is ready:
-        what it knows of the cluster before is what it knew in an earlier life, and those who are
-        refused ask another broker.
+        Controller listeners open at once. Client listeners open when the node is ready: before,
+        its metadata is from its last run, and refused clients try another broker.
         """
         sock = bind(host, port)
         listener = ListeningSocket(sock, name, serves)
@@ -163,7 +162,7 @@ class Server:
         self.epoll.register(fd, EPOLLIN if self.full_until_ms is None else 0)
 
     def let_clients_in(self) -> None:
-        """Only now can it show that somebody else has listened there meanwhile."""
+        """Open the client listeners; fails if another process listens on the port."""
         while self._paused_listeners:
             listener = self._paused_listeners[0]
             try:
@@ -175,7 +174,7 @@ class Server:
 
     @property
     def is_open(self) -> bool:
-        """Whether clients are let in."""
+        """Whether the client listeners are open."""
         return not self._paused_listeners
 
     def addresses(self) -> list[tuple[str, int, int]]:
@@ -183,7 +182,7 @@ class Server:
         return [(*it.sock.getsockname()[:2], it.serves) for it in self.listeners.values()]
 
     def stop_on_signals(self) -> None:
-        """SIGTERM and Ctrl-C end the loop after the turn they come in."""
+        """Stop the loop after the turn in which SIGTERM or Ctrl-C arrives."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._signal_pipe = reader, writer
         signal.set_wakeup_fd(writer)
@@ -195,10 +194,10 @@ class Server:
         self.stopping = True
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Turn after turn, until stopped; then everything is put away.
+        """Run turns until stopped, then close everything.
 
-        What is raised here is a mistake of ours or of the disk: the node ends, and leaves no word
-        that all is well.
+        An exception here is an internal error or a failed disk: the node stops without writing
+        the clean-shutdown marker.
         """
         try:
             self.runner.finish_turn(read_clock())
@@ -207,13 +206,13 @@ class Server:
             if not self.stopping:
                 self.let_clients_in()
                 on_ready()
-            gc.freeze()  # what a node is made of stays: nobody has to look whether it is needed
+            gc.freeze()  # long-lived objects of the node need no garbage collection
             gc.set_threshold(*COLLECTED_AFTER)
             self.turns.is_serving = True
             while not self.stopping:
                 self.turn()
             self._leave()
-            # What a flush has come to counts, before the logs are closed as sound.
+            # Flush errors count before the logs are closed as clean.
             self.io_thread.finish(read_clock())
         except BaseException:
             self._hang_up()
@@ -223,7 +222,7 @@ class Server:
         self.runner.close()
 
     def _become_ready(self) -> None:
-        """Who waits for long says once what for."""
+        """Log once why the node is not ready."""
         silent_until_ms = read_clock().monotonic_ms + SILENT_MS
         has_said = False
         while not (self.stopping or self.node.is_ready):
@@ -237,7 +236,7 @@ class Server:
                 log_line(f"not ready yet: {'; '.join(why_not_ready(self.node, now))}")
 
     def _log_join_refusal(self) -> None:
-        """Why this broker may not join, once for each reason: it goes on asking."""
+        """Log each reason for a refused registration once; the broker keeps retrying."""
         lifecycle = self.node.broker_lifecycle
         if lifecycle is not None and lifecycle.refusal != self._logged_refusal:
             self._logged_refusal = lifecycle.refusal
@@ -247,7 +246,7 @@ class Server:
             )
 
     def _leave(self) -> None:
-        """Hand over what this node leads, for as long as that may take."""
+        """Hand over leadership within the time limit of a controlled shutdown."""
         now = read_clock()
         until = now.monotonic_ms + LEAVING_MS
         self.node.shut_down(now)
@@ -257,19 +256,19 @@ class Server:
             self.turn()
 
     def _set_aside(self) -> None:
-        """Have Python's search for garbage pass over what is there: most of it stays for good.
+        """Freeze all objects out of the garbage collector, because most are long-lived.
 
-        Thousands of partitions are a million objects, and to look through them takes a tenth of a
-        second. What goes is given back all the same, but for what is part of a circle just now.
+        Thousands of partitions have a million objects, which take 0.1 s to traverse. Reference
+        counting still frees them, except for cycles that exist now.
         """
         gc.freeze()
         self._set_aside_above = 2 * len(self.node.replica_manager.by_log) + GROWN_BY
 
     def turn(self) -> None:
-        """Wait, serve what came, write, answer.
+        """Wait, serve requests, write, send responses.
 
-        Data traffic makes nothing else due: where nothing but data came, `_due_ms` still stands,
-        and neither the node nor the peers are asked before it what they have to do.
+        Produce and Fetch change no deadlines: after a turn with nothing else, `_due_ms` is still
+        valid, and neither the node nor the peers are polled before it.
         """
         events = self._wait()
         node, turns = self.node, self.turns
@@ -334,7 +333,7 @@ class Server:
         return self.epoll.poll(wait_s, READY_A_TURN)
 
     def _event(self, fd: int, event: int, now: Now) -> str:
-        """Something that is no client's; what it was, for the account of the turn."""
+        """Handle an event that is not a client's; return its kind for the turn statistics."""
         self.node.needs_poll = True
         if fd in self.listeners:
             self._accept(self.listeners[fd], now)
@@ -392,8 +391,8 @@ class Server:
             self.epoll.register(connection.fd, EPOLLIN)
 
     def _is_limited(self, listener: ListeningSocket) -> bool:
-        """Whether `max.connections` concerns it: not controllers', nor that between brokers where
-        clients have another."""
+        """Whether `max.connections` applies: not to controller listeners, nor to the inter-broker
+        listener if clients have another one."""
         if not listener.serves & BROKER:
             return False
         of_brokers = [it.name for it in self.listeners.values() if it.serves & BROKER]
@@ -401,13 +400,13 @@ class Server:
         return len(of_brokers) == 1 or listener.name != between
 
     def _log_refusal(self, why: str) -> None:
-        """Once a second at most: who is refused tries again."""
+        """Log at most once per second, because refused clients retry."""
         if self.turns.began_ns >= self._refusal_logged_ns + 1_000_000_000:
             self._refusal_logged_ns = self.turns.began_ns
             log_line(f"closed a new connection: {why}")
 
     def _turn_away(self, why: str, now: Now, *, only_limited: bool = False) -> None:
-        """Leave newcomers waiting for a while; a listener that is ready would keep us busy."""
+        """Stop accepting for a while, because a ready listener would keep the loop busy."""
         log_line(f"new connections wait: {why}")
         self.full_until_ms = now.monotonic_ms + FULL_FOR_MS
         for fd, listener in self.listeners.items():
@@ -420,7 +419,7 @@ class Server:
             self.epoll.modify(fd, EPOLLIN)
 
     def _ready(self, connection: Connection, event: int, now: Now) -> None:
-        """The socket of a client has something, has room, or broke."""
+        """Handle an event of a client socket: readable, writable or closed."""
         if event & EPOLLOUT:
             connection.mark_dirty()
         if event & EPOLLIN:
@@ -429,7 +428,7 @@ class Server:
             self._drop(connection)
 
     def _read(self, connection: Connection, now: Now) -> None:
-        """The socket of a client has something: it is read now, or first in the next turn."""
+        """Read a ready client socket now, or first in the next turn."""
         turns = self.turns
         if connection.is_queued:
             return
@@ -440,7 +439,7 @@ class Server:
             self.unread.append(connection)
 
     def _read_on(self, now: Now) -> None:
-        """Read the sockets that an earlier turn did not come to."""
+        """Read the sockets that an earlier turn did not reach."""
         turns, unread = self.turns, self.unread
         while unread and turns.at_ns < turns.until_ns and self.arena.has_room():
             connection = unread.popleft()
@@ -449,7 +448,7 @@ class Server:
                 self._serve(connection, now)
 
     def _serve_on(self, now: Now) -> None:
-        """Go on with requests that are left: of one connection at least."""
+        """Continue with requests left by earlier turns, of at least one connection."""
         turns, unserved = self.turns, self.unserved
         while unserved:
             connection = unserved.popleft()
@@ -462,7 +461,7 @@ class Server:
     def _serve(self, connection: Connection, now: Now) -> None:
         """A slice of the turn for the requests of a connection."""
         turns = self.turns
-        if connection.holds:  # epoll has reported it before, or `_send` has not come to it yet
+        if connection.holds:  # epoll has reported it before, or `_send` has not reached it yet
             return
         turns.slice_until_ns = turns.at_ns + SLICE_NS
         try:
@@ -490,9 +489,9 @@ class Server:
             self.unserved.append(connection)
 
     def _send(self) -> None:
-        """One go at sending for every connection that has something new to say.
+        """Send once on every connection with new responses.
 
-        Those that the turn has no time for follow in the next one; one at least goes in each.
+        Connections beyond the time limit follow in the next turn; at least one is served.
         """
         turns = self.turns
         until_ns = turns.at_ns + SENDS_NS
@@ -519,7 +518,7 @@ class Server:
             self._watch(connection)
 
     def _watch(self, connection: Connection) -> None:
-        """Ask to hear of what the connection waits for: room to send, and more to read or not."""
+        """Register the events that the connection waits for: writable, readable or both."""
         wanted = EPOLLIN
         if not connection.owes_nothing:
             connection.charge()
@@ -539,7 +538,7 @@ class Server:
             self.epoll.modify(connection.fd, wanted)
 
     def _look_after_clients(self, now: Now) -> None:
-        """Once a second: whether connections have to be closed, and memory to be given back."""
+        """Once per second: close connections and return memory if needed."""
         self._clients_due_ms = now.monotonic_ms + LOOK_AFTER_MS
         for connection in self.limits.idle(self.turns.began_ns, CLOSED_AT_ONCE):
             self._drop(connection)
@@ -549,7 +548,7 @@ class Server:
         self.turns.step("connections")
 
     def _make_room(self) -> None:
-        """Close connections that hold memory and have been still for long."""
+        """Close connections that hold memory and have been idle for long."""
         memory = self.memory
         since_ns = self.turns.began_ns - STILL_MS * 1_000_000
         still = [

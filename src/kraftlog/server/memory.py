@@ -1,11 +1,10 @@
-"""`ClientMemory`: what all connections together hold of requests and responses, and its bound.
+"""`ClientMemory`: limits the memory of requests and responses of all connections.
 
-A connection holds what it has received and not handed over, the requests that the node works on,
-and the responses that its client has not taken; slices of files are not memory. Where the bound is
-reached, connections that hold more than a small request are not read until others have let go.
-A small request of a connection that holds less is always served. Of those that wait, one at a time
-is exempt from the bound for one request: or connections whose large requests have come in part
-would wait for each other. The bound is exceeded by no more than its request and response.
+A connection accounts for received bytes, requests in progress and unsent responses; file slices are
+not memory. At the limit, connections that use more than a small request are not read until others
+release memory. A small request of a connection that uses less is always served. One waiting
+connection at a time is exempt for one request; otherwise connections with incomplete large requests
+would wait for each other. The limit is exceeded by at most its request and response.
 """
 
 from __future__ import annotations
@@ -15,28 +14,28 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from kraftlog.server.connections import Connection
 
-#: The bound where `queued.max.request.bytes` is -1.
+#: The limit if `queued.max.request.bytes` is -1.
 DEFAULT_LIMIT = 128 << 20
-#: A connection that holds no more than this is read in any case.
+#: A connection that uses no more than this is always read.
 FREE = 64 << 10
-#: While connections wait for room, those that hold some and have neither sent nor received anything
-#: for this long are closed, the longest first, until so much of the bound is free again: clients
-#: that are gone, or mean it, can't keep others waiting for ever.
+#: While connections wait for memory, those that use some and have been idle for this long are
+#: closed, longest idle first, until this share of the limit is free, so that dead or malicious
+#: clients cannot block others for ever.
 STILL_MS = 30_000
 FREED_SHARE = 4
-#: Freed memory goes back to the system once this much less is held than before.
+#: Freed memory is returned to the system once usage has fallen by this much.
 TRIMMED_FROM = 16 << 20
 
 
 class ClientMemory:
-    """Connections add and take off what they hold, and wait in `waiting` while there is no room."""
+    """Connections update their usage, and wait in `waiting` while the limit is reached."""
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         self.limit = limit
         self.used = 0
-        #: The most that was held since memory was last given back.
+        #: The highest usage since memory was last returned.
         self.peak = 0
-        #: Connections that are not read until there is room again, the first to wait first.
+        #: Connections that are not read until memory is free, in the order of waiting.
         self.waiting: dict[Connection, None] = {}
         #: The connection that is read although there is no room, and whether a request of it has
         #: been handed over since.
@@ -50,19 +49,19 @@ class ClientMemory:
             self._wake()
 
     def wait(self, connection: Connection) -> None:
-        """There is no room for it; the first that has requests to go on with is exempt."""
+        """Make a connection wait; the first one with pending requests is exempt."""
         if self.exempt is not connection:
             self.waiting[connection] = None
             if self.exempt is None:
                 self._exempt_next()
 
     def served(self, connection: Connection) -> None:
-        """A large request is handed over, or one of many that had come."""
+        """The exempt connection has passed a request to the node."""
         if connection is self.exempt:
             self.is_exempt_served = True
 
     def end_exemption(self) -> None:
-        """The exempt connection has let go, or is closed: another one is next."""
+        """End the exemption of a connection that has released its memory or is closed."""
         self.exempt = None
         self._exempt_next()
 
@@ -80,31 +79,33 @@ class ClientMemory:
             connection.mark_dirty()
 
     def lacks(self, more: int) -> bool:
-        """Whether there is no room for so many bytes more."""
+        """Whether the limit is reached with `more` bytes."""
         return self.used + more >= self.limit
 
     @property
     def is_short(self) -> bool:
-        """Whether too little is free for connections that wait."""
+        """Whether too little memory is free for the waiting connections."""
         return self.used > self.limit - self.limit // FREED_SHARE
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to see to: connections to close, or memory to give back."""
+        """Whether connections should be closed or memory returned."""
         return bool(self.waiting) or self.peak - self.used >= TRIMMED_FROM
 
     def trim(self) -> None:
-        """Give freed memory back to the system, if it is much.
+        """Return freed memory to the system, if it is much.
 
-        The C library keeps what was freed below something that is still in use; Python asks it for
-        every buffer that is larger than half a kilobyte.
+        The C library keeps freed memory below blocks in use, and Python allocates every buffer of
+        more than 512 bytes with it.
         """
         if self.peak - self.used < TRIMMED_FROM:
             return
         self.peak = self.used
         import ctypes
 
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc's; others do it themselves
+        trim = getattr(
+            ctypes.CDLL(None), "malloc_trim", None
+        )  # glibc only; other C libraries do it by themselves
         if trim is not None:
             trim(0)
 

@@ -1,4 +1,4 @@
-"""Where a host is: names are looked up beside the loop, as the answer may be long in coming."""
+"""Resolves host names on threads, because a lookup may take long."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def numeric(host: str, port: int) -> Place | None:
-    """The place of a host that is an address already, of either family; None: it is a name."""
+    """The socket address of a host that is an IP address; None for a host name."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
@@ -32,21 +32,21 @@ def numeric(host: str, port: int) -> Place | None:
 
 
 class NameResolver:
-    """A thread for each name that is looked for: they are few, and one must not hold up another.
+    """Resolves each name on a thread of its own, so that none delays another.
 
-    Threads that are still waiting when the process ends, end with it. Where the system has no room
-    for one the name is not found; whoever looks for it asks again.
+    The threads end with the process. If the system cannot start a thread, the lookup fails and the
+    caller retries.
     """
 
     def __init__(self) -> None:
         self.ready_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        #: Held by whoever wakes the loop, or ends: a descriptor that is closed may be another's.
+        #: Guards the eventfd between waking the loop and closing it.
         self._waking = allocate_lock()
         self._found: deque[tuple[Found, list[Place]]] = deque()
         self._logged_no_room = False
 
     def find(self, host: str, port: int, found: Found) -> None:
-        """Call `found` on the loop with all places of a host; with none if nobody knows it."""
+        """Call `found` on the loop with all addresses of a host; with none if it is unknown."""
         import threading
 
         thread = threading.Thread(
@@ -69,14 +69,14 @@ class NameResolver:
         self._notify(found, places)
 
     def _notify(self, found: Found, places: list[Place]) -> None:
-        """From any thread: have it told on the loop."""
+        """From any thread: deliver a result on the loop."""
         self._found.append((found, places))
         with self._waking:
             if self.ready_fd >= 0:
                 os.eventfd_write(self.ready_fd, 1)
 
     def deliver(self, now: Now) -> None:
-        """On the loop: tell what has been found since."""
+        """On the loop: deliver the results."""
         try:
             os.eventfd_read(self.ready_fd)
         except BlockingIOError:
@@ -86,7 +86,7 @@ class NameResolver:
             found(places, now)
 
     def close(self) -> None:
-        """Nobody is told any more; who is still looking ends unheard."""
+        """Deliver no more results; pending lookups are abandoned."""
         with self._waking:
             os.close(self.ready_fd)
             self.ready_fd = -1

@@ -1,4 +1,4 @@
-"""Lines for whoever looks after the node."""
+"""The operator log on standard error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def log_line(what: str, to: TextIO | None = None) -> None:
-    """A line for whoever looks after the node; that nobody reads it stops nothing.
+    """Write a line on standard error; a closed pipe is ignored.
 
-    It is written in one go, as nodes may share a terminal.
+    The line is written in one call, because nodes may share a terminal.
     """
     stream = to or sys.stderr
     if stream is None:  # it was closed before Python began

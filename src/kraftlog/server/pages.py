@@ -1,6 +1,6 @@
-"""The pages that a node shows over HTTP: its metrics, in Prometheus' text format, and its health.
+"""The HTTP pages of a node: metrics in Prometheus' text format, and health.
 
-What only the host knows is added here: the process, the sockets, how busy the loop is.
+This adds the host's metrics to those of the node: process, sockets, load of the event loop.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kraftlog.server.turns import StepTimes, TurnClock
     from kraftlog.types import Now
 
-#: The version that every Prometheus reads.
+#: The format version that every Prometheus supports.
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _ESCAPED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
@@ -37,7 +37,7 @@ def _statm(field: int) -> int:
 
 
 def _started_s() -> float:
-    """By the clock of the kernel, since boot, and the time of boot."""
+    """Start time of the process, from the boot time and its start since boot."""
     with open("/proc/self/stat") as file:
         ticks = int(file.read().rpartition(")")[2].split()[19])
     with open("/proc/stat") as file:
@@ -52,7 +52,7 @@ def _max_files() -> int:
 
 
 def _disk_bytes(name: str) -> float:
-    """What the process has moved from or to the disk; NaN where the kernel does not say."""
+    """Bytes that the process has read from or written to disk; NaN if unknown."""
     try:
         with open("/proc/self/io") as file:
             found = [line for line in file if line.startswith(f"{name}:")]
@@ -84,7 +84,9 @@ PROCESS = (
         "process_open_fds",
         GAUGE,
         "Open file descriptors.",
-        lambda _, __: len(os.listdir("/proc/self/fd")) - 1,  # without the one that lists them
+        lambda _, __: (
+            len(os.listdir("/proc/self/fd")) - 1
+        ),  # without the descriptor that lists them
     ),
     single(
         "process_max_fds",
@@ -224,10 +226,10 @@ TURNS = (
 
 
 class IdleRatio:
-    """The share of time in which the loop waited, between two times of asking.
+    """Fraction of time in which the loop was idle since the last scrape.
 
-    It has one thread, whose processor time says how long it was busy: nothing is measured for it
-    while it works. Asked again within a second it tells what it told before.
+    The CPU time of its thread is its busy time, so it costs nothing while it runs. A scrape within
+    a second gets the previous value.
     """
 
     def __init__(self) -> None:
@@ -246,7 +248,7 @@ class IdleRatio:
         return self.share
 
 
-#: Kafka has pools of threads where a node here has one loop, which does the work of all.
+#: Kafka has several thread pools where a node here has one event loop.
 IDLE_NAMES = (
     "kafka_server_raftmetrics_poll_idle_ratio_avg",
     "kafka_network_socketserver_networkprocessoravgidle_percent",
@@ -270,7 +272,7 @@ OF_THE_HOST = (*SOCKETS, *PROCESS, *TURNS, *_idle(IdleRatio()))
 
 
 class Pages:
-    """Everything is looked up when it is asked for."""
+    """The pages; every value is computed on request."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

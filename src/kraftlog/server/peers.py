@@ -1,4 +1,4 @@
-"""Sockets to other nodes, for the conversations of `runner.peers`."""
+"""Sockets to other nodes, for `runner.peers`."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 __all__ = ["MAX_PROBES", "Peers"]
 
 READ_SIZE = 256 << 10
-#: Ports come from settings, and from what other nodes say of each other.
+#: Ports come from settings and from other nodes, so they are checked.
 LAST_PORT = 65535
 _BUSY = {0, errno.EAGAIN, errno.EINPROGRESS}
 
 
 class SocketChannel(PeerChannel):
-    """A line, and the socket that carries it."""
+    """A channel to a peer, and its socket."""
 
     def __init__(self, name: str, peer: int, address: tuple[str, int]) -> None:
         super().__init__(name, peer, address)
         self.sock: socket.socket | None = None
         self.fd = -1
         self.events = 0
-        #: Where it was met last: there a connection that has ended is tried again.
+        #: The last address with a connection; a reconnect tries it first.
         self.met: Place | None = None
-        #: Where else to look, if it is not at the place that is being tried.
+        #: Other addresses to try if the current one fails.
         self.places: list[Place] = []
         self.is_searching = False
 
@@ -48,14 +48,14 @@ class SocketChannel(PeerChannel):
 
 
 class Peers(PeerChannels):
-    """All lines of a node, on the epoll of its loop."""
+    """All channels of a node, on the epoll of its loop."""
 
     channel_type = SocketChannel
 
     def __init__(self, epoll: select.epoll, notify: Callable[[Any, Now], None]) -> None:
         super().__init__(notify)
         self._epoll = epoll
-        #: Whatever comes is received here first: allocating so much each time would cost more.
+        #: The shared receive buffer, because allocating one each time costs more.
         self._buffer = memoryview(bytearray(READ_SIZE))
         self._names = NameResolver()
         epoll.register(self._names.ready_fd, select.EPOLLIN)
@@ -86,7 +86,7 @@ class Peers(PeerChannels):
     # Connecting ----------------------------------------------------------------------------------
 
     def _connect(self, channel: SocketChannel, now: Now) -> None:
-        """Where it was met last, or else wherever its name leads to."""
+        """Connect to the last address, or else to those that the name resolves to."""
         address = channel.address
         place = channel.met or numeric(*address)
         if not 0 < address[1] <= LAST_PORT:
@@ -106,7 +106,7 @@ class Peers(PeerChannels):
             self._names.find(*address, found)
 
     def _found(self, channel: SocketChannel, places: list[Place], now: Now) -> None:
-        """An address that leads nowhere says nothing about who has it."""
+        """Whether an error proves that the peer is down: an unreachable address does not."""
         if not places:
             self.lost(channel, now, probe=False)
         elif channel.asked:

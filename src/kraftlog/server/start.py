@@ -1,4 +1,4 @@
-"""Puts a server together: directory, node, runner, sockets."""
+"""Assembles a server: log directory, node, runner, sockets."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from kraftlog.config.broker import BrokerConfig
     from kraftlog.config.endpoints import Listener
 
-#: Open files of logs are at most so many, and a quarter of what the process may have open.
+#: Limit of open log files; at most a quarter of the descriptors of the process.
 MAX_OPEN_LOG_FILES = 512
-#: How long a broker at most waits to ask again who leads: all its clients' changes wait for that.
+#: Longest backoff of a broker that looks for the active controller, as client requests wait.
 BROKERS_BACKOFF_MS = 100
 #: Descriptors kept for what is neither a connection nor a file of a log: checkpoints, modules that
 #: are imported late, answers that hold more files than the cache would.
@@ -55,11 +55,10 @@ def serve(
     may_format: bool = False,
     bootstrap: bool = False,
 ) -> None:
-    """Run a node until it is told to stop; `ready` gets one line when clients may come.
+    """Run a node until it is stopped; `ready` gets one line when the node is ready.
 
-    `may_format`: a directory that is empty becomes that of a cluster of its own. `bootstrap`: it
-    becomes that of a node of the quorum that the settings name, whose first leader makes the
-    cluster's id (Q29, R10).
+    `may_format`: format an empty directory for a single-node cluster. `bootstrap`: format it for
+    the quorum in the settings, whose first leader generates the cluster id (Q29, R10).
     """
     refuse_false_safety(settings)
     may_open = _raise_file_limit()
@@ -114,7 +113,7 @@ def serve(
 
 
 def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> None:
-    """A quorum of this node alone, which may grow."""
+    """Format for a quorum of this node, which may grow."""
     directory_id = new_id()
     listener = settings.controller_listeners[0]
     me = config_of_voters.Voter(
@@ -132,7 +131,7 @@ def _format_for_itself(files: OsFiles, path: str, settings: BrokerConfig) -> Non
 
 
 def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> None:
-    """A node that takes part in a quorum without knowing yet to which cluster it belongs."""
+    """Format for a quorum whose cluster id is not known yet."""
     formatting = DirectoryFormat(
         cluster_id=None,
         node_id=settings.node_id,
@@ -145,7 +144,7 @@ def _format_for_quorum(files: OsFiles, path: str, settings: BrokerConfig) -> Non
 
 
 def _directory(settings: BrokerConfig) -> str:
-    """The one directory of all logs, with its whole path: tools elsewhere are told of it."""
+    """The absolute path of the log directory, as tools report it."""
     if len(settings.directories) > 1:
         raise ConfigError(
             f"metadata.log.dir={settings.metadata_directory}: expected the directory of log.dirs, "
@@ -169,7 +168,7 @@ def _listen(server: Server, settings: BrokerConfig) -> None:
 
 
 def _reached_addresses(server: Server, listeners: list[Listener]) -> tuple[BrokerAddress, ...]:
-    """What others are told of listeners, now that they are open."""
+    """The advertised endpoints, once the listeners are open."""
     return tuple(
         [
             BrokerAddress(
@@ -183,7 +182,7 @@ def _reached_addresses(server: Server, listeners: list[Listener]) -> tuple[Broke
 
 
 def _serve_http(server: Server, settings: BrokerConfig) -> None:
-    """Metrics and health, from now on: what is not ready yet can be asked why."""
+    """Start metrics and health, before the node is ready, so that they explain why."""
     port: int = settings["kraftlog.http.port"]
     if port < 0:
         return
@@ -199,7 +198,7 @@ def _serve_http(server: Server, settings: BrokerConfig) -> None:
 
 
 def _voters(settings: BrokerConfig) -> VoterSet:
-    """Those of the configuration. The log and its snapshots know better, if they know any."""
+    """Voters of the configuration; those in the log and its snapshots take precedence."""
     name = settings.controller_listener_names[0]
     static = [
         Voter(ReplicaKey(voter.id), (Endpoint(name, voter.host, voter.port),))
@@ -228,7 +227,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
         max_fetch_bytes=settings.controller_quorum_fetch_max_bytes,
         max_snapshot_bytes=settings.controller_quorum_fetch_snapshot_max_bytes,
         awaits_commits=settings.is_broker,
-        # Numbers that no node can have, as where to ask is known before who is there.
+        # Ids that no node can have, because bootstrap addresses have no node id yet.
         bootstrap_ids=(
             () if settings.voters else tuple(range(-2, -2 - len(settings.bootstrap_servers), -1))
         ),
@@ -237,7 +236,7 @@ def raft_config(settings: BrokerConfig, seed: int) -> RaftConfig:
 
 
 class _Rng:
-    """Chance of the operating system, for whoever decides by lot."""
+    """Random numbers from the operating system."""
 
     def getrandbits(self, bits: int) -> int:
         size = (bits + 7) // 8
@@ -249,7 +248,7 @@ def _open_already() -> int:
 
 
 def _raise_file_limit() -> int:
-    """As many open files as the system lets this process have; how many that is."""
+    """Raise the limit of open files to the hard limit and return it."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

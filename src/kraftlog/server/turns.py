@@ -1,9 +1,9 @@
-"""`TurnClock`: what the turns of the loop spend their time on, and how much of it clients get.
+"""`TurnClock`: measures the steps of a turn and limits the time for clients.
 
-Time is read once per step (a connection that was served, an append, what was sent), not once per
-request. Steps below a millisecond are not accounted; a turn below `LONG_NS` leaves no trace. The
-processor's clock is a system call, so it is read once per millisecond of work and for long turns:
-what counts as long is the time on the processor, as a machine that is shared may stop any turn.
+The clock is read once per step (a served connection, an append, a send), not once per request.
+Steps below a millisecond and turns below `LONG_NS` are not recorded. The CPU clock is a system
+call, so it is read once per millisecond of work and for long turns: CPU time decides what is long,
+because a shared machine may interrupt any turn.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: A turn that takes longer is counted and logged: all clients wait for it.
+#: A turn of this length is counted and logged, because all clients wait for it.
 LONG_NS = 5_000_000
-#: Shorter steps are not accounted.
+#: Shorter steps are not recorded.
 NOTED_NS = 1_000_000
 #: The time for clients' requests in one turn, and for those of one connection.
 TURN_NS = 3_000_000
@@ -34,7 +34,7 @@ NAMED_AT_MOST = 5
 
 
 class StepTimes:
-    """How often something took its time, and how much in all."""
+    """Count and total time of a step."""
 
     __slots__ = ("count", "total_ns")
 
@@ -50,7 +50,7 @@ class StepTimes:
 class TurnClock:
     """The loop calls `begin`, `step` after each part of a turn, and `end`.
 
-    `clock_ns` is any clock that goes on evenly; `cpu_ns` is the processor time of this thread.
+    `clock_ns` is a monotonic clock, `cpu_ns` the CPU time of this thread.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class TurnClock:
         self.clock_ns = clock_ns
         self._cpu_ns = cpu_ns
         self._log = log
-        #: Whether clients can be waiting: a long turn before that is counted but not logged.
+        #: Whether clients are connected; before that, long turns are counted but not logged.
         self.is_serving = False
         self.began_ns = clock_ns()
         #: The end of the last step.
@@ -71,7 +71,7 @@ class TurnClock:
         #: connection that is being served.
         self.until_ns = TURN_NS
         self.slice_until_ns = SLICE_NS
-        #: Steps of this turn that took long enough to be noted.
+        #: Recorded steps of this turn.
         self._steps: dict[str, int] = {}
         #: The processor's clock when it was last read, and the time of the turns since.
         self._cpu_read_ns = cpu_ns()
@@ -85,13 +85,13 @@ class TurnClock:
         self._unlogged = 0
 
     def begin(self) -> int:
-        """A turn begins: what the clock says."""
+        """Begin a turn; return the time."""
         self.began_ns = self.at_ns = now_ns = self.clock_ns()
         self.until_ns = now_ns + TURN_NS
         return now_ns
 
     def step(self, cause: str) -> int:
-        """What has passed since the last step was spent on this; what the clock says."""
+        """Account the time since the last step to `cause`; return the time."""
         now_ns = self.clock_ns()
         took_ns = now_ns - self.at_ns
         self.at_ns = now_ns
@@ -100,7 +100,7 @@ class TurnClock:
         return now_ns
 
     def end(self, cause: str) -> None:
-        """The turn ends with this step."""
+        """End the turn with this step."""
         self.at_ns, before_ns = self.clock_ns(), self.at_ns
         took_ns = self.at_ns - self.began_ns
         if took_ns < NOTED_NS and self._turns_since_ns < NOTED_NS:
@@ -124,7 +124,7 @@ class TurnClock:
         self.steps.setdefault(cause, StepTimes()).add(took_ns)
 
     def _read_cpu(self) -> int:
-        """The processor time since the last reading, without the turns before this one."""
+        """CPU time of this turn since the last reading."""
         now_ns = self._cpu_ns()
         used_ns = now_ns - self._cpu_read_ns - self._turns_since_ns
         self._cpu_read_ns, self._turns_since_ns = now_ns, 0

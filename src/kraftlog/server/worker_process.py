@@ -1,8 +1,8 @@
-"""A helper process for what computes for long: a busy thread would cost the loop its speed.
+"""A worker process for CPU-bound tasks, because a busy thread would slow down the loop.
 
-It lives for one task, which comes as JSON on its standard input; what came of it goes out as JSON.
-`python -m kraftlog.server.worker_process` is that process. Should the node die, it ends by itself:
-the next node begins by removing what it has left half made.
+A process runs one task: JSON on standard input, the result as JSON on standard output.
+`python -m kraftlog.server.worker_process` is that process. It ends if the node dies; the next start
+removes its incomplete files.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
     from kraftlog.types import Now
 
-#: The loop goes first.
+#: Lower priority than the loop.
 NICENESS = 10
 
 
 class WorkerProcess:
-    """Starts a process per task, one at a time; a thread waits for its end."""
+    """Runs one process per task, one at a time; a thread waits for its end."""
 
     def __init__(self) -> None:
         self._io_thread = IOThread("helper", may_fail=True)
@@ -39,7 +39,7 @@ class WorkerProcess:
         self._io_thread.submit(lambda: self._run(task), done)
 
     def _run(self, task: dict[str, Any]) -> Any:
-        """In the lane."""
+        """On the thread: run the process."""
         import json
         import subprocess
 
@@ -55,16 +55,16 @@ class WorkerProcess:
         self._process = None
         if process.returncode:
             lines = said.decode(errors="replace").strip().splitlines()
-            why = lines[-1] if lines else "it said nothing"
-            raise ChildProcessError(f"a helper ended with {process.returncode}: {why}")
+            why = lines[-1] if lines else "no output"
+            raise ChildProcessError(f"the worker process exited with {process.returncode}: {why}")
         return json.loads(out)
 
     def deliver(self, now: Now) -> None:
-        """On the loop: tell what has been done since."""
+        """On the loop: deliver the results."""
         self._io_thread.deliver(now)
 
     def close(self) -> None:
-        """What is under way is given up; nothing that counts is lost by that."""
+        """Abandon the task in progress, which loses nothing."""
         self._closed = True
         process = self._process
         if process is not None:
@@ -73,7 +73,7 @@ class WorkerProcess:
 
 
 def main() -> None:
-    """The helper process."""
+    """The main function of the process."""
     import json
 
     from kraftlog.server.files import OsFiles
@@ -82,7 +82,7 @@ def main() -> None:
     parent = os.getppid()
 
     class WatchfulFiles(OsFiles):
-        """Those of the operating system, while there is a node to make something for."""
+        """The files of the operating system, while the node is alive."""
 
         def pread(self, fd: int, size: int, position: int) -> bytes:
             if os.getppid() != parent:
