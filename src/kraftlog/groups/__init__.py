@@ -1,1 +1,1 @@
-"""Coordinators of consumer groups: who is a member, who reads what, and how far they have read."""
+"""The group coordinator: members, assignments and committed offsets."""

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups, DeleteGroups: what administrators ask for."""
+"""ListGroups, DescribeGroups and DeleteGroups."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from kraftlog.groups.shard import GroupShard
     from kraftlog.types import Now
 
-#: The only type of group that there is here.
+#: The only supported group type.
 CLASSIC = "classic"
-#: From this version on a group that is not there is an error; before, it is said to be dead.
+#: From this version on, an unknown group is an error; before, it is reported as Dead.
 NOT_FOUND_SINCE = 6
 
 
 def listed(shard: GroupShard, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
-    """Groups in these states and of these types, in any case of letters; none named: all."""
+    """Groups in these states and of these types, case-insensitive; all if none are given."""
     if types and CLASSIC not in {name.lower() for name in types}:
         return []
     wanted = {name.lower() for name in states}
@@ -71,7 +71,7 @@ def describe(shard: GroupShard, context: RequestContext, group_id: str) -> Descr
                 group_instance_id=member.instance_id,
                 client_id=member.client_id,
                 client_host=member.client_host,
-                # What it offers is chosen among only when the group is stable.
+                # The protocol is chosen only when the group is stable.
                 member_metadata=member.metadata(group.protocol) if is_stable else b"",
                 member_assignment=member.assignment,
             )
@@ -81,7 +81,7 @@ def describe(shard: GroupShard, context: RequestContext, group_id: str) -> Descr
 
 
 def delete(shard: GroupShard, slot: Any, group_ids: Sequence[str], now: Now) -> None:
-    """Those without members go, with their offsets, in one batch."""
+    """Delete groups without members and their offsets, in one batch."""
     codes: dict[str, int] = {}
     leaving: list[Group] = []
     records: list[GroupRecord] = []
@@ -108,7 +108,7 @@ def delete(shard: GroupShard, slot: Any, group_ids: Sequence[str], now: Now) -> 
 
 
 def end_of(shard: GroupShard, group: Group, now: Now) -> list[GroupRecord]:
-    """The records that end a group, which is dead from here on unless they can't be written."""
+    """The tombstones of a group, which is Dead from now on unless they cannot be written."""
     group_id = group.group_id
     keys = offset_keys(shard, group_id)
     group.enter(GroupState.DEAD, now)

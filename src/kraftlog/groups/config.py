@@ -1,4 +1,4 @@
-"""`GroupConfig`: the limits and times of a coordinator, by the names of Kafka's settings."""
+"""`GroupConfig`: limits and timeouts of a coordinator, named after Kafka's settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kraftlog.value import Value
 
 
 class GroupConfig(Value):
-    """Kafka's defaults, but for the initial delay, which makes every first join slow."""
+    """Kafka's defaults, except for the initial delay, which slows down every first join."""
 
     #: group.min.session.timeout.ms, group.max.session.timeout.ms
     min_session_timeout_ms: int = 6_000

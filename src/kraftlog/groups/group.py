@@ -1,9 +1,8 @@
-"""`Group`: the members of one group, its generation, its leader, its state.
+"""`Group`: the members of a group, its generation, leader and state.
 
-What is here lives in memory only and is made anew from the group's record when a partition is
-loaded: joining and syncing end in a record once everybody has an assignment. Methods keep the
-counts and maps in step with each other; when something is to happen, and what clients are told,
-is said in `rebalance`, `joining`, `members`.
+It exists only in memory and is rebuilt from the group's record when a partition is loaded; a
+rebalance ends with a new record once all members have assignments. The methods keep counts and maps
+consistent; `rebalance`, `join` and `members` decide what happens and what clients receive.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.group_records import GroupMetadataValue
 
-#: The protocol type of those whose metadata we can read.
+#: The protocol type whose member metadata can be decoded.
 CONSUMER = "consumer"
 
 
 class Group:
-    """Whoever changes the state goes by `enter`; `MAY_FOLLOW` says what is legal."""
+    """A group; `enter` changes its state, `MAY_FOLLOW` has the legal changes."""
 
     __slots__ = (
         "awaiting",
@@ -56,7 +55,7 @@ class Group:
         self.group_id = group_id
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.DEAD
-        #: Since when it is in its state, as wall time; -1: not known, from a record that old.
+        #: Wall time of the last state change; -1: unknown, from an old record.
         self.state_since = now.wall_ms if now is not None else -1
         self.generation = 0
         self.protocol_type: str | None = None
@@ -65,16 +64,16 @@ class Group:
         self.members: dict[str, Member] = {}
         #: Instance id -> member id.
         self.static: dict[str, str] = {}
-        #: Those who were given an id and asked to join with it, and until when they may.
+        #: Member ids that were returned but have not joined yet, and their deadlines.
         self.pending_joins: dict[str, Timer] = {}
-        #: Those whose SyncGroup is missing. A dict, as its order is the same in every run.
+        #: Members without a SyncGroup. A dict, because its order is deterministic.
         self.pending_syncs: dict[str, None] = {}
-        #: How many members wait for JoinGroup, and by how many each protocol is supported.
+        #: Number of members with a pending JoinGroup, and number of members per protocol.
         self.awaiting = 0
         self.support: dict[str, int] = {}
-        #: The topics that its consumers read; None: can't be said.
+        #: Subscribed topics; None: unknown.
         self.subscribed: frozenset[str] | None = None
-        #: Not None while the first members of an empty group are waited for: what is left of it.
+        #: Remaining initial rebalance delay; None if there is none.
         self.initial_remaining_ms: int | None = None
         self.member_added = False
         self.join_timer: Timer = Timer(_nothing)
@@ -87,7 +86,7 @@ class Group:
         self.previous_state = self.state
         self.state = state
         if GroupState.DEAD not in {self.previous_state, state}:
-            # An end that fails has changed nothing: the group is empty for as long as it was.
+            # A failed deletion changes nothing: the group is Empty since the same time as before.
             self.state_since = now.wall_ms
 
     @property
@@ -95,7 +94,7 @@ class Group:
         return self.state in MAY_FOLLOW[GroupState.PREPARING]
 
     def next_generation(self, now: Now) -> None:
-        """All who are here have joined: a protocol is chosen, assignments are waited for."""
+        """Start a generation: choose a protocol and wait for assignments."""
         self.generation += 1
         self.protocol = self.select_protocol() if self.members else None
         self.subscribed = self.subscriptions()
@@ -119,7 +118,7 @@ class Group:
             self.wait(member, slot)
 
     def remove(self, member_id: str) -> Member | None:
-        """Take a member out that waits for nothing; the oldest one leads if it was the leader."""
+        """Remove a member without pending requests; the oldest member replaces a leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             assert member.joining is None
@@ -133,7 +132,7 @@ class Group:
         return member
 
     def rename(self, member: Member, member_id: str) -> None:
-        """A static member goes on under another id, at the place of the old one."""
+        """Give a static member a new id, in the place of the old one."""
         assert member.instance_id is not None
         old = member.member_id
         self.members = {
@@ -157,13 +156,13 @@ class Group:
         member.session_timeout_ms = session_ms
 
     def wait(self, member: Member, slot: Any) -> Any:
-        """Its JoinGroup waits. Gives the slot of an earlier one, which waits no longer."""
+        """Store a pending JoinGroup; return the slot of an earlier one."""
         earlier, member.joining = member.joining, slot
         self.awaiting += earlier is None
         return earlier
 
     def take_joining(self, member: Member) -> Any:
-        """The slot of its JoinGroup, which is about to be answered; None: it has none."""
+        """Remove and return the slot of its pending JoinGroup, if any."""
         slot, member.joining = member.joining, None
         self.awaiting -= slot is not None
         return slot
@@ -184,11 +183,11 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the slowest member asks for."""
+        """The longest rebalance timeout of its members."""
         return max([member.rebalance_timeout_ms for member in self.members.values()], default=0)
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether a member that offers these fits in: one of them is supported by all."""
+        """Whether all members support one of these protocols."""
         if self.state == GroupState.EMPTY:
             return bool(protocol_type and protocols)
         everyone = len(self.members)
@@ -197,7 +196,7 @@ class Group:
         )
 
     def select_protocol(self) -> str:
-        """Of the protocols that all support, the one that most like best."""
+        """The protocol with most votes among those that all members support."""
         everyone = len(self.members)
         candidates = {name for name, count in self.support.items() if count == everyone}
         votes: dict[str, int] = {}
@@ -207,7 +206,7 @@ class Group:
         return max(votes, key=votes.__getitem__)
 
     def elect_leader(self) -> bool:
-        """Whether there is a leader who has joined: the old one, else the first who has."""
+        """Keep a leader that has joined, or else choose the first member that has."""
         leader = self.members.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True
@@ -218,7 +217,7 @@ class Group:
         return False
 
     def stranger(self, member_id: str, instance_id: str | None) -> int:
-        """The code for one who is no member, or not any longer; NONE for a member."""
+        """The error code for an unknown or fenced member; NONE for a member."""
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is None:
@@ -228,17 +227,17 @@ class Group:
         return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def reads(self, topic: str) -> bool:
-        """Whether its members read the topic; of consumers whom we can't read, we assume it."""
+        """Whether members subscribe to the topic; assumed if their metadata cannot be decoded."""
         if self.subscribed is None:
             return self.protocol_type == CONSUMER
         return topic in self.subscribed
 
     def subscriptions(self) -> frozenset[str] | None:
-        """The topics that the members ask for, where their metadata can be read."""
+        """Subscribed topics of the members, if their metadata can be decoded."""
         if self.protocol_type != CONSUMER:
             return None
         topics: set[str] = set()
-        # Most members say the same: each thing said is read once.
+        # Most members send the same metadata, so each distinct value is decoded once.
         said = {member.metadata(self.protocol) for member in self.members.values()}
         try:
             for metadata in said:
@@ -249,7 +248,7 @@ class Group:
 
 
 def group_of(group_id: str, value: GroupMetadataValue) -> Group:
-    """The group that a record tells of: stable with its members, or empty."""
+    """The group of a record: Stable with members, Empty without."""
     group = Group(group_id)
     group.state = GroupState.STABLE if value.members else GroupState.EMPTY
     group.state_since = value.current_state_timestamp
@@ -275,11 +274,11 @@ def group_of(group_id: str, value: GroupMetadataValue) -> Group:
 
 
 def _topics_of(metadata: bytes) -> tuple[str, ...]:
-    """The topics of a subscription: every version begins with what version 0 has."""
+    """Topics of a subscription; every version starts with the fields of version 0."""
     if len(metadata) < 2:
         raise ProtocolError("a subscription has a version")
     return tuple(decode_request(ConsumerProtocolSubscription, 0, metadata, 2).topics)
 
 
 def _nothing(now: Now) -> None:
-    """What a timer does that nobody has given a meaning."""
+    """The action of a timer that has none yet."""

@@ -1,7 +1,7 @@
-"""JoinGroup: who comes, who is let in, and what they are told when the generation is complete.
+"""JoinGroup: admits members and responds when the generation is complete.
 
-From version 4 on a new member is given an id first and joins with it. A static member, one with
-an instance id, takes the place that it had, under a new id, without a rebalance if it can.
+From version 4 on, a new member first receives an id and then joins with it. A static member, one
+with an instance id, rejoins under a new id, without a rebalance if possible.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from kraftlog.types import Now
     from kraftlog.wire.messages.join_group import JoinGroupRequest
 
-#: Who names no member id is new.
+#: The member id of a new member.
 UNKNOWN = ""
-#: From this version on a new member gets its id before it joins.
+#: From this version on, a new member receives its id before it joins.
 ID_REQUIRED_SINCE = 4
-#: From this version on a static leader that comes back learns who the members are.
+#: From this version on, a static leader that rejoins receives the members.
 SKIP_ASSIGNMENT_SINCE = 9
 
 
@@ -77,7 +77,7 @@ def refusal(member_id: str, code: int) -> JoinGroupResponse:
 
 
 def notify_generation(shard: GroupShard, group: Group, now: Now) -> None:
-    """Everybody has joined: each learns of the generation, the leader of all members."""
+    """Respond to all members with the generation, and to the leader with the members."""
     for member in group.members.values():
         shard.answer(group.take_joining(member), _welcome(group, member))
         shard.watch(group, member, member.session_timeout_ms, now)
@@ -112,9 +112,9 @@ def _everybody(group: Group) -> tuple[JoinGroupResponseMember, ...]:
 
 
 def _refused(shard: GroupShard, group: Group, request: JoinGroupRequest) -> int:
-    """Why somebody is not let in, or NONE."""
+    """The error code for a member that may not join, or NONE."""
     if group.state == GroupState.DEAD:
-        # Its end is under way: there will be a new group, or another coordinator.
+        # The group is being deleted: the client retries with a new group or another coordinator.
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if not _has_room(group, request.member_id, shard.config.max_size):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -126,13 +126,13 @@ def _refused(shard: GroupShard, group: Group, request: JoinGroupRequest) -> int:
 def _has_room(group: Group, member_id: str, max_size: int) -> bool:
     member = group.members.get(member_id)
     if group.state == GroupState.PREPARING:
-        # Who has joined counts, not who was here: so the limit may shrink and the last lose.
+        # Only joined members count, so that a lower limit rejects the last ones.
         return (member is not None and member.joining is not None) or group.awaiting < max_size
     return member is not None or len(group.members) < max_size
 
 
 def _write_new(shard: GroupShard, group: Group, now: Now) -> None:
-    """A group that has come into being is in the log, so that a later coordinator knows it."""
+    """Write a new group to the log, so that a later coordinator knows it."""
     if shard.groups.get(group.group_id) is not group:
         return
 
@@ -169,7 +169,7 @@ def _join_new(
 
 
 def is_writable(member_id: str) -> bool:
-    """Whether an id fits into answers and records: it is longer than what it was made of."""
+    """Whether a generated id, which is longer than its parts, fits into responses and records."""
     return len(member_id) <= LONGEST_STRING and len(member_id.encode()) <= LONGEST_STRING
 
 
@@ -202,7 +202,7 @@ def _add(
         shard.timers.cancel(pending)
     group.add(member, request.protocol_type, slot)
     group.member_added = True
-    # It sends no heartbeats before it is answered; should it have gone away, we would never know.
+    # It sends no heartbeats before the response, so its disappearance would go unnoticed.
     shard.watch(group, member, shard.config.new_member_join_timeout_ms, now)
     rebalance.prepare_or_complete(shard, group, now)
 
@@ -221,7 +221,7 @@ def _join_again(
     member_id = request.member_id
     if member_id in group.pending_joins:
         if request.group_instance_id is not None:
-            # Static members are never told to come back with an id.
+            # Static members are never asked to rejoin with an id.
             shard.answer(slot, refusal(member_id, ErrorCode.UNKNOWN_SERVER_ERROR))
         else:
             _add(shard, slot, context, group, request, member_id, now)
@@ -234,12 +234,12 @@ def _join_again(
     same = member.protocols == protocols_of(request)
     leads = group.leader == member_id
     if group.state == GroupState.COMPLETING and same:
-        # It may not have got our answer: here it is again.
+        # It may have missed the response, so it is repeated.
         shard.answer(slot, _welcome(group, member))
     elif group.state == GroupState.STABLE and same and not leads:
         shard.answer(slot, _welcome(group, member))
     else:
-        # A leader asks again to have something assigned anew that is not in anybody's metadata.
+        # A leader rejoins to trigger a new assignment for reasons outside of the metadata.
         _update(shard, slot, group, member, request)
         rebalance.prepare_or_complete(shard, group, now)
 
@@ -283,12 +283,12 @@ def _join_static(
     if group.state == GroupState.STABLE and group.select_protocol() == group.protocol:
         _come_back(shard, slot, context, group, member, old_leader, now)
     else:
-        # While assignments are made the leader may have the old id in hand: all begin anew.
+        # The leader may be assigning partitions to the old id, so the rebalance starts again.
         rebalance.prepare_or_complete(shard, group, now)
 
 
 def _take_place(shard: GroupShard, group: Group, member: Member, new_id: str) -> None:
-    """Whoever still asks under the old id is fenced."""
+    """Fence pending requests of the old id."""
     code = ErrorCode.FENCED_INSTANCE_ID
     shard.answer(group.take_joining(member), refusal(member.member_id, code))
     shard.answer(members.take_syncing(member), members.no_assignment(code))
@@ -305,14 +305,14 @@ def _come_back(
     old_leader: str | None,
     now: Now,
 ) -> None:
-    """No rebalance: the new id is written down, the assignment stays."""
+    """Write the new id without a rebalance; the assignment stays."""
     new_id = member.member_id
     instance_id = member.instance_id
     assert instance_id is not None
 
     def result(code: int, later: Now) -> None:
         if member.joining is not slot:
-            return  # somebody else has its place by now, or a rebalance has answered
+            return  # it has been replaced, or a rebalance has responded
         group.take_joining(member)
         if code:
             refused = refusal(UNKNOWN, coordinator_error(code))
@@ -323,7 +323,7 @@ def _come_back(
         if context.version >= SKIP_ASSIGNMENT_SINCE:
             welcome.skip_assignment = group.leader == new_id
         else:
-            # It would assign anew if it knew that it leads, and nobody waits for that.
+            # It would assign again if it knew that it is the leader, but no member waits for that.
             welcome.leader = old_leader or ""
             welcome.members = ()
         shard.answer(slot, welcome)
@@ -339,7 +339,7 @@ def _come_back(
 
 
 def _go_back(shard: GroupShard, group: Group, member: Member, now: Now) -> None:
-    """The new id could not be written: the member is again what the log has it to be."""
+    """Restore the member to its state in the log, because the new id was not written."""
     value = shard.durable.groups[group.group_id]
     said = [each for each in value.members if each.group_instance_id == member.instance_id]
     if said:

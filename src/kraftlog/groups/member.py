@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from kraftlog.groups.timers import Timer
     from kraftlog.wire.messages.join_group import JoinGroupRequest
 
-#: What a member supports, in its order of preference: (name, its metadata for it).
+#: Supported protocols in order of preference: (name, metadata).
 Protocols = tuple[tuple[str, bytes], ...]
 
 
 class Member:
-    """Changed by its group only, which counts who waits and what all support."""
+    """A member; only its group changes it, because the group counts requests and protocols."""
 
     __slots__ = (
         "assignment",
@@ -56,7 +56,7 @@ class Member:
         #: SyncGroup for the assignment.
         self.joining: Any = None
         self.syncing: Any = None
-        #: Was never given a generation: it may not know its id yet, so it sends no heartbeats.
+        #: It has no generation yet, may not know its id, and so sends no heartbeats.
         self.is_new = False
         self.session: Timer | None = None
 
@@ -67,17 +67,17 @@ class Member:
         raise AssertionError(f"member {self.member_id} does not support {protocol}")
 
     def vote(self, candidates: set[str]) -> str:
-        """The protocol it likes best among those that all support."""
+        """Its preferred protocol among those that all members support."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     @property
     def excused(self) -> bool:
-        """Whether it need not send heartbeats, as it waits for us."""
+        """Whether a pending request replaces its heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)
 
 
 def protocols_of(request: JoinGroupRequest) -> Protocols:
-    """What a request offers; of one that is named twice the first counts."""
+    """The protocols of a request; the first of duplicates counts."""
     named: dict[str, bytes] = {}
     for protocol in request.protocols:
         named.setdefault(protocol.name, protocol.metadata)
@@ -85,7 +85,7 @@ def protocols_of(request: JoinGroupRequest) -> Protocols:
 
 
 def rebalance_timeout_of(request: JoinGroupRequest) -> int:
-    """Version 0 has none: there the session timeout stands for it."""
+    """The rebalance timeout; version 0 has only the session timeout."""
     given = request.rebalance_timeout_ms
     return request.session_timeout_ms if given == -1 else given
 

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat, LeaveGroup: what members of a generation ask for."""
+"""SyncGroup, Heartbeat and LeaveGroup: the requests of members."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.leave_group import LeaveGroupRequest
     from kraftlog.wire.messages.sync_group import SyncGroupRequest
 
-#: From this version on several members may leave by one request.
+#: From this version on, one request can remove several members.
 SEVERAL_SINCE = 3
 
 # SyncGroup ------------------------------------------------------------------------------------
@@ -57,13 +57,13 @@ def no_assignment(code: int) -> SyncGroupResponse:
 
 
 def take_syncing(member: Member) -> Any:
-    """The slot of its SyncGroup, which is about to be answered; None: it has none."""
+    """Remove and return the slot of its pending SyncGroup, if any."""
     slot, member.syncing = member.syncing, None
     return slot
 
 
 def give_nothing(shard: GroupShard, group: Group, code: int, now: Now) -> None:
-    """Who waits for an assignment is told the code instead."""
+    """Respond to pending SyncGroup requests with an error code."""
     for member in group.members.values():
         member.assignment = b""
         if member.syncing is not None:
@@ -95,12 +95,12 @@ def _differ(asked: str | None, known: str | None) -> bool:
 
 
 def _assign(shard: GroupShard, group: Group, assignments: Mapping[str, bytes], now: Now) -> None:
-    """The leader has spoken: once it is in the log, all are told."""
+    """Write the leader's assignment; respond to all members once it is committed."""
     generation = group.generation
 
     def result(code: int, later: Now) -> None:
         if group.state != GroupState.COMPLETING or group.generation != generation:
-            return  # somebody came or went while it was written
+            return  # a member joined or left while it was written
         if code:
             give_nothing(shard, group, coordinator_error(code), later)
             rebalance.prepare_or_complete(shard, group, later)
@@ -174,7 +174,7 @@ def leave(
 
 
 def _left(result: Sequence[MemberResponse], several: bool) -> LeaveGroupResponse:
-    """Old versions tell of their one member at the top."""
+    """Old versions name their only member at the top level."""
     if several:
         return LeaveGroupResponse(error_code=ErrorCode.NONE, members=tuple(result))
     return LeaveGroupResponse(error_code=result[0].error_code)
@@ -185,7 +185,7 @@ def _leave_one(shard: GroupShard, group: Group | None, leaving: MemberIdentity) 
         return ErrorCode.UNKNOWN_MEMBER_ID
     member_id: str | None = leaving.member_id
     if not member_id:
-        # An administrator names an instance without knowing its member id.
+        # An administrator sends an instance id without a member id.
         member_id = group.static.get(leaving.group_instance_id or "")
         if member_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID

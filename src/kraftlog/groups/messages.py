@@ -1,4 +1,4 @@
-"""What a shard wants done, and what it is told of it."""
+"""Effects of a shard and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class WriteRecords(Value):
-    """Append these as one batch to the shard's partition, and tell what came of it, in order."""
+    """Append records as one batch to the shard's partition; outcomes are reported in order."""
 
     token: int
     records: Sequence[tuple[bytes, bytes | None]]
@@ -21,22 +21,22 @@ class WriteRecords(Value):
 class GroupResponse(Value):
     """Answer a request."""
 
-    slot: Any  # what came with the request
-    response: Any  # a message of the API's response class, or the part of it that was asked for
+    slot: Any  # as passed with the request
+    response: Any  # a message of the API's response class, or a part of it
 
 
 # Outcomes ----------------------------------------------------------------------------------------
 
 
 class Written(Value):
-    """The batch is committed: the high watermark has passed it. `offset` is its first."""
+    """The batch is committed; `offset` is its first offset."""
 
     token: int
     offset: int
 
 
 class WriteFailed(Value):
-    """The batch is not in the log and never will be; `error` is the code an append gave."""
+    """The batch will never be in the log; `error` is the code of the append."""
 
     token: int
     error: int
@@ -46,7 +46,7 @@ class WriteFailed(Value):
 
 
 class RequestContext(Value):
-    """What a coordinator wants to know of a request beside its body."""
+    """Context of a request beside its body."""
 
     version: int
     client_id: str = ""

@@ -1,8 +1,8 @@
-"""Expiry: offsets that nobody needs any longer go, and with the last one the empty group.
+"""Offset expiration: deletes unused offsets, and an empty group with its last offset.
 
-An offset lives for the retention time, counted from the end of the last member in a group that is
-empty, else from the commit; where the commit gave a time of its own, until that. A topic that
-consumers read keeps its offsets. A check looks at some groups, and goes on at the next occasion.
+The retention time counts from when a group became empty, otherwise from the commit; a commit may
+set its own time. Offsets of subscribed topics are kept. A check covers some groups, and the next
+one continues there.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
     Since = Callable[[CommittedOffset], int]
 
-#: How many offsets are looked at in one go; a group is looked at as a whole.
+#: Number of offsets checked at once; a group is checked as a whole.
 SLICE = 1_000
-#: When the next go is.
+#: Time of the next check.
 PAUSE_MS = 1
 
 
 class OffsetExpiration:
-    """Goes through the groups of a shard, some at a time, once per check interval."""
+    """Checks the groups of a shard, some at a time, once per check interval."""
 
     __slots__ = ("_shard", "_timer", "_to_check")
 
@@ -61,7 +61,7 @@ class OffsetExpiration:
         self._again(now, PAUSE_MS if self._to_check else interval_ms)
 
     def _check_group(self, group: Group, now: Now) -> int:
-        """Gives how many offsets it had to look at."""
+        """Check a group; return the number of offsets checked."""
         shard = self._shard
         group_id = group.group_id
         topics = shard.durable.offsets.by_group.get(group_id, {})
@@ -88,7 +88,7 @@ class OffsetExpiration:
 
 
 def expired_offsets(shard: GroupShard, group: Group, now: Now) -> list[tuple[str, int]]:
-    """The partitions whose offsets have outlived their time."""
+    """Partitions with expired offsets."""
     since = _counted_from(group)
     if since is None:
         return []
@@ -113,15 +113,15 @@ def _is_over(committed: CommittedOffset, since: Since, oldest: int, wall_ms: int
 
 
 def _counted_from(group: Group) -> Since | None:
-    """From when on the retention time counts; None: nothing of this group expires now."""
+    """Start of the retention time; None if nothing of this group expires now."""
     if group.protocol_type is None:
-        # Somebody who shares out partitions without us: a commit is all we hear of him.
+        # A consumer without membership: its commits are its only requests.
         return _commit_time
     if group.state == GroupState.EMPTY:
         empty_since = group.state_since
-        # Old records do not say since when the group is empty.
+        # Old records do not have the time when the group became empty.
         return _commit_time if empty_since == -1 else lambda _: empty_since
-    # Consumers keep what they read; of others, and in a rebalance, nobody knows what that is.
+    # Only subscriptions of consumers are known, and not during a rebalance.
     is_known = group.protocol_type == CONSUMER and group.state == GroupState.STABLE
     return _commit_time if is_known else None
 

@@ -1,7 +1,7 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete: how far a group has read.
+"""OffsetCommit, OffsetFetch and OffsetDelete.
 
-What is committed is seen once it is in the log. Who asks for stable offsets waits for what is
-under way, and is told where a transaction has not ended.
+An offset is visible once its record is committed. A fetch of stable offsets waits for pending
+writes, and reports partitions with open transactions.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 NO_OFFSET = -1
-#: How many offsets of a deleted topic are removed at once.
+#: Number of offsets of a deleted topic that are removed at once.
 REMOVED_AT_ONCE = 100
-#: Earlier versions are told of a group that is not there as of a generation that is over.
+#: Earlier versions get ILLEGAL_GENERATION for an unknown group.
 GROUP_NOT_FOUND_SINCE = 9
 
 # OffsetCommit ---------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def commit(
     if not records:
         shard.answer(slot, commit_response(request, fits))
         return
-    # An offset alone makes a group, of somebody who shares out partitions without us.
+    # A commit alone creates a group, for a consumer without membership.
     changed = group or shard.new_group(request.group_id, now)
 
     def result(code: int, later: Now) -> None:  # noqa: ARG001 - what a write calls
@@ -92,7 +92,7 @@ def commit(
 def commit_response(
     request: OffsetCommitRequest, code: Callable[[OffsetCommitRequestPartition], int]
 ) -> OffsetCommitResponse:
-    """Every partition with its code."""
+    """A response with an error code for every partition."""
     return OffsetCommitResponse(
         topics=[
             OffsetCommitResponseTopic(
@@ -124,7 +124,7 @@ def _commit_refused(
         group, request.member_id, request.group_instance_id, generation, is_transactional=False
     )
     if not code and group.state == GroupState.COMPLETING:
-        # It knows of the new generation already, and may commit once it has its assignment.
+        # It already knows the new generation and may commit once it has its assignment.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return code
 
@@ -132,7 +132,7 @@ def _commit_refused(
 def commit_refused(
     group: Group, member_id: str, instance_id: str | None, generation: int, is_transactional: bool
 ) -> int:
-    """Why somebody may not commit for a group, or NONE."""
+    """The error code for a commit that is not allowed, or NONE."""
     if group.state == GroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if generation < 0 and group.state == GroupState.EMPTY:
@@ -142,12 +142,12 @@ def commit_refused(
         if not code and generation != group.generation:
             return ErrorCode.ILLEGAL_GENERATION
         return code
-    # Transactions of old clients say nothing of who they are.
+    # Transactional commits of old clients carry no member id.
     return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def _fits(max_size: int) -> Callable[[OffsetCommitRequestPartition], int]:
-    """Whether a commit's metadata is short enough, as Java counts: in units of UTF-16."""
+    """Whether the metadata is short enough, counted in UTF-16 units as in Java."""
 
     def code(part: OffsetCommitRequestPartition) -> int:
         metadata = part.committed_metadata or ""
@@ -184,7 +184,7 @@ def fetch(
 
     def result(code: int, now: Now) -> None:  # noqa: ARG001 - what a write calls
         if code:
-            # The only code by which every client looks for the coordinator anew.
+            # The only code that makes every client look up the coordinator again.
             shard.answer(slot, fetch_refused(asked.group_id, ErrorCode.NOT_COORDINATOR))
         else:
             shard.answer(slot, _fetched(shard, asked, require_stable))
@@ -199,7 +199,7 @@ def fetch_refused(group_id: str, code: int) -> OffsetFetchResponseGroup:
 def _fetched(
     shard: GroupShard, asked: OffsetFetchRequestGroup, require_stable: bool
 ) -> OffsetFetchResponseGroup:
-    """No topics asked for (None) is all of them."""
+    """Offsets of the given topics, or of all topics for None."""
     group_id = asked.group_id
     topics = asked.topics
     if topics is None:
@@ -248,7 +248,7 @@ def _position(
 
 
 def _of_another(committed: CommittedOffset, topic_id: Uuid) -> bool:
-    """Whether it was committed for an earlier topic of the same name."""
+    """Whether it was committed for a former topic of the same name."""
     return NULL_UUID not in {committed.topic_id, topic_id} and committed.topic_id != topic_id
 
 
@@ -304,20 +304,20 @@ def _delete_refused(group: Group | None, group_id: str) -> int:
     if group is None or group.state == GroupState.DEAD:
         return ErrorCode.GROUP_ID_NOT_FOUND
     if group.state != GroupState.EMPTY and group.protocol_type != CONSUMER:
-        # Of others than consumers we do not know what they read.
+        # Subscriptions of other protocol types are unknown.
         return ErrorCode.NON_EMPTY_GROUP
     return ErrorCode.NONE
 
 
 def offset_keys(shard: GroupShard, group_id: str) -> dict[tuple[str, int], None]:
-    """Every partition for which the group has an offset, or will have when all is written."""
+    """Every partition with a committed or pending offset of the group."""
     keys = shard.durable.all_keys(group_id)
     keys.update(dict.fromkeys(shard.writes.offsets.get(group_id, ())))
     return keys
 
 
 def topic_deleted(shard: GroupShard, topic: str, topic_id: Uuid, now: Now) -> None:
-    """Offsets of a topic that is gone; those of its successor of the same name stay."""
+    """Offsets of a deleted topic, without those of a new topic of the same name."""
     gone = deque(
         found
         for found in shard.durable.offsets.of_topic(topic)
@@ -330,7 +330,7 @@ def topic_deleted(shard: GroupShard, topic: str, topic_id: Uuid, now: Now) -> No
 def _remove_some(
     shard: GroupShard, topic: str, gone: deque[tuple[str, int, CommittedOffset]], now: Now
 ) -> None:
-    """The first of them, unless a group has committed since; the others a little later."""
+    """Delete some of them, unless a group has committed since; the rest follow later."""
     records: list[GroupRecord] = []
     while gone and len(records) < REMOVED_AT_ONCE:
         group_id, index, committed = gone.popleft()

@@ -1,8 +1,8 @@
-"""`PendingWrites`: batches on their way into the log, in order, and who waits for them.
+"""`PendingWrites`: batches that are not committed yet, in order, and their callbacks.
 
-Nothing that a batch says counts before it is committed. What was done ahead of that in memory is
-undone when the batch fails; who waits is told once, at the latest when the time limit is over,
-though a batch may still be committed after it.
+A batch has no effect before it is committed. Changes made in memory before that are undone if the
+batch fails. A callback runs once, at the latest at the time limit; the batch may still be committed
+later.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from kraftlog.groups.timers import Timers
     from kraftlog.types import Now
 
-    #: Is told the code of what came of a batch, NONE when it is committed.
+    #: Callback with the error code of a batch, NONE when it is committed.
     OnDone = Callable[[int, Now], None]
 
 
-#: Records that need not be one batch become batches of no more records and bytes than this: less
-#: than any topic takes that has not been told to take little.
+#: Records that need not be atomic are split into batches of at most this many records and bytes,
+#: less than the usual max.message.bytes.
 RECORDS_A_BATCH = 1_000
 BYTES_A_BATCH = 512 << 10
-#: The most that a record adds to the names in its key.
+#: Largest size of a record without the names in its key.
 RECORD_OVERHEAD = 64
 
 
 class PendingWrite:
-    """One batch under way."""
+    """A pending batch."""
 
     __slots__ = ("deadline_ms", "on_done", "records", "token", "undo")
 
@@ -49,7 +49,7 @@ class PendingWrite:
 
 
 class PendingWrites:
-    """The queue of a shard. `replay` is what makes a committed record count."""
+    """The queue of a shard; `replay` applies committed records."""
 
     __slots__ = (
         "_effects",
@@ -76,7 +76,7 @@ class PendingWrites:
         self._queue: deque[PendingWrite] = deque()
         self._tokens = 0
         self._time_limit = Timer(self._time_over)
-        #: How many batches under way say something of an offset: group -> (topic, partition).
+        #: Number of pending batches per offset: group -> (topic, partition).
         self.offsets: dict[str, dict[tuple[str, int], int]] = {}
 
     def submit(
@@ -86,10 +86,10 @@ class PendingWrites:
         on_done: OnDone | None = None,
         undo: OnDone | None = None,
     ) -> None:
-        """Have a batch written; `undo` is called, before `on_done`, if it will never be in the log.
+        """Write a batch; `undo` is called, before `on_done`, if it will never be in the log.
 
-        A batch that can't be encoded, or says something else when it is read back, is one that
-        fails, as soon as the request that led to it is through.
+        A batch that cannot be encoded, or decodes to other values, fails as soon as its request
+        has been processed.
         """
         self._tokens += 1
         write = PendingWrite(self._tokens, records, now.monotonic_ms + self._timeout_ms)
@@ -111,13 +111,13 @@ class PendingWrites:
     def submit_parts(
         self, records: list[GroupRecord], now: Now, undo: OnDone | None = None
     ) -> None:
-        """The same for records that need not stand or fall together, in batches of some size."""
+        """Write records that need not be atomic, in batches of limited size."""
         parts = list(_parts(records))
         for part in parts:
             self.submit(part, now, undo=undo if part is parts[-1] else None)
 
     def after_all(self, on_done: OnDone) -> None:
-        """Have somebody told once all that is under way now has an outcome."""
+        """Call back once all batches that are pending now have an outcome."""
         self._queue[-1].on_done.append(on_done)
 
     def written(self, token: int, offset: int, now: Now) -> None:
@@ -127,7 +127,7 @@ class PendingWrites:
         _notify(write, ErrorCode.NONE, now)
 
     def failed(self, token: int, error: int, now: Now) -> None:
-        """A batch that can't be written fails ahead of older ones that are still under way."""
+        """Fail a batch that cannot be encoded, before older pending ones."""
         write = next(write for write in self._queue if write.token == token)
         self._queue.remove(write)
         self._queue.appendleft(write)
@@ -137,7 +137,7 @@ class PendingWrites:
         _notify(write, error, now)
 
     def abandon(self, now: Now) -> None:
-        """The partition is no longer ours: nobody here learns what becomes of these."""
+        """Drop all pending batches, because the partition has another leader."""
         while self._queue:
             write = self._queue.popleft()
             self._count(write.records, -1)
@@ -174,7 +174,7 @@ class PendingWrites:
 
 
 def _parts(records: list[GroupRecord]) -> Iterator[list[GroupRecord]]:
-    """Records without values, in batches: names of groups are as long as clients make them."""
+    """Split tombstones into batches by size, because group ids may be long."""
     part: list[GroupRecord] = []
     size = 0
     for record in records:
@@ -198,7 +198,7 @@ def _notify(write: PendingWrite, code: int, now: Now) -> None:
 
 
 def coordinator_error(code: int) -> int:
-    """What a client is told when an append failed: whether to wait or to look elsewhere."""
+    """The error code for clients after a failed append: retry, or look up the coordinator."""
     return _TOLD.get(code, code)
 
 

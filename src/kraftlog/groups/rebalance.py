@@ -1,7 +1,7 @@
-"""Rebalances: all join anew, one of them assigns, all get their part.
+"""Rebalances: all members join, the leader assigns, all receive their assignments.
 
-`prepare` begins one, `complete` ends the joining when everybody is here or the time is over, the
-leader's SyncGroup ends the whole. A group without members becomes empty on the same way.
+`prepare` starts one, `complete` ends the join phase when all members have joined or the time is
+over, and the leader's SyncGroup ends the rebalance. A group without members becomes Empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def prepare_or_complete(shard: GroupShard, group: Group, now: Now) -> None:
-    """Something about the members has changed: they have to agree anew, if they do not already."""
+    """Start a rebalance after a change of the members, unless one is in its join phase."""
     if group.can_rebalance:
         prepare(shard, group, now)
     else:
@@ -28,7 +28,7 @@ def prepare_or_complete(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def members_left(shard: GroupShard, group: Group, now: Now) -> None:
-    """Some are gone by their own wish: the others share what they had."""
+    """Rebalance after members have left."""
     if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
         prepare(shard, group, now)
     else:
@@ -36,7 +36,7 @@ def members_left(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def prepare(shard: GroupShard, group: Group, now: Now) -> None:
-    """Begin a rebalance: who waits for an assignment is told to join again."""
+    """Start a rebalance; pending SyncGroup requests get REBALANCE_IN_PROGRESS."""
     if group.state == GroupState.COMPLETING:
         members.give_nothing(shard, group, ErrorCode.REBALANCE_IN_PROGRESS, now)
     group.pending_syncs.clear()
@@ -44,7 +44,7 @@ def prepare(shard: GroupShard, group: Group, now: Now) -> None:
     is_first = group.state == GroupState.EMPTY
     group.enter(GroupState.PREPARING, now)
     if is_first:
-        # Those who start together should make one generation together.
+        # Members that start together should form one generation.
         delay_ms = shard.config.initial_rebalance_delay_ms
         group.initial_remaining_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
         group.member_added = False
@@ -56,7 +56,7 @@ def prepare(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
-    """The last one may have joined. The first members of a group have a time of their own."""
+    """Complete the join phase if all have joined; the initial delay has its own timer."""
     if (
         group.state == GroupState.PREPARING
         and group.initial_remaining_ms is None
@@ -68,7 +68,7 @@ def maybe_complete(shard: GroupShard, group: Group, now: Now) -> None:
 def join_time_over(shard: GroupShard, group: Group, now: Now) -> None:
     remaining_ms = group.initial_remaining_ms
     if remaining_ms is not None and group.member_added and remaining_ms:
-        # Somebody came while we waited, so more may: as long again, within the members' patience.
+        # A member joined during the delay, so more may: wait again, within the rebalance timeout.
         delay_ms = min(shard.config.initial_rebalance_delay_ms, remaining_ms)
         group.member_added = False
         group.initial_remaining_ms = remaining_ms - delay_ms
@@ -78,14 +78,14 @@ def join_time_over(shard: GroupShard, group: Group, now: Now) -> None:
 
 
 def complete(shard: GroupShard, group: Group, now: Now) -> None:
-    """The joining is over: whoever is missing is out, but for static members, who may be away."""
+    """End the join phase; missing members are removed, except static ones."""
     shard.timers.cancel(group.join_timer)
     group.initial_remaining_ms = None
     for member in list(group.members.values()):
         if member.joining is None and member.instance_id is None:
             shard.dismiss(group, member.member_id)
     if group.members and not group.elect_leader():
-        # Static members only, and none is here: wait on, until they come or their sessions end.
+        # Only static members, and none has joined: wait until they join or their sessions end.
         shard.timers.set(group.join_timer, now.monotonic_ms + group.rebalance_timeout_ms)
         return
     group.next_generation(now)
@@ -93,33 +93,33 @@ def complete(shard: GroupShard, group: Group, now: Now) -> None:
         join.notify_generation(shard, group, now)
         shard.timers.set(group.sync_timer, now.monotonic_ms + group.rebalance_timeout_ms)
     else:
-        # Should this fail, the generation before is what a later coordinator finds; its members
+        # If this fails, a later coordinator finds the previous generation, whose members
         # are gone and will be found to be.
         shard.writes.submit([group_record(group, {})], now)
 
 
 def sync_time_over(shard: GroupShard, group: Group, now: Now) -> None:
-    """Whoever has joined and not asked for an assignment is out."""
+    """Remove members that have joined but not synced."""
     for member_id in list(group.pending_syncs):
         shard.dismiss(group, member_id)
     prepare(shard, group, now)
 
 
 def session_over(shard: GroupShard, group: Group, member: Member, now: Now) -> None:
-    """Nothing was heard of a member for the time of its session."""
+    """Remove a member whose session has timed out."""
     if not member.excused:
         remove(shard, group, member.member_id, now)
 
 
 def pending_over(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:
-    """Who was given an id has not come back with it."""
+    """Remove an id whose member has not joined in time."""
     shard.dismiss(group, member_id)
     if group.state == GroupState.PREPARING and group.all_joined:
         complete(shard, group, now)
 
 
 def remove(shard: GroupShard, group: Group, member_id: str, now: Now) -> None:
-    """A member is gone: the others share what it had."""
+    """Remove a member and rebalance."""
     shard.dismiss(group, member_id)
     if group.state in {GroupState.STABLE, GroupState.COMPLETING}:
         prepare(shard, group, now)

@@ -1,4 +1,4 @@
-"""The records that a shard writes, in the versions that Kafka 4.3 writes them."""
+"""The records of a shard, in the versions that Kafka 4.3 writes."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
 GROUP_VERSION = 3
 OFFSET_VERSION = 4
-#: Only this version can say when an offset is to go.
+#: The only version with an expiration time.
 EXPIRING_OFFSET_VERSION = 1
-#: Stands for "never": a client that asks for more has no end in mind.
+#: The largest expiration time, for clients that request more.
 LAST_TIMESTAMP = 2**63 - 1
 
 
 class GroupRecord(Value):
-    """A record of ours, as messages; a value of None takes back what the key said."""
+    """A record as messages; a value of None is a tombstone."""
 
     key: Message
     value: Message | None
     version: int = -1
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        """Read back before it is given; raises UnwritableError if it does not say the same."""
+        """Encode and verify a record; raises UnwritableError if it decodes to other values."""
         return OFFSETS_LOG.read_back(self.key, self.value, self.version)
 
 
 def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
-    """The group with the members it has now; who is assigned nothing is given nothing."""
+    """The group with its current members; missing assignments are empty."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",
         generation=group.generation,
@@ -69,7 +69,7 @@ def group_record(group: Group, assignments: Mapping[str, bytes]) -> GroupRecord:
 
 
 def new_group_record(group: Group) -> GroupRecord:
-    """A group that has just come into being: nothing is known of it yet."""
+    """A new group without members."""
     value = GroupMetadataValue(
         protocol_type="",
         generation=0,
@@ -93,12 +93,12 @@ def offset_record(
     wall_ms: int,
     expire_timestamp: int = -1,
 ) -> GroupRecord:
-    """`expire_timestamp` -1: it lives as long as the settings say."""
+    """A committed offset; with `expire_timestamp` -1 the broker's retention applies."""
     expires = expire_timestamp != -1
     expire_timestamp = min(expire_timestamp, LAST_TIMESTAMP)
     value = OffsetCommitValue(
         offset=asked.committed_offset,
-        # The version that can expire knows neither epoch nor topic id.
+        # The version with an expiration time has neither leader epoch nor topic id.
         leader_epoch=-1 if expires else asked.committed_leader_epoch,
         metadata=asked.committed_metadata or "",
         commit_timestamp=wall_ms,

@@ -1,20 +1,20 @@
 """`GroupShard`: the groups whose records are in one partition of `__consumer_offsets`.
 
-How a node uses it. A broker that becomes leader of a partition makes a shard for it, feeds it the
-partition's records by `replay_batch`, slice by slice, up to the high watermark, and then says
-`loaded`; one that leads no longer says `unload`, carries out the last effects and drops it. In
-between a handler finds the shard by `partition_of(group_id, count)` and calls the method of its
-API with the decoded request, an opaque slot and the time: the answer comes as `Answer(slot,
-response)`, at once or later. Where the host has no shard for a partition it answers
-NOT_COORDINATOR, where that is not loaded COORDINATOR_LOAD_IN_PROGRESS.
+Usage: a broker that becomes the leader of a partition creates a shard, feeds it the partition's
+records with `replay_batch` up to the high watermark, slice by slice, and calls `loaded`. When it
+loses leadership it calls `unload`, carries out the last effects and drops the shard. In between,
+a handler finds the shard by `partition_of(group_id, count)` and calls the method of its API with
+the decoded request, an opaque slot and the time. The response comes as `Answer(slot, response)`,
+at once or later. Without a shard the host responds NOT_COORDINATOR, during loading
+COORDINATOR_LOAD_IN_PROGRESS.
 
 After each call the host takes the effects. `WriteRecords` is one batch for the partition, with
-acks of all in-sync replicas; it is answered by `handle(Written(token, offset))` when the high
-watermark has passed it, or by `handle(WriteFailed(token, code))`, in the order of the tokens.
-Several batches may be under way. `poll` has something to do at `deadline()`.
+acks=all. Its outcome is `handle(Written(token, offset))` when the high watermark has passed it,
+or `handle(WriteFailed(token, code))`, in the order of the tokens. Several batches may be pending.
+`poll` is due at `deadline()`.
 
-What a request that concerns several groups is told is put together by the host: the methods that
-take a part of one answer with that part.
+The host combines the responses of requests about several groups: methods that take a part of a
+request return a part of the response.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 def partition_of(group_id: str, count: int) -> int:
-    """Which partition keeps a group: by Java's hash of a string, as every Kafka has it."""
+    """The partition of a group, by Java's string hash, as in Kafka."""
     code = 0
     units = group_id.encode("utf-16-be", "surrogatepass")
     for high, low in zip(units[::2], units[1::2], strict=True):
@@ -63,15 +63,15 @@ def partition_of(group_id: str, count: int) -> int:
 
 
 class GroupShard:
-    """Durable state changes by replay alone; members and timers live beside it."""
+    """A shard; replay alone changes its durable state, members and timers are in memory."""
 
     def __init__(self, config: GroupConfig, new_member_id: Callable[[str], str]) -> None:
         self.config = config
-        #: Makes an id that nobody else has from what it is to begin with.
+        #: Generates a unique member id with a prefix.
         self.new_member_id = new_member_id
         self.is_loaded = False
         self.durable = StoredGroups()
-        #: The living groups: each that has a record, an offset or a member, once loaded.
+        #: Groups with a record, an offset or a member, once loaded.
         self.groups: dict[str, Group] = {}
         self.timers = Timers()
         self._effects: list[Any] = []
@@ -87,10 +87,10 @@ class GroupShard:
         records: Iterable[tuple[int, bytes, bytes | None]],
         producer_id: int = NO_PRODUCER,
     ) -> None:
-        """Committed records of one batch as (offset, key, value), while loading.
+        """Load the committed records of one batch as (offset, key, value).
 
-        `producer_id` is given for a batch of a transaction. What is of a kind we do not know, as
-        a newer coordinator may have written it, is passed over.
+        `producer_id` is given for a transactional batch. Unknown record types, which a newer
+        coordinator may have written, are skipped.
         """
         assert not self.is_loaded
         for offset, raw_key, raw_value in records:
@@ -102,21 +102,21 @@ class GroupShard:
             self.durable.replay(offset, key, value, producer_id)
 
     def end_transaction(self, producer_id: int, committed: bool, now: Now) -> None:
-        """A transaction's marker is in the log; while loading and afterwards."""
+        """Apply a transaction marker, during loading and afterwards."""
         touched = self.durable.end_transaction(producer_id, committed)
         if self.is_loaded:
             for group_id in touched:
                 self._revive(group_id, now)
 
     def loaded(self, now: Now) -> None:
-        """All is replayed: groups come to life, and their members have to be heard of again."""
+        """Start coordinating after the replay; session timeouts of all members start again."""
         self.is_loaded = True
         for group_id in [*self.durable.groups, *self.durable.offsets.by_group]:
             self._revive(group_id, now)
         self.expiry.start(now)
 
     def unload(self, now: Now) -> None:
-        """The partition has another leader: whoever waits is sent there."""
+        """Stop coordinating; pending requests get NOT_COORDINATOR."""
         for group in self.groups.values():
             group.state = GroupState.DEAD
             self.turn_away(group, ErrorCode.NOT_COORDINATOR)
@@ -147,7 +147,7 @@ class GroupShard:
     def offset_commit(
         self, slot: Any, context: RequestContext, request: OffsetCommitRequest, now: Now
     ) -> None:
-        """Topics come with their names; where the request has ids, with both."""
+        """Commit offsets; topics have names, and ids if the request has them."""
         offsets.commit(self, slot, context, request, now)
 
     def offset_fetch(self, slot: Any, asked: OffsetFetchRequestGroup, require_stable: bool) -> None:
@@ -159,15 +159,15 @@ class GroupShard:
         offsets.delete(self, slot, request, now)
 
     def has_offsets_of(self, topic: str) -> bool:
-        """Whether a group has committed an offset of the topic."""
+        """Whether a group has a committed offset of the topic."""
         return self.is_loaded and self.durable.offsets.has_topic(topic)
 
     def topic_deleted(self, topic: str, topic_id: Uuid, now: Now) -> None:
-        """Nobody reads it any more: its offsets go."""
+        """Delete the offsets of a deleted topic."""
         offsets.topic_deleted(self, topic, topic_id, now)
 
     def delete_groups(self, slot: Any, group_ids: Sequence[str], now: Now) -> None:
-        """Those of a request that are here; answered by a DeleteGroupsResponse of them."""
+        """Delete the groups of a request that belong to this shard."""
         admin.delete(self, slot, group_ids, now)
 
     def describe_groups(
@@ -182,7 +182,7 @@ class GroupShard:
 
     def handle(self, message: Written | WriteFailed, now: Now) -> None:
         if not self.is_loaded:
-            return  # of a batch from before `unload`; who waited for it has been told
+            return  # of a batch from before `unload`, whose requests were answered
         if isinstance(message, Written):
             self.writes.written(message.token, message.offset, now)
         else:
@@ -192,7 +192,7 @@ class GroupShard:
         self.timers.poll(now)
 
     def deadline(self) -> int | None:
-        """When `poll` has something to do, in monotonic milliseconds."""
+        """The next deadline for `poll`, in monotonic milliseconds."""
         return self.timers.deadline()
 
     def take_effects(self) -> list[Any]:
@@ -203,7 +203,7 @@ class GroupShard:
     # For the rules in the other files ------------------------------------------------------------
 
     def answer(self, slot: Any, response: Any) -> None:
-        """No slot, no answer: not every wait that ends has somebody at its end."""
+        """Respond to a request; nothing happens without a slot."""
         if slot is not None:
             self._effects.append(GroupResponse(slot, response))
 
@@ -211,13 +211,13 @@ class GroupShard:
         return self._settle(Group(group_id, now))
 
     def watch(self, group: Group, member: Member, within_ms: int, now: Now) -> None:
-        """The member has to be heard of within this time."""
+        """Restart the session timeout of a member."""
         if member.session is None:
             member.session = Timer(lambda late: rebalance.session_over(self, group, member, late))
         self.timers.set(member.session, now.monotonic_ms + within_ms)
 
     def dismiss(self, group: Group, member_id: str) -> Member | None:
-        """Take a member out of its group, with its timer; who asked with it is turned away."""
+        """Remove a member and its timer; its pending requests get an error."""
         pending = group.pending_joins.get(member_id)
         if pending is not None:
             self.timers.cancel(pending)
@@ -229,7 +229,7 @@ class GroupShard:
         return group.remove(member_id)
 
     def turn_away(self, group: Group, code: int) -> None:
-        """Whoever waits for this group is told the code."""
+        """Respond to all pending requests of a group with an error code."""
         for member in group.members.values():
             self._turn_member_away(group, member, code)
 
@@ -239,7 +239,7 @@ class GroupShard:
         self.answer(members.take_syncing(member), members.no_assignment(code))
 
     def drop_if_nothing(self, group: Group) -> None:
-        """Forget a group of which nothing is left: no record, no offset, no member."""
+        """Drop a group without a record, offsets or members."""
         group_id = group.group_id
         durable = self.durable
         if (
@@ -253,7 +253,7 @@ class GroupShard:
             self.drop(group)
 
     def drop(self, group: Group) -> None:
-        """The group is gone, with whoever was in it."""
+        """Drop a group with its members."""
         for member_id in [*group.members, *group.pending_joins]:
             self.dismiss(group, member_id)
         self.timers.cancel(group.join_timer)
@@ -263,7 +263,7 @@ class GroupShard:
             del self.groups[group.group_id]
 
     def _committed(self, offset: int, record: GroupRecord, now: Now) -> None:
-        """A record of ours is in the log: it counts from here on."""
+        """Apply a committed record of this shard."""
         self.durable.replay(offset, record.key, record.value)
         key = record.key
         if isinstance(key, GroupMetadataKey) and record.value is None:
@@ -274,7 +274,7 @@ class GroupShard:
             self._revive(key.group, now)
 
     def _revive(self, group_id: str, now: Now) -> None:
-        """What the log has and memory has not: made of the record, with its members watched."""
+        """Rebuild a group from its record and start the session timeouts of its members."""
         durable = self.durable
         if group_id in self.groups:
             return
@@ -285,7 +285,7 @@ class GroupShard:
         for member in group.members.values():
             self.watch(group, member, member.session_timeout_ms, now)
         if len(group.members) > self.config.max_size:
-            # The limit has become smaller: a rebalance makes room, after a last commit of all.
+            # The limit was lowered: a rebalance removes members after their last commits.
             rebalance.prepare(self, group, now)
 
     def _settle(self, group: Group) -> Group:

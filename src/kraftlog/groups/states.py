@@ -1,15 +1,15 @@
-"""The states of a group and the one table of legal steps between them.
+"""The states of a group and the legal transitions between them.
 
-Empty: no members; it lingers while it has offsets. PreparingRebalance: waits for all members to
-join. CompletingRebalance: waits for the leader's assignment. Stable: everybody has theirs. Dead:
-its end is being written; should that fail, it is Empty again.
+Empty: no members; kept while it has offsets. PreparingRebalance: waits for all members to join.
+CompletingRebalance: waits for the leader's assignment. Stable: all members have assignments. Dead:
+the tombstone is being written; if that fails, the group is Empty again.
 """
 
 from __future__ import annotations
 
 
 class GroupState:
-    """The names that clients see; plain strings, as they travel on the wire."""
+    """State names as clients see them."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"
@@ -18,7 +18,7 @@ class GroupState:
     DEAD = "Dead"
 
 
-#: From which states one may be entered.
+#: The states from which each state may be entered.
 MAY_FOLLOW: dict[str, frozenset[str]] = {
     GroupState.EMPTY: frozenset({GroupState.PREPARING, GroupState.DEAD}),
     GroupState.PREPARING: frozenset({GroupState.STABLE, GroupState.COMPLETING, GroupState.EMPTY}),

@@ -1,8 +1,8 @@
-"""`StoredGroups`: what a partition of `__consumer_offsets` says, by replay of its records.
+"""`StoredGroups`: the replayed state of a partition of `__consumer_offsets`.
 
-`replay` and `end_transaction` are the only things that change it, when a partition is loaded and
-when a batch of our own is committed alike: so both give the same. Offsets of a transaction lie
-apart, by producer, until its marker makes them count or drops them.
+Only `replay` and `end_transaction` change it, both when a partition is loaded and when the shard's
+own batches are committed, so both produce the same state. Offsets of a transaction are kept apart,
+by producer, until its marker commits or aborts them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_PRODUCER = -1
 
 
 class CommittedOffset(Value):
-    """How far a group has read a partition. `record_offset` is where that is written."""
+    """A committed offset; `record_offset` is the offset of its record."""
 
     offset: int
     leader_epoch: int
@@ -44,13 +44,13 @@ GroupOffsets = dict[str, dict[int, CommittedOffset]]
 
 
 class OffsetTable:
-    """Offsets by group, topic and partition; nothing empty is kept."""
+    """Offsets by group, topic and partition, without empty maps."""
 
     __slots__ = ("_groups_of", "by_group")
 
     def __init__(self) -> None:
         self.by_group: dict[str, GroupOffsets] = {}
-        #: The groups that have an offset of a topic. Dicts, for their order.
+        #: Groups with an offset of a topic. Dicts, for a deterministic order.
         self._groups_of: dict[str, dict[str, None]] = {}
 
     def get(self, group: str, topic: str, partition: int) -> CommittedOffset | None:
@@ -79,7 +79,7 @@ class OffsetTable:
         return topic in self._groups_of
 
     def of_topic(self, topic: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Group, partition and offset, without a look at the groups that have none."""
+        """Group, partition and offset of a topic, without scanning other groups."""
         for group in self._groups_of.get(topic, ()):
             for partition, offset in self.by_group[group][topic].items():
                 yield group, partition, offset
@@ -91,22 +91,22 @@ class OffsetTable:
 
 
 class StoredGroups:
-    """Groups and offsets as the log has them."""
+    """Groups and offsets as in the log."""
 
     __slots__ = ("groups", "offsets", "open", "transactional")
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupMetadataValue] = {}
         self.offsets = OffsetTable()
-        #: Offsets of transactions that have not ended, by producer id.
+        #: Offsets of open transactions, by producer id.
         self.transactional: dict[int, OffsetTable] = {}
-        #: The producers whose transactions have touched a group. A dict, for its order.
+        #: Producers with an open transaction per group. A dict, for a deterministic order.
         self.open: dict[str, dict[int, None]] = {}
 
     def replay(
         self, offset: int, key: Message, value: Message | None, producer_id: int = NO_PRODUCER
     ) -> None:
-        """One record; what is neither of a group nor of an offset changes nothing."""
+        """Replay a record; unknown record types change nothing."""
         if isinstance(key, GroupMetadataKey):
             if value is None:
                 self.groups.pop(key.group, None)
@@ -149,9 +149,9 @@ class StoredGroups:
             self.transactional[producer_id].remove(group, topic, partition)
 
     def end_transaction(self, producer_id: int, committed: bool) -> list[str]:
-        """A marker: what the producer left counts from here on, or never has. Gives the groups.
+        """Commit or abort the offsets of a transaction; return its groups.
 
-        The later record wins where an ordinary commit lies beside it, as compaction would have it.
+        Between these and ordinary commits, the later record wins, as in compaction.
         """
         pending = self.transactional.pop(producer_id, None)
         touched = [group for group, producers in self.open.items() if producer_id in producers]
@@ -169,14 +169,14 @@ class StoredGroups:
         return touched
 
     def unstable(self, group: str, topic: str, partition: int) -> bool:
-        """Whether a transaction that has not ended has an offset for it."""
+        """Whether an open transaction has an offset for it."""
         return any(
             self.transactional[producer_id].get(group, topic, partition) is not None
             for producer_id in self.open.get(group, ())
         )
 
     def all_keys(self, group: str) -> dict[tuple[str, int], None]:
-        """Every partition for which the group has an offset, of a transaction or not."""
+        """Every partition with an offset of the group, including open transactions."""
         keys = dict.fromkeys(self.offsets.keys(group))
         for producer_id in self.open.get(group, ()):
             keys.update(dict.fromkeys(self.transactional[producer_id].keys(group)))

@@ -1,7 +1,7 @@
-"""`Timers`: many deadlines, of which most are put off again and again and few are ever reached.
+"""`Timers`: deadlines that are mostly postponed and rarely reached.
 
-A heartbeat only moves `Timer.at`; the heap keeps the older, earlier entry, which finds out when
-it comes up that it is too early and goes back in. So a heartbeat costs an assignment.
+A heartbeat only sets `Timer.at`. The heap keeps the earlier entry, which is pushed back when it
+comes up too early. So a heartbeat costs one assignment.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class Timer:
-    """Something to do at a time. Only `Timers` sets its fields."""
+    """An action at a time; only `Timers` sets its fields."""
 
     __slots__ = ("armed", "at", "fires")
 
     def __init__(self, fires: Callable[[Now], None]) -> None:
         self.fires = fires
-        #: When it is due; None: not at all.
+        #: When it is due; None if it is not set.
         self.at: int | None = None
-        #: The time of its entry in the heap that counts; any other entry is stale.
+        #: The time of its valid heap entry; other entries are stale.
         self.armed: int | None = None
 
 
@@ -35,7 +35,7 @@ class Timers:
     __slots__ = ("_heap", "_numbers")
 
     def __init__(self) -> None:
-        #: (time, number, timer); the number keeps equal times in the order they were set.
+        #: (time, number, timer); the number keeps the order of equal times.
         self._heap: list[tuple[int, int, Timer]] = []
         self._numbers = 0
 
@@ -51,11 +51,11 @@ class Timers:
         timer.at = None
 
     def clear(self) -> None:
-        """Nothing is due any more."""
+        """Cancel all timers."""
         self._heap.clear()
 
     def deadline(self) -> int | None:
-        """When the first one is due, exactly."""
+        """The earliest deadline."""
         while self._heap:
             at, _, timer = self._heap[0]
             if timer.armed == at and timer.at == at:
@@ -64,7 +64,7 @@ class Timers:
         return None
 
     def poll(self, now: Now) -> None:
-        """Fire what is due, in order of time; what that sets to a time already reached as well."""
+        """Run due timers in order of time, including those that they set to due times."""
         while True:
             at = self.deadline()
             if at is None or at > now.monotonic_ms:
@@ -74,7 +74,7 @@ class Timers:
             timer.fires(now)
 
     def _drop_first(self) -> None:
-        """Take off an entry that is stale, cancelled, or too early."""
+        """Remove a stale, cancelled or early heap entry."""
         at, _, timer = heappop(self._heap)
         if timer.armed == at:
             timer.armed = None

@@ -106,13 +106,11 @@ class Peers(PeerChannels):
             self._names.find(*address, found)
 
     def _found(self, channel: SocketChannel, places: list[Place], now: Now) -> None:
-        """Whether an error proves that the peer is down: an unreachable address does not."""
+        """Connect to the addresses found; an unknown name does not prove that a peer is down."""
         if not places:
             self.lost(channel, now, probe=False)
         elif channel.asked:
-            channel.has_ended = (
-                False  # the name may lead elsewhere now, where nobody has answered yet
-            )
+            channel.has_ended = False  # the name may resolve to another host now
             channel.places = places[1:]
             self._try(channel, places[0], now)
 
