@@ -12,7 +12,7 @@ from kraftlog.value import TYPE_CHECKING, Value
 if TYPE_CHECKING:
     from typing import Any
 
-    from kraftlog.types import Buffer, LogName, OffsetAndEpoch, Uuid
+    from kraftlog.types import Buffer, LogName, OffsetAndEpoch, Responder, Uuid
 
 # Effects -----------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ class MarkStrays(Value):
 class Reply(Value):
     """Respond to a request."""
 
-    slot: Any  # a Slot of the host's connection
+    slot: Responder
     response: Any  # a message of the API's response class
 
 
@@ -118,7 +118,7 @@ class PersistClusterId(Value):
 class SendRecords(Value):
     """Respond to a fetch of the quorum with records of the log, up to `max_bytes`."""
 
-    slot: Any
+    slot: Responder
     answer: Any  # a raft FetchResult
     log: LogName
     max_bytes: int
@@ -137,7 +137,7 @@ class StoreSnapshot(Value):
 class SendSnapshot(Value):
     """Respond with a chunk of a snapshot."""
 
-    slot: Any
+    slot: Responder
     answer: Any  # a raft SnapshotChunk
 
 

@@ -4,7 +4,27 @@ from __future__ import annotations
 
 import binascii
 
-from kraftlog.value import Value
+from kraftlog.value import TYPE_CHECKING, Value
+
+if TYPE_CHECKING:
+    from typing import Any, Protocol
+
+    class Responder(Protocol):
+        """Takes the response of a request: a connection's pending response, or a stand-in."""
+
+        def respond(self, response: Any, /) -> None: ...
+
+    class DelayedResponse(Responder, Protocol):
+        """Keeps its response in `response` until none of the `waits` for it is left."""
+
+        waits: int
+        response: Any
+
+    class Cancellable(Protocol):
+        """Work for a client; `cancel` is called when the client's connection closes."""
+
+        def cancel(self) -> None: ...
+
 
 Buffer = bytes | bytearray | memoryview
 

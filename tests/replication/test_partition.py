@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kraftlog.errors import ErrorCode
@@ -40,7 +42,7 @@ def test_a_turn_gives_one_write_a_partition_and_offsets_without_a_hole() -> None
 def test_a_write_releases_those_whose_records_it_holds_and_nobody_else() -> None:
     """V7, with a single replica: what is written is below the high watermark."""
     partition = leading()
-    waiting = [(11, "first", None, -1), (12, "second", None, 100), (13, "third", None, -1)]
+    waiting: Any = [(11, "first", None, -1), (12, "second", None, 100), (13, "third", None, -1)]
     partition.acks.extend(waiting)
     assert partition.written(12) == waiting[:2]
     assert list(partition.acks) == waiting[2:]
@@ -61,14 +63,16 @@ def test_what_another_replica_in_sync_lacks_is_written_and_not_committed() -> No
     """V7: the high watermark stands, and who wants all of them is kept waiting."""
     partition = leading()
     partition.in_sync = partition.replica_count = 2
-    leader_only, everybody = (11, "leader", None, -1), (12, "all", None, 100)
+    waiting: Any = (11, "leader", None, -1), (12, "all", None, 100)
+    leader_only, everybody = waiting
     partition.acks.extend((leader_only, everybody))
     assert partition.written(12) == [leader_only]
     assert (partition.just_written, partition.written_end) == ([everybody], 12)
     assert partition.high_watermark == 10
-    partition.wait_for(11, "repeated", None, 100)
-    assert partition.just_written == [everybody, (11, "repeated", None, 100)]
-    assert partition.take_waiting() == [("all", None), ("repeated", None)]
+    repeated: Any = "repeated"
+    partition.wait_for(11, repeated, None, 100)
+    assert partition.just_written == [everybody, (11, repeated, None, 100)]
+    assert partition.take_waiting() == [(everybody[1], None), (repeated, None)]
 
 
 @pytest.mark.parametrize(

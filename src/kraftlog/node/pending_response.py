@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from kraftlog.types import Cancellable
     from kraftlog.wire.apis import Api
     from kraftlog.wire.schema import Message
 
@@ -90,7 +91,7 @@ class PendingResponse:
         self.waits = 0
         self.response: Any = None
         #: What goes on for this slot and has no sense once nobody is there to be answered.
-        self.waiter: Any = None
+        self.waiter: Cancellable | None = None
 
     def respond(self, response: Any) -> None:
         assert self.api is not None

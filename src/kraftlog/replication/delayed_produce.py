@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.replication.partition import Partition
-    from kraftlog.types import Now
+    from kraftlog.types import DelayedResponse, Now
 
 
-def one_done(slot: Any) -> None:
+def one_done(slot: DelayedResponse) -> None:
     """One of the things that an answer waits for has come."""
     slot.waits -= 1
     if not slot.waits:
@@ -29,7 +29,9 @@ class DelayedProduce:
 
     __slots__ = ("done", "offset", "partition", "result", "slot")
 
-    def __init__(self, partition: Partition, offset: int, slot: Any, result: Any) -> None:
+    def __init__(
+        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
+    ) -> None:
         self.partition = partition
         #: Where the high watermark must be.
         self.offset = offset

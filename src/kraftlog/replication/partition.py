@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from kraftlog.records.header import BatchHeader
     from kraftlog.replication.append_config import AppendConfig
     from kraftlog.replication.delayed_produce import DelayedProduce
-    from kraftlog.types import LogName, Uuid
+    from kraftlog.types import DelayedResponse, LogName, Uuid
 
     #: The offset needed, a slot, what that is told, how many milliseconds it waits for replicas.
-    Ack = tuple[int, Any, Any, int]
+    Ack = tuple[int, DelayedResponse, Any, int]
 
 #: What a producer waits for.
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
@@ -148,7 +148,7 @@ class Partition:
         self.just_written: list[Ack] = []
         self.awaiting_isr: list[DelayedProduce] = []
         #: Who waits for the log to begin durably at an offset: (offset, slot, what it is told).
-        self.deletions: list[tuple[int, Any, Any]] = []
+        self.deletions: list[tuple[int, DelayedResponse, Any]] = []
         #: Fetches that wait for the high watermark to move.
         self.fetches: dict[Any, None] = {}
 
@@ -241,7 +241,7 @@ class Partition:
             return offset <= self.written_end
         return offset <= self.high_watermark
 
-    def wait_for(self, offset: int, slot: Any, result: Any, timeout_ms: int) -> None:
+    def wait_for(self, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int) -> None:
         """Release this one in its turn, though younger ones may wait already."""
         if offset <= self.written_end:
             self.just_written.append((offset, slot, result, timeout_ms))
@@ -287,12 +287,12 @@ class Partition:
         """The log begins later, but an earlier start may come back after a crash."""
         self.start = max(self.start, start)
 
-    def delete_records(self, offset: int, slot: Any, result: Any) -> None:
+    def delete_records(self, offset: int, slot: DelayedResponse, result: Any) -> None:
         """Nobody reads before the offset from now on; the slot waits until that is durable."""
         self.start_moved(offset)
         self.deletions.append((offset, slot, result))
 
-    def start_stored(self, start: int) -> list[tuple[int, Any, Any]]:
+    def start_stored(self, start: int) -> list[tuple[int, DelayedResponse, Any]]:
         """What is before `start` is gone from the log for good; gives those who waited for it."""
         self.start_moved(start)
         self.stored_start = max(self.stored_start, start)
@@ -301,7 +301,7 @@ class Partition:
             self.deletions = [waiting for waiting in self.deletions if waiting[0] > start]
         return done
 
-    def take_deletions(self) -> list[tuple[int, Any, Any]]:
+    def take_deletions(self) -> list[tuple[int, DelayedResponse, Any]]:
         """All who wait for the log to begin later."""
         waiting, self.deletions = self.deletions, []
         return waiting
@@ -341,7 +341,7 @@ class Partition:
                 self.producers.put_back(append.producers_before)
         self.unwritten.clear()
 
-    def take_waiting(self) -> list[tuple[Any, Any]]:
+    def take_waiting(self) -> list[tuple[DelayedResponse, Any]]:
         """All who wait for a write, or for replicas: their slots, and what those are told."""
         waiting = [(slot, result) for _, slot, result, _ in (*self.acks, *self.just_written)]
         for one in self.awaiting_isr:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.replication.partition import Append
     from kraftlog.replication.topic_configs import TopicConfigs
-    from kraftlog.types import LogName, Uuid
+    from kraftlog.types import DelayedResponse, LogName, Uuid
 
     class PartitionListener(Protocol):
         """Hears of every partition that is here, as Kafka's PartitionListener does."""
@@ -150,7 +150,7 @@ class ReplicaManager(MetadataPublisher):
     # Who waits -----------------------------------------------------------------------------------
 
     def wait_for(
-        self, partition: Partition, offset: int, slot: Any, result: Any, timeout_ms: int
+        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any, timeout_ms: int
     ) -> None:
         """Tell the slot once all before the offset is written, or on every replica in sync."""
         slot.waits += 1
@@ -164,7 +164,9 @@ class ReplicaManager(MetadataPublisher):
             waiting = DelayedProduce(partition, offset, slot, result)
             self._schedule(waiting, timeout_ms)
 
-    def delete_records(self, partition: Partition, offset: int, slot: Any, result: Any) -> None:
+    def delete_records(
+        self, partition: Partition, offset: int, slot: DelayedResponse, result: Any
+    ) -> None:
         """Have the log begin at an offset; the slot is told once that is durable."""
         slot.waits += 1
         partition.delete_records(offset, slot, result)

@@ -381,3 +381,6 @@ def test_r9_a_vote_response_names_the_leaders_address() -> None:
 class Asker:
     def __init__(self, version: int) -> None:
         self.version = version
+
+    def respond(self, response: Any) -> None:
+        raise AssertionError(f"nobody reads {response!r}")

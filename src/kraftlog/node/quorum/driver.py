@@ -43,12 +43,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from kraftlog.logstate.voters import Endpoint
+    from kraftlog.node.pending_response import PendingResponse
     from kraftlog.node.quorum.commit_applier import StateMachine
     from kraftlog.node.quorum.proposal import Proposal
     from kraftlog.node.quorum.proposal_batch import OnDone
     from kraftlog.node.sliced import Slices
     from kraftlog.raft.core import RaftCore
-    from kraftlog.types import Now
+    from kraftlog.types import Now, Responder
     from kraftlog.wire.schema import Message
 
 #: Answers that say where the leader is: since which version, and how.
@@ -197,13 +198,13 @@ class QuorumDriver:
         self._reports[type(report)](report, now)
         self._settle(now)
 
-    def asked(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
+    def asked(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """A peer asks; `slot` is answered with a message of the wire."""
         self._hear(slot, body, channel, now, max_bytes)
         self._settle(now)
 
     def leader_learned(
-        self, slot: Any, body: raft.Begin, address: tuple[str, int], now: Now
+        self, slot: PendingResponse, body: raft.Begin, address: tuple[str, int], now: Now
     ) -> None:
         """A leader that tells of its epoch says where it is: that is newer than what the voters'
         record says, should it have moved. Whoever the core does not follow is not believed."""
@@ -214,7 +215,7 @@ class QuorumDriver:
             self._addresses.leader_says(address)
         self._settle(now)
 
-    def _hear(self, slot: Any, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
+    def _hear(self, slot: Responder, body: Any, channel: Any, now: Now, max_bytes: int = 0) -> None:
         """What the core wants now is still to be carried out."""
         self.append_batched(now)
         self._numbers += 1
