@@ -13,5 +13,5 @@ MUTANT = Mutant(
     replacement="""\
             and progress.in_time
 """,
-    test="tests/raft/test_promotion.py::test_r4_an_observer_that_fetches_no_more_is_not_added",
+    test="tests/raft/test_promotion.py::test_r4_an_observer_that_stopped_fetching_is_not_added",
 )

@@ -12,5 +12,5 @@ MUTANT = Mutant(
     replacement="""\
         or False
 """,
-    test="tests/raft/test_snapshots.py::test_q38_a_parted_log_that_ends_where_the_snapshot_does_gets_it",
+    test="tests/raft/test_snapshots.py::test_q38_a_diverging_log_of_the_snapshots_length_gets_it",
 )

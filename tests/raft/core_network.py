@@ -1,4 +1,4 @@
-"""A few cores that talk by hand: a test says what is delivered, flushed and due."""
+"""A network of a few cores; the test decides what is delivered, flushed and due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts with a disk that may be slow and a power supply that may fail."""
+"""A core network with slow disks and power losses."""
 
 from __future__ import annotations
 

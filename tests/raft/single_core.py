@@ -1,4 +1,4 @@
-"""One core alone: a test plays its peers, its clock and its disk, and looks at every effect."""
+"""One core; the test plays its peers, clock and disk, and sees every effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changing the voters: R1 to R8, R11, R12."""
+"""Voter changes: R1 to R8, R11, R12."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_r2_impossible_targets_are_refused(targets: tuple[int, ...]) -> None:
     assert code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
-def test_r2_a_target_can_be_replaced_and_taken_back() -> None:
+def test_r2_a_target_can_be_replaced_and_cancelled() -> None:
     """R2: a new target replaces an unfinished one; null leaves the voters as they are then."""
     net = running(1, 2, 3, voters=(1,))
     leader = net.leader()
@@ -193,7 +193,7 @@ def test_r5_the_leader_leaves_last() -> None:
     assert net.core(1).election.leader_id in {2, 3}
 
 
-def test_r6_the_next_leader_goes_on_from_the_log() -> None:
+def test_r6_the_next_leader_continues_from_the_log() -> None:
     net = running(1, 2, 3, 4, 5, voters=(1, 2, 3))
     first = net.leader()
     first.reassign("grow", (1, 2, 3, 4, 5), net.now)
@@ -223,7 +223,7 @@ def test_r7_a_removed_voter_becomes_an_observer_that_fetches_on() -> None:
     assert leader.election.epoch == epoch
 
 
-def test_r8_a_stranger_does_not_move_who_hears_a_leader() -> None:
+def test_r8_a_non_voter_does_not_disrupt_a_follower() -> None:
     """R8: not even its epoch is taken over."""
     net = running(1, 2, 3, 4, voters=(1, 2, 3))
     stranger = net.core(4)
@@ -236,7 +236,7 @@ def test_r8_a_stranger_does_not_move_who_hears_a_leader() -> None:
             assert core.election.epoch < 99
 
 
-def test_r8_who_hears_no_leader_judges_a_stranger_like_a_voter() -> None:
+def test_r8_without_a_leader_a_non_voter_is_treated_like_a_voter() -> None:
     """R8: voters 1,2,3 grow to 4 and 5; 3 has seen neither change; 1 and 2 die; 4, 5 need 3."""
     net = running(1, 2, 3, 4, 5, voters=(1, 2, 3))
     for other in net.hosts:
@@ -256,7 +256,7 @@ def test_r8_who_hears_no_leader_judges_a_stranger_like_a_voter() -> None:
     check_settled(net, 1, 2, 3, 4, 5)
 
 
-def test_r11_the_first_leader_writes_down_voters_and_cluster_id() -> None:
+def test_r11_the_first_leader_records_voters_and_cluster_id() -> None:
     net = running(1, 2, 3, voters=(1, 2, 3))
     recorded = net.leader().log.voters.entries
     assert recorded[0][1].ids == (1, 2, 3)
@@ -282,7 +282,7 @@ def test_q29_a_node_keeps_the_cluster_id_once_it_is_committed() -> None:
         assert told_of == [known]
 
 
-def test_single_changes_have_kafkas_refusals() -> None:
+def test_single_changes_return_kafkas_error_codes() -> None:
     """R2: one member at a time, as AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter do it.
 
     C107, C108, C109.
@@ -305,7 +305,7 @@ def test_single_changes_have_kafkas_refusals() -> None:
     assert code == ErrorCode.REASSIGNMENT_IN_PROGRESS
 
 
-def test_a_leader_that_removes_itself_goes_once_that_is_committed() -> None:
+def test_a_leader_that_removes_itself_resigns_once_committed() -> None:
     """KAFKA-17608, KAFKA-16530: the new majority commits, then it resigns; nothing goes back.
 
     C111.
@@ -322,7 +322,7 @@ def test_a_leader_that_removes_itself_goes_once_that_is_committed() -> None:
     check_settled(net, *[core.me.id for core in cores(net) if core is not leader])
 
 
-def test_the_last_voter_stays() -> None:
+def test_the_last_voter_cannot_be_removed() -> None:
     """C109."""
     net = running(1, voters=(1,))
     leader = net.leader()

@@ -1,4 +1,4 @@
-"""A core can be copied and compared: what exploring all that may happen rests on."""
+"""Copies and keys of a core, on which the explorer relies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def busy_quorum() -> CoreNetwork:
     return net
 
 
-def test_a_copy_is_equal_and_goes_its_own_way() -> None:
+def test_a_copy_is_equal_and_independent() -> None:
     net = busy_quorum()
     for host in net.hosts.values():
         core = host.core

@@ -1,4 +1,4 @@
-"""D1, D3, D4, D7: who leads, who lags."""
+"""D1, D3, D4, D7: describing the leader and the lag of replicas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_d2_only_the_leader_describes() -> None:
         assert (describe(host.core, net.now) is not None) == is_leader
 
 
-def test_d3_the_leader_is_here_now_and_who_never_fetched_is_unknown() -> None:
+def test_d3_the_leader_fetched_now_and_a_silent_replica_never() -> None:
     """C115."""
     net = CoreNetwork(1, 2, 3, voters=(1, 2, 3))
     net.isolate(3)
@@ -66,7 +66,7 @@ def test_d7_a_silent_observer_disappears_and_a_silent_voter_does_not() -> None:
         assert [row.key.id for row in found.voters] == [1, 2, 3]
 
 
-def test_d7_who_fetches_under_ever_new_names_fills_no_memory() -> None:
+def test_d7_ever_new_replica_keys_fill_no_memory() -> None:
     """The voters are remembered, however long they have been silent, and the newest observers."""
     net = CoreNetwork(1, 2, 3, 4, voters=(1, 2, 3))
     net.pass_time(5000)

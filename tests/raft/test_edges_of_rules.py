@@ -1,4 +1,4 @@
-"""Halves of rules that are easily left out: each test here dies of one deleted clause."""
+"""Edge cases of the rules: each test fails if one clause of the code is deleted."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_q2_no_role_begins_in_an_older_epoch() -> None:
         context.core.become("observer", ElectionState(4))
 
 
-def test_q3_a_write_that_was_overtaken_makes_nothing_durable() -> None:
+def test_q3_an_overtaken_write_makes_nothing_durable() -> None:
     context = unattached(slow_disk=True)
     context.ask(context.vote(2, epoch=6))
     older, newest = context.unpersisted[-2:]
@@ -94,14 +94,14 @@ def test_p2_a_follower_whose_leader_is_gone_grants_a_pre_vote() -> None:
     assert context.asked(context.vote(1, pre_vote=True)).granted
 
 
-def test_q9a_a_leader_that_seemed_gone_and_answers_is_heard() -> None:
+def test_q9a_a_leader_that_seemed_gone_is_back_with_its_response() -> None:
     context = loyal(me=key(3))
     context.gone(2)
     context.answer(2, context.fetched())
     assert not context.asked(context.vote(1, pre_vote=True)).granted
 
 
-def test_q9a_a_peer_that_seemed_gone_and_fetches_is_there() -> None:
+def test_q9a_a_peer_that_seemed_gone_is_back_with_its_fetch() -> None:
     context = leader()
     context.gone(2)
     assert context.core.peer(2).gone
@@ -118,13 +118,13 @@ def lost_once() -> SingleCore:
     return context
 
 
-def test_q10_a_leader_ends_the_row_of_failed_attempts() -> None:
+def test_q10_following_a_leader_resets_failed_attempts() -> None:
     context = lost_once()
     context.ask(context.begin(2, 5))
     assert (context.role, context.core.attempt) == ("follower", 0)
 
 
-def test_q10_winning_ends_the_row_of_failed_attempts() -> None:
+def test_q10_winning_resets_failed_attempts() -> None:
     context = lost_once()
     context.wait_for("election")
     context.answer(2, context.voted())
@@ -133,7 +133,7 @@ def test_q10_winning_ends_the_row_of_failed_attempts() -> None:
     assert (context.role, context.core.attempt) == ("leader", 0)
 
 
-def test_q13_a_candidate_that_was_beaten_does_not_win_by_late_votes() -> None:
+def test_q13_a_beaten_candidate_does_not_win_by_late_votes() -> None:
     """Of five, two refuse and 2 is gone; then 5 grants, and 2 is back and grants, too."""
     context = loyal(voters=FIVE)
     context.gone(2)
@@ -152,7 +152,7 @@ def test_q13_a_candidate_that_was_beaten_does_not_win_by_late_votes() -> None:
     assert context.role == "prospective"
 
 
-def test_q15_a_voter_that_answered_is_not_told_again() -> None:
+def test_q15_a_voter_that_answered_gets_no_second_announcement() -> None:
     """3 has answered and not fetched; a new set of voters makes the leader look whom to tell."""
     context = leader()
     for peer in (2, 3):
@@ -165,7 +165,7 @@ def test_q15_a_voter_that_answered_is_not_told_again() -> None:
     assert outcome == {4: Begin}
 
 
-def test_q15_a_voter_that_was_removed_is_not_told_any_more() -> None:
+def test_q15_a_removed_voter_gets_no_further_announcement() -> None:
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     context.core.role.endorsed = (2, 3)  # type: ignore[attr-defined]  # it leads
     context.unanswered(4)
@@ -175,7 +175,7 @@ def test_q15_a_voter_that_was_removed_is_not_told_any_more() -> None:
     assert 4 not in sends(context.wait_for("begin-epoch 4"))
 
 
-def test_q17_a_replica_whose_removal_is_in_its_log_does_not_succeed() -> None:
+def test_q17_a_replica_removed_in_its_log_is_no_successor() -> None:
     """Uncommitted: it may stand when nobody else can, but not before the others."""
     context = follower()
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3))))
@@ -184,7 +184,7 @@ def test_q17_a_replica_whose_removal_is_in_its_log_does_not_succeed() -> None:
     assert context.state == ("follower", 5, 2, -1)
 
 
-def test_q24_a_voter_without_a_leader_goes_on_asking_who_does_not_answer() -> None:
+def test_q24_an_unattached_voter_retries_silent_peers() -> None:
     context = unattached()
     for _ in range(3):
         ((peer, _),) = sends(context.wait_for("discover")).items()
@@ -192,7 +192,7 @@ def test_q24_a_voter_without_a_leader_goes_on_asking_who_does_not_answer() -> No
         assert "discover" in context.core.timers
 
 
-def test_q19_an_answer_to_a_fetch_that_was_given_up_cuts_nothing() -> None:
+def test_q19_a_response_to_an_abandoned_fetch_truncates_nothing() -> None:
     """While a newer one is in flight; what it says was true when it was sent."""
     context = loyal()
     late = context.core.peer(2).in_flight
@@ -208,7 +208,7 @@ def test_q19_an_answer_to_a_fetch_that_was_given_up_cuts_nothing() -> None:
 # Reads ---------------------------------------------------------------------------------------
 
 
-def test_p5_a_leader_that_removed_itself_is_no_proof() -> None:
+def test_p5_a_removed_leader_does_not_count_itself() -> None:
     """Voters 2, 3, 4 are left: two of them must show that they follow."""
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     assert context.core.remove_voter("remove", key(1), context.now) == ErrorCode.NONE
@@ -222,7 +222,7 @@ def test_p5_a_leader_that_removed_itself_is_no_proof() -> None:
     assert read_answers(acknowledge(context, 3, behind=1)) == [ReadOffsetResult(0, 1, 5, 11)]
 
 
-def test_p5_what_is_not_committed_is_not_read() -> None:
+def test_p5_uncommitted_records_are_not_read() -> None:
     context = committed_leader()
     context.propose("a")
     context.step()
@@ -236,7 +236,7 @@ def test_p5_what_is_not_committed_is_not_read() -> None:
 # Voters --------------------------------------------------------------------------------------
 
 
-def test_r1_a_replica_whose_vote_is_cut_off_its_log_is_an_observer_again() -> None:
+def test_r1_truncating_its_own_addition_makes_a_voter_an_observer() -> None:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(1, 2, 3, 4))))
     assert context.role == "follower"
@@ -245,7 +245,7 @@ def test_r1_a_replica_whose_vote_is_cut_off_its_log_is_an_observer_again() -> No
     assert context.role == "observer"
 
 
-def test_r2_the_same_target_again_is_answered_when_its_record_is_committed() -> None:
+def test_r2_a_repeated_target_completes_with_its_record() -> None:
     context = committed_leader()
     for slot in ("once", "again"):
         assert context.core.reassign(slot, (1, 2), context.now) == ErrorCode.NONE
@@ -267,7 +267,7 @@ def test_r2_only_a_leader_changes_the_voters(change: str) -> None:
     assert error == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_r3_a_voter_that_is_added_is_told_who_leads() -> None:
+def test_r3_the_leader_announces_itself_to_an_added_voter() -> None:
     context = committed_leader()
     for _ in range(2):
         acknowledge(context, 4)
@@ -291,7 +291,7 @@ def test_r5_a_leader_that_removed_itself_leads_until_that_is_committed() -> None
     assert context.role == "resigned"
 
 
-def test_r6_a_sole_voter_that_is_left_ends_the_walk_by_its_own_flush() -> None:
+def test_r6_the_last_voter_ends_a_reassignment_by_its_own_flush() -> None:
     """No replica fetches from it any more."""
     context = committed_leader(voters=voters_of(1, 2))
     assert context.core.reassign("walk", (1,), context.now) == ErrorCode.NONE
@@ -304,7 +304,7 @@ def test_r6_a_sole_voter_that_is_left_ends_the_walk_by_its_own_flush() -> None:
 # Clusters ------------------------------------------------------------------------------------
 
 
-def test_r11_the_first_record_of_a_cluster_says_who_votes() -> None:
+def test_r11_a_clusters_first_batch_records_the_voters() -> None:
     """The host writes it down from the payload."""
     context = unattached(voters=voters_of(1), end=0)
     (append, *_) = of(Append, context.first)
@@ -313,7 +313,7 @@ def test_r11_the_first_record_of_a_cluster_says_who_votes() -> None:
     assert append.batch.payload.voters == append.batch.voters
 
 
-def test_r11_a_log_behind_a_snapshot_is_not_that_of_a_new_cluster() -> None:
+def test_r11_a_log_after_a_snapshot_gets_no_first_voters() -> None:
     """Its voters are in the snapshot, and not in the log any more."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))
@@ -354,7 +354,7 @@ def test_q38_an_older_snapshot_than_the_logs_start_changes_nothing() -> None:
     assert context.core.log.start == 11
 
 
-def test_q38_a_fetch_that_gets_a_snapshots_id_is_a_sign_of_life() -> None:
+def test_q38_a_snapshot_id_response_resets_the_fetch_timeout() -> None:
     """Q11: a voter that is far behind follows its leader all the same."""
     context = committed_leader()
     context.step(SnapshotTaken(OffsetAndEpoch(11, 5)))

@@ -1,4 +1,4 @@
-"""Q9, Q10, Q13: when a replica stands, and how an election ends."""
+"""Q9, Q10, Q13: when a replica campaigns, and how an election ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ BACKOFF = CONFIG.election_backoff_max_ms
 
 
 @pytest.mark.parametrize("make", [follower, loyal])
-def test_q9a_a_follower_whose_leader_is_silent_asks_for_pre_votes(make: Any) -> None:
+def test_q9a_a_follower_of_a_silent_leader_requests_pre_votes(make: Any) -> None:
     """C65."""
     context = make()
     assert context.in_ms("fetch timeout") == FETCH
@@ -63,7 +63,7 @@ def test_q9a_a_follower_whose_leader_is_silent_asks_for_pre_votes(make: Any) -> 
     assert all(vote.pre_vote for vote in votes.values())
 
 
-def test_q9a_only_a_good_answer_of_the_leader_resets_the_timeout() -> None:
+def test_q9a_only_a_successful_fetch_resets_the_timeout() -> None:
     """C65."""
     context = loyal()
     context.wait(100)
@@ -86,7 +86,7 @@ def test_q9a_proof_that_the_leader_is_dead_counts_as_its_timeout() -> None:
     assert context.state == ("prospective", 5, 2, -1)
 
 
-def test_q9a_those_who_see_that_the_leader_is_dead_take_turns() -> None:
+def test_q9a_voters_that_see_the_leader_dead_take_turns() -> None:
     """Q9a, Q10: the survivor with the lowest id asks at once, the next one a moment later."""
     context = loyal(me=key(3))
     context.gone(2)
@@ -97,14 +97,14 @@ def test_q9a_those_who_see_that_the_leader_is_dead_take_turns() -> None:
     assert context.state == ("prospective", 5, 2, -1)
 
 
-def test_q9b_the_first_successor_stands_at_once_and_without_a_pre_vote() -> None:
+def test_q9b_the_first_successor_campaigns_at_once_without_a_pre_vote() -> None:
     context = loyal()
     votes = sends(context.ask(end_of(2, 5, 1, 3)))
     assert context.state == ("candidate", 6, -1, 1)
     assert {peer: vote.pre_vote for peer, vote in votes.items()} == {2: False, 3: False}
 
 
-def test_q9c_a_candidate_without_majority_in_time_asks_for_pre_votes() -> None:
+def test_q9c_a_timed_out_candidate_requests_pre_votes() -> None:
     """C38."""
     context = candidate()
     assert ELECTION <= context.in_ms("election") < 2 * ELECTION
@@ -114,7 +114,7 @@ def test_q9c_a_candidate_without_majority_in_time_asks_for_pre_votes() -> None:
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
-def test_q9d_who_learns_of_no_leader_in_time_asks_for_pre_votes(make: Any) -> None:
+def test_q9d_a_voter_without_a_leader_requests_pre_votes_in_time(make: Any) -> None:
     """C13."""
     context = make()
     before = context.core.election
@@ -125,7 +125,7 @@ def test_q9d_who_learns_of_no_leader_in_time_asks_for_pre_votes(make: Any) -> No
     assert [vote.pre_vote for vote in votes.values()] == [True, True]
 
 
-def test_q9d_a_vote_given_late_begins_the_wait_anew() -> None:
+def test_q9d_a_late_vote_restarts_the_election_timeout() -> None:
     """Whoever was voted for gets its time, however often this replica has failed before."""
     context = unattached()
     for _ in range(6):
@@ -168,7 +168,7 @@ def test_q10_failed_elections_back_off_by_a_growing_random_time() -> None:
 # Standing ------------------------------------------------------------------------------------
 
 
-def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
+def test_q13_a_candidate_votes_for_itself_and_requests_all_votes() -> None:
     """Q3: its own vote is durable before it asks. C34."""
     context = prospective(slow_disk=True)
     effects = context.answer(2, context.voted())
@@ -180,7 +180,7 @@ def test_q13_a_candidate_votes_for_itself_and_asks_all_the_others() -> None:
     ]
 
 
-def test_q13_its_own_vote_counts_once_it_is_durable() -> None:
+def test_q13_the_own_vote_counts_only_after_it_is_durable() -> None:
     """Q3, Q1: also for a sole voter, whose only vote that is. C34."""
     sole = unattached(voters=voters_of(1), slow_disk=True)
     assert sole.state == ("candidate", 6, -1, 1)
@@ -200,7 +200,7 @@ def test_q13_a_majority_of_votes_makes_a_leader(needed: int) -> None:
     assert of(LeaderChanged, effects) == [LeaderChanged(1, 5)]
 
 
-def test_q13_no_voter_is_counted_twice_nor_changes_its_word() -> None:
+def test_q13_a_voter_counts_once_and_cannot_change_its_vote() -> None:
     """C35."""
     context = candidate(voters=FIVE)
     for granted in (True, False):
@@ -246,7 +246,7 @@ def test_q13_an_unanswered_vote_request_is_repeated_with_backoff() -> None:
 
 
 @pytest.mark.parametrize("leader_id", [2, 3])
-def test_q16_a_candidate_follows_whoever_won_its_epoch(leader_id: int) -> None:
+def test_q16_a_candidate_follows_the_winner_of_its_epoch(leader_id: int) -> None:
     """C40, C68."""
     context = candidate()
     late = context.core.peer(3).in_flight
@@ -268,7 +268,7 @@ def test_q12_a_candidate_refuses_the_votes_of_its_epoch() -> None:
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
 @pytest.mark.parametrize(("leader_id", "role"), [(-1, "unattached"), (3, "follower")])
-def test_q2_an_answer_of_a_newer_epoch_is_adopted(make: Any, leader_id: int, role: str) -> None:
+def test_q2_a_newer_epoch_in_a_response_is_adopted(make: Any, leader_id: int, role: str) -> None:
     context = make()
     context.core.send(3, context.vote())
     context.step()
@@ -279,7 +279,7 @@ def test_q2_an_answer_of_a_newer_epoch_is_adopted(make: Any, leader_id: int, rol
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
-def test_q2_an_answer_of_an_older_epoch_changes_nothing(make: Any) -> None:
+def test_q2_a_response_of_an_older_epoch_changes_nothing(make: Any) -> None:
     """C18."""
     context = make()
     before = context.state
@@ -290,7 +290,7 @@ def test_q2_an_answer_of_an_older_epoch_changes_nothing(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", VOTERS.values(), ids=VOTERS)
-def test_q2_an_answer_nobody_waits_for_changes_nothing(make: Any) -> None:
+def test_q2_an_unexpected_response_changes_nothing(make: Any) -> None:
     """C68, C117."""
     context = make()
     before = context.state
@@ -302,7 +302,7 @@ def test_q2_an_answer_nobody_waits_for_changes_nothing(make: Any) -> None:
     assert context.state == before
 
 
-def test_q2_nobody_else_decides_that_a_replica_leads() -> None:
+def test_q2_peers_cannot_make_a_replica_the_leader() -> None:
     context = unattached()
     context.wait_for("discover")
     asked = next(peer for peer in (2, 3) if context.core.peer(peer).in_flight >= 0)
@@ -328,7 +328,7 @@ def test_q13_the_loser_of_two_candidates_follows_the_winner() -> None:
     assert Begin not in map(type, sends(context.step()).values())
 
 
-def test_q13_who_was_refused_by_a_majority_tries_again_in_the_next_epoch() -> None:
+def test_q13_a_refused_candidate_retries_in_the_next_epoch() -> None:
     """C37, Q10: after a pause, and after asking whether it is worth it."""
     context = candidate()
     for peer in (2, 3):
@@ -340,7 +340,7 @@ def test_q13_who_was_refused_by_a_majority_tries_again_in_the_next_epoch() -> No
 
 
 @pytest.mark.parametrize("how", ["vote", "stand"])
-def test_q26_what_was_committed_is_told_whatever_becomes_of_the_role(how: str) -> None:
+def test_q26_commits_are_reported_across_role_changes(how: str) -> None:
     """C42: nothing of it is lost in the change, and it stays known."""
     context = loyal()
     answer = context.fetched(batch(10, 5), high_watermark=11)
@@ -388,7 +388,7 @@ LEGAL = {
 
 @pytest.mark.parametrize("old", EVERY_ROLE)
 @pytest.mark.parametrize("new", EVERY_ROLE)
-def test_q1_a_role_follows_another_only_as_the_table_says(old: str, new: str) -> None:
+def test_q1_only_the_tables_transitions_are_legal(old: str, new: str) -> None:
     """C19, C52."""
     if (old, new) in LEGAL:
         check_transition(old, new, newer_epoch=False)
@@ -398,7 +398,7 @@ def test_q1_a_role_follows_another_only_as_the_table_says(old: str, new: str) ->
 
 
 @pytest.mark.parametrize("old", EVERY_ROLE)
-def test_q1_a_newer_epoch_makes_nobody_a_leader(old: str) -> None:
+def test_q1_a_newer_epoch_makes_no_leader(old: str) -> None:
     """C19: it is won from a candidacy, and a candidacy from a voter that may stand."""
     for new in ("leader", "prospective", "resigned"):
         with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Q18, Q19: what is checked of a fetch, in which order, and where logs part."""
+"""Q18, Q19: the checks of a fetch, their order, and divergence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOT_LEADERS = {name: make for name, make in EVERY_ROLE.items() if name != "leade
 
 @pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
 @pytest.mark.parametrize("cluster_id", ["cluster", "other", None])
-def test_q18_who_does_not_lead_says_who_does_and_checks_nothing(make: Any, cluster_id: Any) -> None:
+def test_q18_a_non_leader_names_the_leader_and_checks_nothing(make: Any, cluster_id: Any) -> None:
     """Q23 too: also for a fetch of another epoch. C61."""
     context = make()
     before = context.state
@@ -118,13 +118,13 @@ def test_q19_an_epoch_older_than_the_whole_log_diverges_at_its_start(
     assert answer.diverging.epoch <= last_epoch
 
 
-def test_q19_a_leader_without_a_log_makes_followers_begin_at_the_start() -> None:
+def test_q19_an_empty_leaders_followers_truncate_to_the_start() -> None:
     context = leader(end=0, voters=voters_of(1, 2, 3))
     answer = context.asked(context.fetch(2, offset=7, last_epoch=3))
     assert (answer.error, answer.diverging.offset) == (0, 0)
 
 
-def test_q19_following_the_answers_ends_where_the_logs_agree() -> None:
+def test_q19_repeated_truncation_ends_where_the_logs_agree() -> None:
     """Q7: by the epochs alone; each answer shortens the log, and agreed records stay. C127."""
     agreed = ((1, 0), (2, 3))
     ahead = SingleCore(epochs=(*agreed, (3, 5), (6, 7)), end=9)

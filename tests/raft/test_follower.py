@@ -1,4 +1,4 @@
-"""Following: who is believed to lead, fetching, appending, truncating, acknowledging."""
+"""Followers: finding the leader, fetching, appending, truncating, acknowledging."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from tests.raft.single_core import (
 everywhere = pytest.mark.parametrize("make", EVERY_ROLE.values(), ids=EVERY_ROLE)
 
 
-def test_q22_who_only_votes_does_not_ask_for_commits_alone() -> None:
+def test_q22_a_pure_voter_does_not_fetch_for_commits_alone() -> None:
     """And learns of them with the records that follow."""
     context = follower()
     context.core.config = context.core.config.replace(awaits_commits=False)
@@ -74,7 +74,7 @@ def test_q16_the_leader_of_a_newer_epoch_is_followed_at_once(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, observer])
-def test_q16_begin_quorum_epoch_is_believed_without_a_known_leader(make: Any) -> None:
+def test_q16_begin_quorum_epoch_is_adopted_without_a_known_leader(make: Any) -> None:
     """C20."""
     context = make()
     vote = context.core.election.voted
@@ -102,7 +102,7 @@ def test_q16_an_older_epoch_is_fenced(make: Any) -> None:
     assert context.state == before
 
 
-def test_q16_to_be_told_again_changes_nothing() -> None:
+def test_q16_a_repeated_begin_quorum_epoch_changes_nothing() -> None:
     """C69."""
     context = loyal()
     context.wait(100)
@@ -114,7 +114,7 @@ def test_q16_to_be_told_again_changes_nothing() -> None:
 @everywhere
 @pytest.mark.parametrize("leader_id", [-1, -7])
 @pytest.mark.parametrize("epoch", [5, 6])
-def test_q28_nobody_begins_an_epoch_for_nobody(make: Any, leader_id: int, epoch: int) -> None:
+def test_q28_begin_quorum_epoch_needs_a_leader_id(make: Any, leader_id: int, epoch: int) -> None:
     context = make()
     before = context.state
     assert context.asked(context.begin(leader_id, epoch)).error == ErrorCode.INVALID_REQUEST
@@ -123,7 +123,7 @@ def test_q28_nobody_begins_an_epoch_for_nobody(make: Any, leader_id: int, epoch:
 
 @everywhere
 @pytest.mark.parametrize("epoch", [5, 6])
-def test_q16_nobody_else_says_that_this_replica_leads(make: Any, epoch: int) -> None:
+def test_q16_a_begin_quorum_epoch_naming_this_replica_is_invalid(make: Any, epoch: int) -> None:
     """C52."""
     context = make()
     before = context.state
@@ -181,9 +181,7 @@ def test_q19_only_the_valid_prefix_of_fetched_batches_is_taken(batches: Any, kep
 
 
 @pytest.mark.parametrize(("outcome", "known"), [(-1, 4), (3, 4), (6, 6), (11, 11), (99, 11)])
-def test_q22_the_high_watermark_is_told_by_the_leader_within_the_own_log(
-    outcome: int, known: int
-) -> None:
+def test_q22_the_leaders_high_watermark_is_bounded_by_the_own_log(outcome: int, known: int) -> None:
     """C83, C84."""
     context = follower(high_watermark=4)
     effects = context.answer(2, context.fetched(batch(10, 5), high_watermark=outcome))
@@ -191,7 +189,7 @@ def test_q22_the_high_watermark_is_told_by_the_leader_within_the_own_log(
     assert of(Committed, effects) == ([Committed(known)] if known > 4 else [])
 
 
-def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
+def test_q22_the_high_watermark_survives_role_changes() -> None:
     """C71."""
     context = follower()
     context.answer(2, context.fetched(high_watermark=7))
@@ -201,7 +199,7 @@ def test_q22_the_high_watermark_outlives_changes_of_role() -> None:
     assert (context.state, context.core.log.high_watermark) == (("follower", 6, 2, 1), 7)
 
 
-def test_q24_a_silent_leader_is_asked_again_with_backoff() -> None:
+def test_q24_fetches_to_a_silent_leader_are_retried_with_backoff() -> None:
     """C118."""
     context = follower()
     pauses = []
@@ -216,7 +214,7 @@ def test_q24_a_silent_leader_is_asked_again_with_backoff() -> None:
 
 
 @pytest.mark.parametrize("role", ["prospective", "another leader"])
-def test_q2_what_was_asked_in_another_role_is_not_answered_in_this_one(role: str) -> None:
+def test_q2_responses_to_requests_of_another_role_are_ignored(role: str) -> None:
     """C68, C117."""
     from kraftlog.raft.messages import Response
 
@@ -250,7 +248,7 @@ LOG: dict[str, Any] = {"epochs": ((1, 0), (3, 4), (4, 8)), "end": 10}
         ((0, 1), 0),
     ],
 )
-def test_q19_a_diverging_log_is_cut_at_the_smaller_end_of_the_epoch(
+def test_q19_a_diverging_log_is_truncated_to_the_smaller_epoch_end(
     outcome: tuple[int, int], end: int
 ) -> None:
     """C76."""
@@ -262,7 +260,7 @@ def test_q19_a_diverging_log_is_cut_at_the_smaller_end_of_the_epoch(
     assert fetch.last_epoch == max([epoch for epoch, start in LOG["epochs"] if start < end] or [0])
 
 
-def test_q19_committed_records_are_never_cut_off() -> None:
+def test_q19_committed_records_are_never_truncated() -> None:
     """It is a fatal, loud error, and nothing is carried out before it. C77."""
     context = follower(**LOG, high_watermark=6)
     answer = context.fetched(diverging=OffsetAndEpoch(5, 3))
@@ -272,14 +270,14 @@ def test_q19_committed_records_are_never_cut_off() -> None:
     assert context.core.log.end == 10
 
 
-def test_q21_a_diverging_answer_tells_no_high_watermark() -> None:
+def test_q21_a_diverging_response_moves_no_high_watermark() -> None:
     """C84."""
     context = follower(**LOG)
     effects = context.answer(2, context.fetched(diverging=OffsetAndEpoch(9, 4), high_watermark=9))
     assert of(Committed, effects) == []
 
 
-def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
+def test_q6_records_appended_after_a_truncation_are_flushed_again() -> None:
     context = follower(**LOG, slow_disk=True)
     context.answer(2, context.fetched(diverging=OffsetAndEpoch(5, 3)))
     assert context.core.log.flushed == 5
@@ -291,7 +289,7 @@ def test_q6_what_is_appended_after_a_cut_is_flushed_anew() -> None:
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
-def test_r5_a_leader_that_is_no_voter_may_be_followed(make: Any) -> None:
+def test_r5_a_non_voter_leader_may_be_followed(make: Any) -> None:
     """C73: it was removed, and commits just that."""
     context = make()
     assert context.asked(context.begin(9, 5)) == BeginResult(0, 9, 5)

@@ -1,4 +1,4 @@
-"""What went wrong elsewhere, played here: each scenario once lost data, or a cluster."""
+"""Known bugs of other systems: each scenario once lost data, or a cluster."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_q6_what_a_follower_has_not_flushed_is_not_committed() -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
-def test_q8_what_was_told_committed_outlives_a_power_loss_of_all(lost: int) -> None:
+def test_q8_committed_records_survive_a_power_loss_of_all(lost: int) -> None:
     """Q25: and one of them may stay away."""
     net = running(1, 2, 3)
     propose(net, "a")
@@ -174,7 +174,7 @@ def test_q8_what_was_told_committed_outlives_a_power_loss_of_all(lost: int) -> N
     assert net.leader().election.epoch > epoch
 
 
-def test_q3_a_vote_that_was_lost_in_a_crash_was_never_told() -> None:
+def test_q3_a_vote_lost_in_a_crash_was_never_sent() -> None:
     """The double vote: granted, forgotten, granted to another. C130."""
     net = FaultyNetwork(1, 2, 3)
     net.frail(3).slow = True
@@ -195,7 +195,7 @@ def test_q3_a_vote_that_was_lost_in_a_crash_was_never_told() -> None:
     assert [(slot[0], body.granted) for slot, body in net.replies][-1] == (1, False)
 
 
-def test_q6_a_sole_voter_tells_nobody_of_what_a_crash_could_take() -> None:
+def test_q6_a_sole_voter_reports_no_commit_that_a_crash_could_lose() -> None:
     """etcd 14370. C131."""
     net = running(1)
     net.frail(1).slow = True
@@ -260,7 +260,7 @@ def test_q12_a_voter_with_a_new_directory_does_not_count_as_the_old_one() -> Non
 # Leaders that were none ----------------------------------------------------------------------
 
 
-def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
+def test_q11_a_leader_in_the_minority_resigns() -> None:
     """KAFKA-15489. C134."""
     net = running(1, 2, 3, 4, 5)
     old = net.leader()
@@ -281,7 +281,7 @@ def test_q11_a_leader_in_the_minority_gives_up_before_long() -> None:
     assert payloads(net, old.me.id) == ["b"]
 
 
-def test_p3_a_voter_far_behind_is_not_stuck_in_asking_but_catches_up() -> None:
+def test_p3_a_lagging_voter_leaves_the_pre_vote_and_catches_up() -> None:
     """KAFKA-17030 and others: it can win no pre-vote, so it has to find the leader. C14. C136."""
     net = running(1, 2, 3)
     behind = others(net)[0]
@@ -297,7 +297,7 @@ def test_p3_a_voter_far_behind_is_not_stuck_in_asking_but_catches_up() -> None:
     assert net.core(behind).role.name == "follower"
 
 
-def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
+def test_p5_a_deposed_leader_serves_no_read_despite_late_fetches() -> None:
     """etcd 20418: late and repeated answers of followers must not confirm a newer read. C142."""
     net = running(1, 2, 3)
     old = net.leader()
@@ -317,7 +317,7 @@ def test_p5_a_deposed_leader_answers_no_read_whatever_arrives_late() -> None:
     assert net.leader() is not old
 
 
-def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
+def test_p5_no_read_before_a_record_of_the_epoch_is_committed() -> None:
     """etcd 7331: the new leader's high watermark may be behind what was acknowledged before.
 
     C142, C143.
@@ -332,7 +332,7 @@ def test_p5_no_read_before_a_record_of_the_own_epoch() -> None:
 # Numbers -------------------------------------------------------------------------------------
 
 
-def test_q2_the_last_epoch_can_be_lived_in() -> None:
+def test_q2_a_quorum_works_in_the_last_epoch() -> None:
     """C145."""
     context = follower()
     assert context.asked(context.begin(2, MAX_EPOCH)).error == 0
@@ -349,7 +349,7 @@ def test_q19_the_largest_offsets_are_beyond_the_log_and_no_more(offset: int) -> 
     assert context.core.log.high_watermark == 11
 
 
-def test_q26_committed_records_are_told_in_order_and_once() -> None:
+def test_q26_committed_records_are_reported_in_order_and_once() -> None:
     net = running(1, 2, 3)
     for n in range(5):
         propose(net, f"{n}")
@@ -388,7 +388,7 @@ def test_q8_a_follower_that_restarts_and_then_leads_has_lost_nothing(loses_memor
 
 
 @pytest.mark.parametrize("asked_of", [2, 3])
-def test_q19_nothing_is_cut_off_by_the_word_of_an_older_epoch(asked_of: int) -> None:
+def test_q19_a_response_of_an_older_epoch_truncates_nothing(asked_of: int) -> None:
     """C123: whoever gave it has been cut back itself since."""
     context = follower(epochs=((1, 0), (4, 5)), end=10)
     late = context.core.peer(2).in_flight
@@ -453,7 +453,7 @@ def test_q25_a_later_epoch_completes_nothing_that_waited_in_an_earlier_one() -> 
 
 
 @pytest.mark.parametrize("epoch", [MAX_EPOCH, 6])
-def test_q18_a_fetch_or_snapshot_of_a_later_epoch_moves_nobody(epoch: int) -> None:
+def test_q18_a_fetch_of_a_later_epoch_changes_no_epoch(epoch: int) -> None:
     """C145."""
     context = committed_leader()
     before = context.state

@@ -1,4 +1,4 @@
-"""Q29 to Q31: which cluster a node belongs to, who may say so, and what follows."""
+"""Q29 to Q31: learning and checking the cluster id."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_q30_every_request_carries_the_cluster_id_or_null(
 
 
 @pytest.mark.parametrize("cluster_id", ["cluster", None])
-def test_q30_so_do_those_of_candidates_and_leaders(cluster_id: str | None) -> None:
+def test_q30_candidates_and_leaders_send_the_cluster_id_or_null(cluster_id: str | None) -> None:
     context = prospective(cluster_id=cluster_id)
     asked = of(Send, context.answer(2, context.voted()))
     asked += of(Send, context.answer(2, context.voted())) + of(Send, context.shut_down())
@@ -169,19 +169,19 @@ def test_q31_any_other_request_of_another_cluster_is_refused_and_no_more(
     assert context.state == before
 
 
-def test_q31_the_leader_that_is_followed_may_say_so() -> None:
+def test_q31_the_followed_leader_may_stop_an_unconfirmed_node() -> None:
     context = follower()
     assert len(of(Stop, context.answer(2, context.fetched(error=MISMATCH)))) == 1
 
 
-def test_q31_so_may_a_node_that_names_itself_leader() -> None:
+def test_q31_a_self_declared_leader_may_stop_an_unconfirmed_node() -> None:
     context = unattached()
     (send,) = of(Send, context.wait_for("discover"))
     effects = context.answer(send.peer, context.fetched(error=MISMATCH, leader_id=send.peer))
     assert len(of(Stop, effects)) == 1
 
 
-def test_q31_from_anybody_else_it_is_a_refusal_and_the_next_is_tried() -> None:
+def test_q31_from_other_nodes_it_is_an_error_and_the_next_is_tried() -> None:
     context = unattached()
     asked = set()
     for _ in range(8):
@@ -193,7 +193,7 @@ def test_q31_from_anybody_else_it_is_a_refusal_and_the_next_is_tried() -> None:
 
 
 @pytest.mark.parametrize("make", [prospective, candidate])
-def test_q31_a_vote_that_is_refused_for_it_is_a_vote_not_given(make: Any) -> None:
+def test_q31_a_vote_refused_for_the_cluster_id_is_no_vote(make: Any) -> None:
     context = make()
     effects = context.answer(2, context.voted(False, error=MISMATCH))
     assert of(Stop, effects) == []
@@ -201,7 +201,7 @@ def test_q31_a_vote_that_is_refused_for_it_is_a_vote_not_given(make: Any) -> Non
     assert context.role == ("candidate" if make is prospective else "leader")
 
 
-def test_q31_an_end_that_is_refused_for_it_is_no_reason_to_stop() -> None:
+def test_q31_a_refused_end_quorum_epoch_stops_no_node() -> None:
     from kraftlog.raft.messages import EndResult
 
     context = leader()
@@ -221,7 +221,7 @@ def test_q29_the_id_is_kept_once_it_is_committed_and_checked_from_then_on() -> N
     assert context.asked(context.vote(3, cluster_id="cluster")).error == MISMATCH
 
 
-def test_q29_an_id_that_is_known_is_not_told_again() -> None:
+def test_q29_a_known_cluster_id_is_not_reported_again() -> None:
     context = follower()
     named = VoterSet(tuple([Voter(key(voter)) for voter in (1, 2, 3)]), cluster_id="cluster")
     effects = context.answer(2, context.fetched(batch(10, 5, voters=named), high_watermark=11))
@@ -243,7 +243,7 @@ def test_q12_an_epoch_begun_for_another_replica_is_refused(make: Any, receiver: 
 
 
 @pytest.mark.parametrize("kind", ["fetch", "vote", "begin"])
-def test_a_peer_that_says_this_node_is_not_authorized_stops_it(kind: str) -> None:
+def test_cluster_authorization_failed_stops_the_node(kind: str) -> None:
     """C89: as in Kafka, for it will not become so by asking again."""
     refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if kind == "fetch":
@@ -282,7 +282,7 @@ def test_q31_a_broker_whose_only_controller_is_of_another_cluster_stops() -> Non
     assert "another cluster than its own, cluster" in stop.why
 
 
-def test_q31_a_broker_goes_on_while_there_is_another_to_ask() -> None:
+def test_q31_a_broker_continues_while_another_controller_is_left() -> None:
     """One wrong address of two, or of all at different times, ends nobody."""
     context = broker(-2, -3)
     assert refused(context, -2) == []
@@ -293,13 +293,13 @@ def test_q31_a_broker_goes_on_while_there_is_another_to_ask() -> None:
     assert len(refused(context, -2, -3)) == 1
 
 
-def test_q31_a_broker_that_has_heard_its_leader_looks_on() -> None:
+def test_q31_a_confirmed_broker_keeps_looking() -> None:
     """Its own quorum has confirmed the cluster id in this life."""
     context = broker(-2)
     context.core.is_confirmed = True
     assert refused(context, -2) == []
 
 
-def test_q31_a_voter_whose_peers_are_of_another_cluster_looks_on() -> None:
+def test_q31_a_voter_with_only_foreign_peers_keeps_looking() -> None:
     context = unattached()
     assert refused(context, 2, 3) == []

@@ -1,4 +1,4 @@
-"""Leading: the first record, telling the voters, the high watermark, proposals, stepping down."""
+"""Leaders: the first record, announcing, the high watermark, proposals, resigning."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_q14_the_first_record_of_an_epoch_says_who_leads() -> None:
     assert context.core.log.epochs.entries() == [(1, 0), (5, 10)]
 
 
-def test_q15_every_other_voter_is_told() -> None:
+def test_q15_a_new_leader_announces_itself_to_every_voter() -> None:
     """C44."""
     context = candidate(voters=voters_of(1, 2, 3, 4))
     context.answer(2, context.voted())
@@ -61,7 +61,7 @@ def test_q15_every_other_voter_is_told() -> None:
     assert outcome == {peer: Begin("cluster", key(peer), 1, 5) for peer in (2, 3, 4)}
 
 
-def test_q15_a_voter_is_told_again_until_it_answers() -> None:
+def test_q15_begin_quorum_epoch_is_repeated_until_answered() -> None:
     """Q24: with pauses that grow. C44, C118."""
     context = leader()
     pauses = []
@@ -74,7 +74,7 @@ def test_q15_a_voter_is_told_again_until_it_answers() -> None:
     assert "begin-epoch 3" not in context.core.timers
 
 
-def test_q15_a_fetch_in_the_epoch_endorses_as_well() -> None:
+def test_q15_a_fetch_in_the_epoch_acknowledges_the_leader() -> None:
     """C44."""
     context = leader()
     context.unanswered(3)
@@ -87,13 +87,13 @@ def test_q15_a_fetch_in_the_epoch_endorses_as_well() -> None:
     [BeginResult(ErrorCode.INVALID_REQUEST, -1, 5), BeginResult(0, -1, 4)],
     ids=["refused", "older epoch"],
 )
-def test_q15_a_refusal_endorses_nothing(answer: BeginResult) -> None:
+def test_q15_an_error_does_not_acknowledge_the_leader(answer: BeginResult) -> None:
     context = leader()
     context.answer(3, answer)
     assert "begin-epoch 3" in context.core.timers
 
 
-def test_q15_observers_are_not_told() -> None:
+def test_q15_observers_get_no_begin_quorum_epoch() -> None:
     context = leader()
     effects = context.ask(context.fetch(9, epoch=4, last_epoch=1))
     assert (sends(effects), replies(effects)[0].leader_id) == ({}, 1)
@@ -128,7 +128,7 @@ def high_watermark_after(context: SingleCore, ends: dict[int, int]) -> int:
         (voters_of(1), {}, 13),
     ],
 )
-def test_q21_it_moves_with_a_majority_beyond_the_epochs_first_record(
+def test_q21_the_high_watermark_moves_with_a_majority_of_the_epoch(
     voters: Any, ends: dict[int, int], expected: int
 ) -> None:
     """C43, C46, C94."""
@@ -169,7 +169,7 @@ def test_q6_a_sole_voter_commits_nothing_before_its_own_flush() -> None:
     )
 
 
-def test_q21_it_never_goes_back() -> None:
+def test_q21_the_high_watermark_never_decreases() -> None:
     """A replaced disk may fetch from further back than before. C47."""
     context = committed_leader()
     assert context.core.log.high_watermark == 11
@@ -208,7 +208,7 @@ def test_q21_refused_diverging_or_unchecked_fetches_count_for_nothing(
 # Proposals -----------------------------------------------------------------------------------
 
 
-def test_q25_a_proposal_is_one_batch_and_is_told_once_it_is_committed() -> None:
+def test_q25_a_proposal_is_one_batch_and_completes_on_commit() -> None:
     """C58."""
     context = committed_leader()
     assert context.propose("slot", count=3) == 0
@@ -234,7 +234,7 @@ def test_q25_only_a_leader_accepts_proposals(name: str) -> None:
         assert context.step() == []
 
 
-def test_q25_many_proposals_are_told_in_their_order_and_once() -> None:
+def test_q25_proposals_complete_in_order_and_once() -> None:
     context = committed_leader()
     for slot in "abc":
         context.propose(slot)
@@ -248,7 +248,7 @@ def test_q25_many_proposals_are_told_in_their_order_and_once() -> None:
 
 
 @pytest.mark.parametrize("how", ["vote", "begin", "silence"])
-def test_q25_of_what_is_not_committed_nobody_knows_what_becomes(how: str) -> None:
+def test_q25_uncommitted_proposals_end_with_an_unknown_outcome(how: str) -> None:
     """Q11: it fails as 'outcome unknown', for it may yet commit. C59."""
     context = committed_leader()
     context.propose("a")
@@ -278,9 +278,7 @@ def test_q26_leadership_is_announced_before_its_commits() -> None:
         ("silence", LeaderChanged(-1, 5)),
     ],
 )
-def test_q26_the_state_machine_is_told_once_that_leadership_is_lost(
-    how: str, outcome: LeaderChanged
-) -> None:
+def test_q26_lost_leadership_is_reported_once(how: str, outcome: LeaderChanged) -> None:
     context = committed_leader()
     if how == "vote":
         effects = context.ask(context.vote(2, epoch=6))
@@ -394,7 +392,7 @@ def test_q20_records_there_are_answered_at_once() -> None:
     assert (answer.error, answer.offset, answer.limit, answer.high_watermark) == (0, 4, 11, 11)
 
 
-def test_q20_a_new_high_watermark_is_told_without_waiting_for_a_record() -> None:
+def test_q20_a_new_high_watermark_completes_parked_fetches() -> None:
     """C60, C83."""
     context = leader()
     parked(context, 9)

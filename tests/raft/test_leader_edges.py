@@ -1,4 +1,4 @@
-"""Leading in odd situations: outside the voter set, with voters that come and go, told to stop."""
+"""Leaders in rare situations: outside the voter set, during voter changes, resigning."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_q21_a_new_voter_lowers_nothing() -> None:
     assert committed(context, 3, 13) == 13
 
 
-def test_q21_the_removal_of_one_that_lagged_may_commit_at_once() -> None:
+def test_q21_removing_a_lagging_voter_may_commit_at_once() -> None:
     """C49: of three and one that lags a majority is three; of three it is two."""
     context = committed_leader(voters=voters_of(1, 2, 3, 4))
     context.propose("a")
@@ -110,7 +110,7 @@ def test_q15_a_voter_that_forgot_who_leads_finds_the_leader_by_fetching() -> Non
     assert leading.election.epoch == epoch
 
 
-def test_q11_fetching_a_snapshot_is_a_sign_of_life() -> None:
+def test_q11_fetching_a_snapshot_counts_as_contact() -> None:
     """C54: a voter that needs long for it keeps its leader."""
     context = leader()
     chunk = SnapshotFetch("cluster", key(2), 5, OffsetAndEpoch(4, 1), 0, 100)
@@ -127,7 +127,7 @@ def test_q11_fetching_a_snapshot_is_a_sign_of_life() -> None:
 # Told to stop --------------------------------------------------------------------------------
 
 
-def test_q26_a_state_machine_that_can_not_go_on_gives_up_its_epoch() -> None:
+def test_q26_a_failed_state_machine_resigns_its_epoch() -> None:
     """C56: KAFKA-13104, or the quorum would be led by nobody. C140."""
     context = committed_leader()
     context.propose("a")
@@ -151,7 +151,7 @@ def test_q26_a_state_machine_that_can_not_go_on_gives_up_its_epoch() -> None:
         (observer, 6, ErrorCode.UNKNOWN_LEADER_EPOCH),
     ],
 )
-def test_q26_of_any_other_epoch_nothing_is_given_up(make: Any, epoch: int, error: int) -> None:
+def test_q26_only_the_current_epoch_can_be_resigned(make: Any, epoch: int, error: int) -> None:
     """C56: an older one is over already, of a newer one it knows nothing."""
     context = make()
     before = context.state
@@ -162,7 +162,7 @@ def test_q26_of_any_other_epoch_nothing_is_given_up(make: Any, epoch: int, error
 # What it does not append ---------------------------------------------------------------------
 
 
-def test_q25_refusals_tell_apart_why_and_append_nothing() -> None:
+def test_q25_refused_proposals_return_distinct_error_codes() -> None:
     """C57: an oversized batch costs the proposal, not the leadership (AutoMQ 2057). C140."""
     context = committed_leader()
     limit = CONFIG.max_batch_bytes

@@ -1,4 +1,4 @@
-"""Q9a, Q10, Q24: once a leader is known to be gone, nobody waits for it, or long for each other."""
+"""Q9a, Q10, Q24: voters do not wait for a dead leader, nor long for each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def standing() -> SingleCore:
     return context
 
 
-def test_q10_who_is_refused_by_the_living_waits_for_no_vote_of_the_dead() -> None:
+def test_q10_a_refused_candidate_does_not_wait_for_dead_voters() -> None:
     context = standing()
     context.answer(3, context.voted(False))
     assert context.in_ms("election") >= ELECTION
@@ -36,7 +36,7 @@ def test_q10_who_is_refused_by_the_living_waits_for_no_vote_of_the_dead() -> Non
     assert context.in_ms("election") <= FIRST_BACKOFF
 
 
-def test_q10_the_dead_may_be_found_silent_before_the_living_refuse() -> None:
+def test_q10_dead_voters_count_also_before_the_last_refusal() -> None:
     context = standing()
     context.unanswered(2)
     context.answer(3, context.voted(False))
@@ -46,7 +46,7 @@ def test_q10_the_dead_may_be_found_silent_before_the_living_refuse() -> None:
     assert context.in_ms("election") <= FIRST_BACKOFF
 
 
-def test_q10_who_was_gone_may_be_back_to_vote() -> None:
+def test_q10_a_voter_that_was_gone_may_still_vote() -> None:
     """Of five, 2 led and is gone; 3 was gone as well, and is being asked."""
     context = loyal(voters=voters_of(1, 2, 3, 4, 5))
     context.gone(3)
@@ -70,7 +70,7 @@ def test_q10_silence_alone_is_no_refusal() -> None:
     assert context.in_ms("election") >= ELECTION
 
 
-def test_p1_a_voter_that_still_sees_the_leader_is_soon_asked_again() -> None:
+def test_p1_a_voter_that_still_follows_is_soon_asked_again() -> None:
     context = loyal()
     context.gone(2)
     context.answer(3, context.voted(False, leader_id=2))
@@ -82,7 +82,7 @@ def test_p1_a_voter_that_still_sees_the_leader_is_soon_asked_again() -> None:
 
 
 @pytest.mark.parametrize(("me", "turn"), [(1, 2), (3, 3)])
-def test_q9a_who_has_much_to_replay_leaves_all_the_others_their_turn(me: int, turn: int) -> None:
+def test_q9a_a_lagging_voter_campaigns_last(me: int, turn: int) -> None:
     context = loyal(me=key(me))
     context.step(PeerGone(2, lags=True))
     context.wait(turn * STAGGER_MS - 1)

@@ -1,4 +1,4 @@
-"""D3, D4: what a leader knows of when its replicas last fetched, and last had everything."""
+"""D3, D4: when a replica last fetched, and when it was last caught up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_d4_a_fetch_at_the_end_of_the_log_is_caught_up_now() -> None:
     assert times(context, 2) == (at, at)
 
 
-def test_d4_a_fetch_at_what_was_the_end_was_caught_up_when_it_was_the_end() -> None:
+def test_d4_a_fetch_at_an_earlier_end_was_caught_up_at_that_time() -> None:
     context = committed_leader()
     context.wait(50)
     first = fetch(context, 2, offset=4, last_epoch=1)  # the log ends at 11
@@ -59,14 +59,14 @@ def test_d4_a_fetch_at_what_was_the_end_was_caught_up_when_it_was_the_end() -> N
     assert times(context, 2) == (fourth, fourth)
 
 
-def test_d3_a_fetch_that_was_refused_is_none() -> None:
+def test_d3_a_refused_fetch_is_not_recorded() -> None:
     context = leader()
     fetch(context, 2, epoch=4, last_epoch=1)
     fetch(context, 2, offset=99)
     assert times(context, 2) == (-1, -1)
 
 
-def test_d3_a_follower_that_fetches_from_further_back_is_shown_there() -> None:
+def test_d3_a_fetch_at_a_lower_offset_lowers_the_reported_end() -> None:
     """C50."""
     context = committed_leader()
     fetch(context, 2, offset=3, last_epoch=1)

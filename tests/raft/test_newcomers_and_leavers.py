@@ -1,4 +1,4 @@
-"""Who counts, who stands and who goes first while voters come and go: R3, R5, R7, Q6, Q24."""
+"""Counting, campaigning and removal order during voter changes: R3, R5, R7, Q6, Q24."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_r7_a_removed_voter_is_an_observer_once_that_is_committed() -> None:
     assert context.role == "observer"
 
 
-def test_q9a_when_the_leader_dies_who_is_being_removed_stands_last() -> None:
+def test_q9a_a_voter_being_removed_campaigns_last() -> None:
     context = follower()
     context.answer(2, context.fetched(batch(10, 5, voters=voters_of(2, 3, 4)), high_watermark=10))
     context.gone(2)
@@ -78,7 +78,7 @@ def test_r5_a_voter_with_uncommitted_removal_stands_without_its_own_vote() -> No
     assert context.role == "observer"
 
 
-def test_r5_after_a_restart_too() -> None:
+def test_r5_a_removed_voter_campaigns_also_after_a_restart() -> None:
     """Q8: a removal that may not be committed leaves the role of a voter."""
     context = SingleCore(ElectionState(5), voters=voters_of(1, 2, 3))
     context.core.log.voters.append(9, voters_of(2, 3))
@@ -89,7 +89,7 @@ def test_r5_after_a_restart_too() -> None:
     assert context.role == "observer"
 
 
-def test_r5_a_leader_hands_over_to_somebody_who_holds_everything() -> None:
+def test_r5_a_leader_resigns_once_a_voter_has_the_whole_log() -> None:
     """R5: of two voters the other is elected only with the whole log."""
     context = committed_leader(voters=voters_of(1, 2))
     assert context.core.reassign("leave", (2,), context.now) == ErrorCode.NONE
@@ -103,7 +103,7 @@ def test_r5_a_leader_hands_over_to_somebody_who_holds_everything() -> None:
     assert isinstance(outcome[2], End)
 
 
-def test_r5_it_does_not_wait_for_long() -> None:
+def test_r5_a_removed_leader_resigns_after_an_election_timeout() -> None:
     context = committed_leader(voters=voters_of(1, 2))
     context.core.reassign("leave", (2,), context.now)
     context.step()
@@ -152,7 +152,7 @@ def test_q24_an_old_log_without_other_voters_does_not_end_the_search() -> None:
     assert asked in {2, 3}
 
 
-def test_r8_the_removed_asks_the_voters_of_its_log() -> None:
+def test_r8_a_removed_voter_requests_votes_from_its_logs_voters() -> None:
     """R8: and nobody else."""
     context = removed_and_alone()
     assert {peer for peer in (1, 2, 3) if context.core.peer(peer).request} == {2, 3}

@@ -1,4 +1,4 @@
-"""Observers: they look for the leader for ever, fetch from it, and neither stand nor count."""
+"""Observers look for the leader without end, fetch from it, and do not vote."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def following() -> SingleCore:
     return SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
 
 
-def test_q24_an_observer_asks_one_voter_after_another_until_it_is_told() -> None:
+def test_q24_an_observer_asks_the_voters_until_it_finds_the_leader() -> None:
     """C90."""
     context = observer()
     asked = []
@@ -43,7 +43,7 @@ def test_q24_an_observer_asks_one_voter_after_another_until_it_is_told() -> None
     assert context.state == ("observer", 5, 4, -1)
 
 
-def test_q32_an_observer_never_stands_however_long_it_looks() -> None:
+def test_q32_an_observer_never_campaigns() -> None:
     """C13, C92."""
     context = observer()
     for _ in range(100):
@@ -85,13 +85,13 @@ def test_q22_an_observer_replicates_and_learns_what_is_committed() -> None:
 
 
 @pytest.mark.parametrize("epoch", [5, 6])
-def test_q16_an_observer_that_is_told_who_leads_stays_one(epoch: int) -> None:
+def test_q16_begin_quorum_epoch_leaves_an_observer_one(epoch: int) -> None:
     context = observer()
     assert context.asked(context.begin(3, epoch)).error == 0
     assert context.state == ("observer", epoch, 3, -1)
 
 
-def test_r8_an_observer_votes_when_somebody_takes_it_for_a_voter() -> None:
+def test_r8_an_observer_answers_vote_requests() -> None:
     """C92."""
     context = observer()
     assert context.asked(context.vote(2)).granted
@@ -114,7 +114,7 @@ def test_q32_an_observer_finds_the_leader_and_its_successor() -> None:
     assert net.core(9).log.high_watermark == new.log.high_watermark
 
 
-def test_q18_a_fetch_without_an_id_is_answered_and_counts_for_nothing() -> None:
+def test_q18_a_fetch_without_an_id_is_answered_but_not_counted() -> None:
     """C93: a tool that looks at the log."""
     context = committed_leader()
     context.propose("a")
@@ -131,7 +131,7 @@ def test_q18_a_fetch_without_an_id_is_answered_and_counts_for_nothing() -> None:
     assert context.role == "resigned"
 
 
-def test_q32_one_that_was_gone_and_has_been_elected_since_is_followed() -> None:
+def test_q32_a_replica_that_was_gone_and_elected_since_is_followed() -> None:
     """Its death was proved before it led: who says that it leads now is believed."""
     context = following()
     context.gone(3)
@@ -146,7 +146,7 @@ def test_q32_one_that_was_gone_and_has_been_elected_since_is_followed() -> None:
         assert context.state == ("observer", 6, leader, -1)
 
 
-def test_q9a_hearsay_does_not_bring_back_a_leader_that_is_gone() -> None:
+def test_q9a_a_third_party_cannot_bring_back_a_dead_leader() -> None:
     """Proof of death outlives the word of those who have not noticed it yet."""
     context = following()
     context.gone(2)

@@ -1,4 +1,4 @@
-"""P1, P3, P4: asking before standing, so that nobody is deposed for nothing."""
+"""P1, P3, P4: pre-votes, which keep a live leader from being deposed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.raft.single_core import (
         (resigned, "election"),
     ],
 )
-def test_p1_it_asks_with_the_epoch_it_has_and_persists_no_vote(make: Any, timer: str) -> None:
+def test_p1_pre_vote_keeps_the_epoch_and_persists_no_vote(make: Any, timer: str) -> None:
     """C21, C63."""
     context = make()
     vote = context.persisted.voted
@@ -50,7 +50,7 @@ def test_p1_it_asks_with_the_epoch_it_has_and_persists_no_vote(make: Any, timer:
 
 
 @pytest.mark.parametrize("make", [unattached, voted, follower])
-def test_p1_asking_writes_nothing_at_all(make: Any) -> None:
+def test_p1_pre_vote_persists_nothing(make: Any) -> None:
     """C21."""
     context = make()
     before = context.core.election
@@ -61,7 +61,7 @@ def test_p1_asking_writes_nothing_at_all(make: Any) -> None:
     assert context.core.election == before
 
 
-def test_p3_a_majority_of_grants_leads_to_the_real_election() -> None:
+def test_p3_a_majority_of_pre_votes_starts_an_election() -> None:
     """C25."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
     context.answer(2, context.voted())
@@ -82,7 +82,7 @@ def test_p3_a_majority_of_grants_leads_to_the_real_election() -> None:
     ],
 )
 @pytest.mark.parametrize("how", ["refused", "silence"])
-def test_p3_without_a_majority_it_is_again_what_it_was(
+def test_p3_a_lost_pre_vote_restores_the_previous_role(
     make: Any, timer: str, role: str, how: str
 ) -> None:
     """C26."""
@@ -110,7 +110,7 @@ def test_p3_a_resigned_leader_without_pre_votes_finds_the_new_leader() -> None:
 
 
 @pytest.mark.parametrize("leader_known", [False, True])
-def test_q16_a_prospective_told_who_leads_follows_at_once(leader_known: bool) -> None:
+def test_q16_a_prospective_follows_an_announced_leader_at_once(leader_known: bool) -> None:
     """C27."""
     context = follower() if leader_known else unattached()
     context.wait_for("fetch timeout" if leader_known else "election")
@@ -121,14 +121,14 @@ def test_q16_a_prospective_told_who_leads_follows_at_once(leader_known: bool) ->
     assert context.in_ms("fetch timeout") == FETCH
 
 
-def test_p2_a_refusal_that_names_the_leader_is_believed() -> None:
+def test_p2_a_refusal_that_names_the_leader_is_adopted() -> None:
     """C27."""
     context = prospective()
     context.answer(2, context.voted(False, leader_id=3))
     assert context.state == ("follower", 5, 3, -1)
 
 
-def test_p2_a_refusal_that_tells_of_a_newer_epoch_is_believed() -> None:
+def test_p2_a_refusal_with_a_newer_epoch_is_adopted() -> None:
     context = prospective()
     context.answer(
         2, context.voted(False, epoch=8, leader_id=3, error=ErrorCode.FENCED_LEADER_EPOCH)
@@ -144,14 +144,14 @@ def test_q12_a_prospective_may_still_give_its_vote() -> None:
     assert not context.asked(context.vote(3)).granted
 
 
-def test_q17_a_successor_that_is_asking_already_stands() -> None:
+def test_q17_a_prospective_successor_becomes_a_candidate() -> None:
     context = follower()
     context.wait_for("fetch timeout")
     context.ask(end_of(2, 5, 1))
     assert context.state == ("candidate", 6, -1, 1)
 
 
-def test_p4_a_peer_that_does_not_know_the_question_counts_as_a_grant() -> None:
+def test_p4_a_peer_without_pre_vote_support_counts_as_a_grant() -> None:
     """No epoch moves before a majority is reached that way. C29."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
     unaware = context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION)
@@ -161,7 +161,7 @@ def test_p4_a_peer_that_does_not_know_the_question_counts_as_a_grant() -> None:
     assert context.state == ("candidate", 6, -1, 1)
 
 
-def test_p4_in_the_real_election_not_knowing_is_no_vote() -> None:
+def test_p4_an_unsupported_vote_request_is_no_vote() -> None:
     context = prospective()
     context.answer(2, context.voted())
     context.answer(2, context.voted(False, error=ErrorCode.UNSUPPORTED_VERSION))
@@ -218,7 +218,7 @@ def test_p3_partly_connected_voters_do_not_alternate_as_leaders() -> None:
     assert net.leader().election.epoch == epoch
 
 
-def test_q9_three_fresh_voters_elect_one_leader_whom_all_follow() -> None:
+def test_q9_three_new_voters_elect_one_leader_that_all_follow() -> None:
     net = elected(1, 2, 3)
     leader = net.leader()
     assert {host.core.election.leader_id for host in net.hosts.values()} == {leader.me.id}
@@ -244,7 +244,7 @@ def test_q11_without_its_leader_the_others_elect_another() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_p1_each_round_of_asking_begins_with_nobodys_word(first: bool) -> None:
+def test_p1_each_pre_vote_round_starts_without_votes(first: bool) -> None:
     """C23: who said yes may say no the next time, and the other way round."""
     context = prospective(voters=voters_of(1, 2, 3, 4, 5))
     context.answer(2, context.voted(first))
@@ -258,7 +258,7 @@ def test_p1_each_round_of_asking_begins_with_nobodys_word(first: bool) -> None:
     assert context.role == ("prospective" if first else "candidate")
 
 
-def test_r8_the_word_of_one_who_is_no_voter_is_none_in_a_pre_vote() -> None:
+def test_r8_pre_votes_of_non_voters_do_not_count() -> None:
     """C23."""
     context = prospective()
     context.core.send(9, context.vote())
@@ -282,7 +282,7 @@ def test_p3_an_answer_to_an_earlier_round_is_ignored() -> None:
     assert context.state == ("follower", 5, 3, -1)
 
 
-def test_q24_a_pre_vote_without_an_answer_is_asked_again() -> None:
+def test_q24_an_unanswered_pre_vote_request_is_repeated() -> None:
     """C30."""
     context = prospective()
     context.unanswered(2)
@@ -301,7 +301,7 @@ def test_q12_a_prospective_that_knows_the_leader_refuses_votes() -> None:
     assert context.state == ("prospective", 5, 2, -1)
 
 
-def test_q24_a_voter_asks_for_the_leader_between_its_elections() -> None:
+def test_q24_a_voter_looks_for_the_leader_between_elections() -> None:
     """C14: KAFKA-17030, one that can't win must be able to find out who has. C136."""
     context = unattached()
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""R3, R4: which observer becomes a voter on the way to a target, and when none does."""
+"""R3, R4: which observer becomes a voter during a reassignment, and when none does."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_r4_a_fetch_short_of_the_rounds_end_ends_no_round() -> None:
 
 
 @pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])
-def test_r4_an_observer_that_fetches_no_more_is_not_added(silent_ms: int, added: bool) -> None:
+def test_r4_an_observer_that_stopped_fetching_is_not_added(silent_ms: int, added: bool) -> None:
     context = committed_leader()
     catches_up(context, 4)
     context.wait(silent_ms)
@@ -137,7 +137,7 @@ def test_r4_an_observer_that_fetches_no_more_is_not_added(silent_ms: int, added:
 
 
 @pytest.mark.parametrize(("silent_ms", "added"), [(FETCH - 1, True), (FETCH, False)])
-def test_r4_the_step_waits_for_a_target_that_fetches_no_more(silent_ms: int, added: bool) -> None:
+def test_r4_the_step_waits_for_a_target_that_stopped_fetching(silent_ms: int, added: bool) -> None:
     context = committed_leader()
     catches_up(context, 4)
     context.wait(silent_ms)
@@ -146,7 +146,7 @@ def test_r4_the_step_waits_for_a_target_that_fetches_no_more(silent_ms: int, add
     assert waits_for(context) == (() if added else (4,))
 
 
-def test_r4_a_step_that_waits_changes_nothing_and_says_for_whom() -> None:
+def test_r4_a_waiting_step_changes_nothing_and_lists_its_targets() -> None:
     """No other voter is removed meanwhile; one that has caught up is added at once."""
     context = committed_leader()
     assert waits_for(context) == ()

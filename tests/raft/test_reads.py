@@ -1,4 +1,4 @@
-"""P5: an offset to read at is given only by who has proved, after being asked, that it leads."""
+"""P5: a leader returns a read offset only after proof that it still leads."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_p5_a_request_repeated_late_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("channel", [5, 4], ids=["same", "left"])
-def test_p5_a_copy_does_not_take_the_place_of_what_was_answered_later(channel: int) -> None:
+def test_p5_a_duplicate_fetch_does_not_replace_a_newer_response(channel: int) -> None:
     """The fetch after it was sent before the read: it follows the copy's first answer, not this."""
     context = committed_leader()
     context.step(Request("before", context.fetch(2, max_wait_ms=0), 5, 103))
@@ -137,7 +137,7 @@ def test_p5_the_answer_is_the_high_watermark_when_it_is_given() -> None:
     assert reads_in(fetch(context, 3)) == [ReadOffsetResult(0, 1, 5, 12)]
 
 
-def test_p5_reads_are_proved_each_for_itself() -> None:
+def test_p5_each_read_needs_its_own_proof() -> None:
     context = followed()
     context.ask(read(), channel="client")
     context.ask(read(), channel="client")
@@ -151,7 +151,7 @@ def test_p5_a_sole_voter_answers_at_once() -> None:
     assert (answer.error, answer.offset) == (0, context.core.log.end)
 
 
-def test_p5_a_sole_voter_too_waits_for_a_record_of_its_own() -> None:
+def test_p5_a_sole_voter_also_waits_for_a_record_of_its_epoch() -> None:
     context = unattached(voters=voters_of(1), slow_disk=True)
     context.persist()
     assert reads_in(context.ask(read())) == []
@@ -159,7 +159,7 @@ def test_p5_a_sole_voter_too_waits_for_a_record_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("make", NOT_LEADERS.values(), ids=NOT_LEADERS)
-def test_p5_who_does_not_lead_says_so(make: Any) -> None:
+def test_p5_a_non_leader_returns_not_leader(make: Any) -> None:
     context = make()
     leader_id = context.core.election.leader_id
     assert context.asked(read()) == ReadOffsetResult(
@@ -178,7 +178,7 @@ def test_p5_a_read_of_another_cluster_is_refused(cluster_id: str | None, error: 
 
 
 @pytest.mark.parametrize("how", ["newer epoch", "silence", "shutdown"])
-def test_p5_losing_leadership_fails_what_waits(how: str) -> None:
+def test_p5_losing_leadership_fails_pending_reads(how: str) -> None:
     """Q11 too."""
     context = followed()
     context.ask(read(), channel="client")
@@ -192,7 +192,7 @@ def test_p5_losing_leadership_fails_what_waits(how: str) -> None:
     assert (answer.error, answer.offset) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
-def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
+def test_q20_a_voters_fetch_is_parked_again_after_its_proof() -> None:
     """A read that waits for the others must not make it fetch without pause."""
     context = followed(FIVE)
     context.ask(read(), channel="client")
@@ -205,7 +205,7 @@ def test_q20_a_voter_that_has_proved_it_once_is_held_again() -> None:
 # The asker's side ----------------------------------------------------------------------------
 
 
-def test_p5_asking_again_before_the_answer_takes_a_new_connection() -> None:
+def test_p5_a_retry_before_the_response_takes_a_new_connection() -> None:
     """Two old fetches on one connection would look like an answer that was followed. C117."""
     context = loyal()
     assert isinstance(context.core.peer(2).request, Fetch)
@@ -217,7 +217,7 @@ def test_p5_asking_again_before_the_answer_takes_a_new_connection() -> None:
     assert not again.fresh, "the fetch that was given up is on another connection"
 
 
-def test_p5_after_an_answer_the_connection_is_kept() -> None:
+def test_p5_after_a_response_the_connection_is_kept() -> None:
     context = loyal()
     (following,) = of(Send, context.answer(2, context.fetched()))
     assert not following.fresh

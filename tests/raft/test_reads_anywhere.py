@@ -1,4 +1,4 @@
-"""P6: a replica that is asked to read asks its leader how far, applies that far, and answers."""
+"""P6: a replica gets a read offset from its leader, applies up to it, and responds."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def test_p6_a_read_is_answered_once_the_applied_offset_reaches_the_leaders(make:
     assert reader.reads.deadline() is None
 
 
-def test_p6_what_is_applied_already_is_answered_at_once() -> None:
+def test_p6_a_read_of_applied_records_completes_at_once() -> None:
     reader = Reader(loyal(), applied=7)
     reader.read("a")
     assert reader.answer(7) == [ReadDone("a", 0, 7)]
 
 
-def test_p6_reads_that_wait_share_one_question_but_not_the_one_under_way() -> None:
+def test_p6_waiting_reads_share_the_next_request_only() -> None:
     """The leader may have answered that before they arrived."""
     reader = Reader(loyal(), applied=8)
     assert asked(reader.read("a")) == [2]
@@ -102,7 +102,7 @@ def test_p6_reads_that_wait_share_one_question_but_not_the_one_under_way() -> No
     assert reader.answer(8) == [ReadDone("b", 0, 8), ReadDone("c", 0, 8)]
 
 
-def test_p6_a_later_answer_does_not_wait_for_an_earlier_one() -> None:
+def test_p6_a_read_does_not_wait_for_an_earlier_one() -> None:
     """Leaders change: the later question may be answered with the same offset, never with less."""
     reader = Reader(loyal(), applied=0)
     reader.read("a")
@@ -154,7 +154,7 @@ def test_p6_a_failed_read_offset_is_retried_with_backoff(how: str) -> None:
     assert len(of(ReadDone, reader.answer(3))) == 5
 
 
-def test_p6_when_the_leader_changes_what_it_was_asked_is_asked_of_the_next() -> None:
+def test_p6_reads_are_retried_at_a_new_leader() -> None:
     """And the last one's answer comes too late."""
     context = loyal()
     reader = Reader(context, applied=9)
@@ -167,7 +167,7 @@ def test_p6_when_the_leader_changes_what_it_was_asked_is_asked_of_the_next() -> 
     assert [done.slot for done in reader.answer(9)] == ["a", "b"]
 
 
-def test_p6_another_cluster_is_no_reason_to_ask_again() -> None:
+def test_p6_inconsistent_cluster_id_is_not_retried() -> None:
     reader = Reader(loyal())
     reader.read("a")
     effects = reader.answer(-1, ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -215,7 +215,7 @@ def test_p6_a_sole_voter_reads_without_a_message_to_anybody() -> None:
     assert (done.error, done.offset) == (0, context.core.log.end)
 
 
-def test_p6_the_cluster_id_goes_along() -> None:
+def test_p6_read_offset_carries_the_cluster_id() -> None:
     """Q30 too."""
     for cluster_id in ("cluster", None):
         reader = Reader(follower(cluster_id=cluster_id))

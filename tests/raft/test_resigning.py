@@ -1,4 +1,4 @@
-"""Q17: leaving in order, so that nobody has to wait for a timeout."""
+"""Q17: clean resignation, so that no voter has to wait for a timeout."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_q17_a_leader_shutting_down_names_the_most_caught_up_first() -> None:
     assert (context.role, context.core.election.epoch) == ("resigned", 5)
 
 
-def test_q17_a_candidate_that_shuts_down_says_that_nobody_leads() -> None:
+def test_q17_a_candidate_that_shuts_down_announces_no_leader() -> None:
     context = candidate()
     assert sends(context.shut_down()) == {peer: End("cluster", -1, 5, ()) for peer in (2, 3)}
 
 
-def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None:
+def test_q17_a_resigned_leader_accepts_nothing_and_fails_what_waits() -> None:
     """C61."""
     context = committed_leader()
     context.ask(context.fetch(9), channel=9)
@@ -65,7 +65,7 @@ def test_q17_a_resigned_leader_accepts_nothing_and_what_waited_is_told() -> None
     assert context.propose("b") == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def test_q17_it_is_repeated_to_those_that_have_not_answered() -> None:
+def test_q17_end_quorum_epoch_is_repeated_until_answered() -> None:
     """C62."""
     context = leader()
     context.shut_down()
@@ -79,7 +79,7 @@ def test_q17_it_is_repeated_to_those_that_have_not_answered() -> None:
 
 
 @pytest.mark.parametrize("how", ["a new leader", "the election timeout"])
-def test_q17_it_is_repeated_no_longer_than_it_can_help(how: str) -> None:
+def test_q17_end_quorum_epoch_is_repeated_only_in_its_epoch(how: str) -> None:
     """C55, C63."""
     context = leader()
     context.shut_down()
@@ -102,7 +102,7 @@ def test_q17_it_does_not_vote_for_itself_or_others_in_that_epoch_again() -> None
     assert context.state == ("voted", 6, -1, 2)
 
 
-def test_q17_who_does_not_lead_has_nobody_to_tell() -> None:
+def test_q17_a_follower_that_shuts_down_sends_nothing() -> None:
     context = loyal()
     assert of(Send, context.shut_down()) == []
     assert context.role == "follower"
@@ -157,7 +157,7 @@ def test_q17_another_directory_under_the_same_id_is_not_named() -> None:
     assert context.role == "follower"
 
 
-def test_q17_an_observer_does_not_stand_whatever_it_is_told() -> None:
+def test_q17_an_observer_never_campaigns_even_as_successor() -> None:
     context = observer()
     context.ask(end_of(2, 5, 1))
     assert context.role == "observer"
@@ -173,7 +173,7 @@ def test_q17_an_observer_does_not_stand_whatever_it_is_told() -> None:
         (end_of(-7, 6, 1), ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_q17_what_does_not_fit_is_refused_and_changes_nothing(end: End, error: int) -> None:
+def test_q17_an_invalid_end_quorum_epoch_changes_nothing(end: End, error: int) -> None:
     """Q28 too."""
     context = loyal()
     answer = context.asked(end)
@@ -191,14 +191,14 @@ def test_q17_an_older_epoch_is_fenced_everywhere(make: Any) -> None:
     assert context.state == before
 
 
-def test_q17_the_end_of_a_newer_epoch_is_news_of_that_epoch() -> None:
+def test_q17_end_quorum_epoch_of_a_newer_epoch_is_adopted() -> None:
     """Q2: adopted first; here with nobody named."""
     context = unattached()
     context.ask(end_of(3, 7))
     assert context.state == ("follower", 7, 3, -1)
 
 
-def test_q17_a_candidate_that_leaves_says_so_without_a_leader() -> None:
+def test_q17_a_candidates_end_quorum_epoch_names_no_leader() -> None:
     """The receiver's side: nobody is named and nothing changes."""
     context = unattached()
     assert context.asked(end_of(-1, 5)) == EndResult(0, -1, 5)
@@ -219,7 +219,7 @@ def test_q17_a_handover_takes_less_than_any_timeout() -> None:
 # Odd answers ---------------------------------------------------------------------------------
 
 
-def test_q17_an_answer_of_one_that_was_not_told_changes_nothing() -> None:
+def test_q17_an_unexpected_end_response_changes_nothing() -> None:
     """C64."""
     context = leader()
     context.shut_down()
@@ -229,7 +229,7 @@ def test_q17_an_answer_of_one_that_was_not_told_changes_nothing() -> None:
     assert (context.role, context.core.role.key()) == ("resigned", before)
 
 
-def test_q17_a_leader_that_stops_goes_on_answering_votes() -> None:
+def test_q17_a_resigned_leader_still_answers_votes() -> None:
     """C55: its successors need them."""
     context = leader()
     context.shut_down()
@@ -240,7 +240,7 @@ def test_q17_a_leader_that_stops_goes_on_answering_votes() -> None:
 
 
 @pytest.mark.parametrize("make", [unattached, voted])
-def test_q17_who_knows_no_leader_waits_by_its_position_too(make: Any) -> None:
+def test_q17_an_unattached_successor_waits_by_its_position(make: Any) -> None:
     """C67."""
     context = make()
     context.ask(end_of(2, 5, 3, 1))

@@ -1,4 +1,4 @@
-"""Q38: snapshots bound the log, and bring up who has fallen behind it."""
+"""Q38: snapshots bound the log, and bring lagging replicas up to date."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def with_snapshot(*ids: int, voters: tuple[int, ...], cut_off: int = 0) -> CoreN
 
 
 @pytest.mark.parametrize("late", [3, 4], ids=["voter", "observer"])
-def test_q38_who_comes_late_gets_the_snapshot_in_chunks_and_goes_on(late: int) -> None:
+def test_q38_a_new_replica_fetches_the_snapshot_and_then_the_log(late: int) -> None:
     """C98."""
     net = with_snapshot(1, 2, 3, 4, voters=(1, 2, 3), cut_off=late)
     leader, newcomer = net.leader(), net.core(late)
@@ -79,7 +79,7 @@ def test_q38_who_comes_late_gets_the_snapshot_in_chunks_and_goes_on(late: int) -
     assert newcomer.log.last_epoch == leader.log.last_epoch
 
 
-def test_q38_the_log_of_the_one_that_took_it_starts_behind_it() -> None:
+def test_q38_the_log_starts_at_the_end_of_the_own_snapshot() -> None:
     net = with_snapshot(1, 2, 3, voters=(1, 2, 3))
     host = net.hosts[net.leader().me.id]
     assert host.core.log.start == host.batches[0].base_offset
@@ -90,7 +90,7 @@ def test_q38_the_log_of_the_one_that_took_it_starts_behind_it() -> None:
     ("offset", "last_epoch", "needs"),
     [(0, 0, True), (5, 1, True), (23, 0, True), (23, 1, False), (24, 1, False)],
 )
-def test_q38_who_needs_the_snapshot_is_told_its_id(
+def test_q38_a_fetch_that_needs_the_snapshot_gets_its_id(
     offset: int, last_epoch: int, needs: bool
 ) -> None:
     """C95."""
@@ -113,7 +113,7 @@ def parted(offset: int, last_epoch: int) -> Any:
 
 
 @pytest.mark.parametrize("last_epoch", [0, 2, 3])
-def test_q38_a_parted_log_that_ends_where_the_snapshot_does_gets_it(last_epoch: int) -> None:
+def test_q38_a_diverging_log_of_the_snapshots_length_gets_it(last_epoch: int) -> None:
     """What precedes is not the leader's: records behind it would join two logs."""
     assert parted(10, last_epoch).snapshot == OffsetAndEpoch(10, 1)
     assert parted(10, 1).snapshot is None
@@ -192,7 +192,7 @@ def chunk(position: int, data: bytes, size: int = 10, **changes: Any) -> Snapsho
     return whole.replace(**changes)
 
 
-def test_q38_an_interrupted_download_goes_on_where_it_stopped() -> None:
+def test_q38_an_interrupted_download_continues_at_its_position() -> None:
     """C99."""
     context = downloading()
     effects = context.answer(2, chunk(0, b"abcd"))
@@ -205,7 +205,7 @@ def test_q38_an_interrupted_download_goes_on_where_it_stopped() -> None:
     assert of(InstallSnapshot, effects) == [InstallSnapshot(BEHIND)]
 
 
-def test_q9a_a_chunk_of_a_snapshot_is_a_sign_of_the_leader() -> None:
+def test_q9a_a_snapshot_chunk_resets_the_fetch_timeout() -> None:
     """C66: each one resets the fetch timeout, a refusal does not."""
     context = downloading()
     context.wait(FETCH - 1)
@@ -251,7 +251,7 @@ def test_q38_a_chunk_that_comes_late_is_ignored(epoch: int) -> None:
     assert context.step(Response(2, late, chunk(0, b"abcdefghij"))) == []
 
 
-def test_q38_a_whole_snapshot_takes_the_place_of_the_log() -> None:
+def test_q38_a_complete_snapshot_replaces_the_log() -> None:
     """C102: what it held is gone, and the next fetch begins behind the snapshot."""
     context = downloading()
     context.answer(2, chunk(0, b"abcdefghij"))
@@ -274,7 +274,7 @@ def test_q38_a_snapshot_holds_what_is_committed_and_ends_in_its_epoch(
 
 
 @pytest.mark.parametrize("make", [follower, observer, resigned])
-def test_q38_who_does_not_lead_has_no_snapshot_to_give(make: Any) -> None:
+def test_q38_a_non_leader_serves_no_snapshot(make: Any) -> None:
     """C96: and says who does."""
     context = make()
     answer = context.asked(SnapshotFetch("cluster", key(3), 5, BEHIND, 0, 100))
@@ -286,7 +286,7 @@ CHUNK_LIMIT = RaftConfig().max_snapshot_bytes
 
 
 @pytest.mark.parametrize("max_bytes", [1, 4096, 2**31 - 1])
-def test_q38_a_chunk_is_as_large_as_was_asked_for_and_as_may_be(max_bytes: int) -> None:
+def test_q38_a_chunk_is_bounded_by_request_and_config(max_bytes: int) -> None:
     """C98: the core says from where and how much, its host fills it in."""
     net = with_snapshot(1, voters=(1,))
     asked = SnapshotFetch("cluster", ReplicaKey(9), 1, OffsetAndEpoch(23, 1), 3, max_bytes)
@@ -318,7 +318,7 @@ def test_q38_nothing_is_fetched_while_a_snapshot_is_installed() -> None:
     assert (fetch.epoch, fetch.offset, fetch.last_epoch) == (6, 30, 4)
 
 
-def test_q38_who_knows_no_leader_when_a_snapshot_is_in_place_asks_nobody() -> None:
+def test_q38_after_an_install_without_a_leader_nothing_is_fetched() -> None:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     context.answer(2, context.fetched(snapshot=BEHIND))
     context.answer(2, chunk(0, b"abcdefghij"))
@@ -329,7 +329,7 @@ def test_q38_who_knows_no_leader_when_a_snapshot_is_in_place_asks_nobody() -> No
     assert context.core.log.start == 30
 
 
-def test_q38_a_damaged_snapshot_is_fetched_again_after_a_while() -> None:
+def test_q38_a_corrupt_snapshot_is_fetched_again_after_a_backoff() -> None:
     """From its beginning, by way of an ordinary fetch; the log is as it was."""
     context = installing()
     before = context.core.log.end
@@ -340,13 +340,13 @@ def test_q38_a_damaged_snapshot_is_fetched_again_after_a_while() -> None:
     assert (type(again), again.position) == (SnapshotFetch, 0)
 
 
-def test_q38_of_a_snapshot_that_nobody_installs_any_more_nothing_is_heard() -> None:
+def test_q38_a_report_about_an_abandoned_snapshot_is_ignored() -> None:
     context = installing()
     context.step(SnapshotDamaged(OffsetAndEpoch(31, 4)))
     assert context.core.log.installing == BEHIND
 
 
-def test_q38_without_a_leader_a_damaged_snapshot_is_asked_of_nobody() -> None:
+def test_q38_without_a_leader_a_corrupt_snapshot_is_not_fetched() -> None:
     context = SingleCore(ElectionState(5, 2), voters=voters_of(2, 3, 4))
     context.answer(2, context.fetched(snapshot=BEHIND))
     context.answer(2, chunk(0, b"abcdefghij"))
@@ -357,7 +357,7 @@ def test_q38_without_a_leader_a_damaged_snapshot_is_asked_of_nobody() -> None:
     assert set(context.core.timers) == timers
 
 
-def test_q29_a_snapshot_tells_the_id_of_the_cluster() -> None:
+def test_q29_a_snapshot_contains_the_cluster_id() -> None:
     context = installing(cluster_id=None)
     voters = voters_of(1, 2, 3).replace(cluster_id="cluster")
     effects = context.step(SnapshotInstalled(BEHIND, voters))
@@ -394,7 +394,7 @@ def test_q12_a_log_recovered_behind_a_snapshot_is_in_its_epoch() -> None:
     assert log.copy().key() == log.key()
 
 
-def test_q38_who_leads_loads_no_snapshot() -> None:
+def test_q38_a_leader_loads_no_snapshot() -> None:
     context = leader()
     with pytest.raises(AssertionError, match="holds all that is committed"):
         context.step(SnapshotInstalled(BEHIND, voters_of(1, 2, 3)))

@@ -1,4 +1,4 @@
-"""What a replica is after a start: by what it had promised, and by nothing else."""
+"""The role of a replica after a start follows from its election state alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.raft.single_core import ELECTION, FETCH, SingleCore, follower, key, o
         (ElectionState(5, 2, key(3)), ("follower", 5, 2, 3)),
     ],
 )
-def test_q8_a_voter_starts_as_what_it_had_promised(
+def test_q8_a_voter_starts_in_the_role_of_its_election_state(
     promised: ElectionState, state: tuple[str, int, int, int]
 ) -> None:
     """C1, C4, C5."""
@@ -32,7 +32,7 @@ def test_q8_a_voter_starts_as_what_it_had_promised(
     assert SingleCore(promised, end=end).state == state
 
 
-def test_q8_who_led_before_the_restart_is_resigned() -> None:
+def test_q8_a_restarted_leader_is_resigned() -> None:
     """Q8, Q17: it no longer knows what it told whom, so it leads no more in that epoch. C7."""
     context = SingleCore(ElectionState(5, 1, key(1)))
     assert context.role == "resigned"
@@ -45,7 +45,7 @@ def test_q8_who_led_before_the_restart_is_resigned() -> None:
 @pytest.mark.parametrize(
     "promised", [ElectionState(), ElectionState(5, 2), ElectionState(5, -1, key(3))]
 )
-def test_q1_one_that_is_no_voter_starts_as_an_observer(promised: ElectionState) -> None:
+def test_q1_a_non_voter_starts_as_an_observer(promised: ElectionState) -> None:
     """C3."""
     context = SingleCore(promised, voters=voters_of(2, 3, 4))
     assert context.role == "observer"
@@ -77,7 +77,7 @@ def test_q4_without_quorum_state_it_starts_in_the_logs_epoch_voteless() -> None:
 
 
 @pytest.mark.parametrize("voted", [2, 3])
-def test_q2_a_vote_outlives_a_restart(voted: int) -> None:
+def test_q2_a_vote_survives_a_restart(voted: int) -> None:
     """C4."""
     before = SingleCore(ElectionState(4))
     assert before.asked(before.vote(voted, epoch=5)).granted
@@ -87,14 +87,14 @@ def test_q2_a_vote_outlives_a_restart(voted: int) -> None:
     ]
 
 
-def test_q32_a_voter_that_knows_no_leader_asks_a_voter_with_what_it_has() -> None:
+def test_q32_a_voter_without_a_leader_fetches_from_a_voter() -> None:
     """C14."""
     context = SingleCore(ElectionState(5), epochs=((1, 0), (3, 6)))
     (asked,) = sends(context.wait_for("discover")).values()
     assert asked == Fetch("cluster", key(1), 5, 10, 3, 0, 500, 8 << 20)
 
 
-def test_q32_a_voter_without_leader_asks_for_pre_votes_after_the_timeout() -> None:
+def test_q32_a_voter_without_a_leader_campaigns_after_the_timeout() -> None:
     """C13."""
     context = SingleCore(ElectionState(5))
     assert ELECTION <= context.in_ms("election") < 2 * ELECTION
@@ -104,7 +104,7 @@ def test_q32_a_voter_without_leader_asks_for_pre_votes_after_the_timeout() -> No
     assert all(isinstance(vote, Vote) and vote.pre_vote for vote in votes.values())
 
 
-def test_q22_the_high_watermark_after_a_start_is_what_was_recovered() -> None:
+def test_q22_the_high_watermark_starts_at_the_recovered_one() -> None:
     """Q8: never more than was known to be committed."""
     context = follower(high_watermark=6)
     assert context.core.log.high_watermark == 6

@@ -1,4 +1,4 @@
-"""Voters that settings name by their ids, whose directories become known (R11)."""
+"""Voters configured by id, whose directory ids are recorded later (R11)."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def wipe(net: CoreNetwork, replica_id: int) -> None:
     net.hosts[replica_id] = host
 
 
-def test_r11_a_wiped_voter_elects_nobody_who_lacks_what_is_committed() -> None:
+def test_r11_a_wiped_voter_elects_no_leader_without_committed_records() -> None:
     """One node down, one wiped, one that was paused and lacks an acknowledged record."""
     net = recorded()
     leader = net.leader()

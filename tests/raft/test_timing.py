@@ -1,4 +1,4 @@
-"""Q10, Q24: how long replicas wait, and that no two of them wait for the same time."""
+"""Q10, Q24: timeouts and backoffs, and their jitter between replicas."""
 
 from __future__ import annotations
 

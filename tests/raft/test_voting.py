@@ -1,4 +1,4 @@
-"""Q12, P2 and R8: who gets a vote or a pre-vote, from whom, and what it costs."""
+"""Q12, P2 and R8: when votes and pre-votes are granted, and their effects."""
 
 from __future__ import annotations
 
@@ -58,9 +58,7 @@ def test_q12_a_vote_for_another_cluster_changes_nothing(make: Any, pre_vote: boo
 
 @everywhere
 @both_kinds
-def test_q12_an_older_epoch_is_told_what_is_known_and_changes_nothing(
-    make: Any, pre_vote: bool
-) -> None:
+def test_q12_a_vote_of_an_older_epoch_is_fenced(make: Any, pre_vote: bool) -> None:
     """Q2, Q23 too. C18, C33."""
     context = make()
     before = context.state
@@ -105,7 +103,7 @@ def test_q12_a_vote_meant_for_another_replica_is_refused(
 
 
 @pytest.mark.parametrize("receiver", [key(1), ReplicaKey(1, NULL_UUID), ReplicaKey(-1, NULL_UUID)])
-def test_q12_who_does_not_know_the_directory_may_leave_it_out(receiver: ReplicaKey) -> None:
+def test_q12_a_vote_may_omit_an_unknown_directory_id(receiver: ReplicaKey) -> None:
     context = unattached()
     assert context.asked(context.vote(receiver=receiver)).granted
 
@@ -131,7 +129,7 @@ def test_q12_a_vote_is_given_once_and_to_the_same_candidate_again() -> None:
 
 
 @at_voters
-def test_q12_a_newer_epoch_is_adopted_and_then_judged(make: Any) -> None:
+def test_q12_a_newer_epoch_is_adopted_before_the_vote_is_decided(make: Any) -> None:
     """Q2: whatever the role, and also when the vote is not granted. C17, C51, C61."""
     context = make()
     assert context.asked(context.vote(2, epoch=6)) == VoteResult(0, -1, 6, granted=True)
@@ -166,7 +164,7 @@ def test_q12_the_later_last_epoch_wins_and_then_the_longer_log(
     assert context.asked(vote).granted is granted
 
 
-def test_q12_a_grant_is_durable_before_it_is_answered() -> None:
+def test_q12_a_granted_vote_is_durable_before_the_response() -> None:
     """Q3 too."""
     context = unattached(slow_disk=True)
     persist, reply = context.ask(context.vote(2))[-2:]
@@ -177,7 +175,7 @@ def test_q12_a_grant_is_durable_before_it_is_answered() -> None:
     )
 
 
-def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
+def test_q3_a_newer_epoch_is_durable_before_any_message() -> None:
     context = unattached(slow_disk=True)
     effects = context.ask(context.vote(2, epoch=6, end_offset=0))
     (persist,), (reply,) = of(PersistElection, effects), of(Reply, effects)
@@ -191,7 +189,7 @@ def test_q3_a_newer_epoch_is_durable_before_it_is_spoken_of() -> None:
 @pytest.mark.parametrize(
     "make", [unattached, voted, prospective, candidate, resigned, follower, observer]
 )
-def test_p2_whoever_hears_no_leader_grants_pre_votes_again_and_again(make: Any) -> None:
+def test_p2_without_a_leader_pre_votes_are_granted_repeatedly(make: Any) -> None:
     """P1: nothing is persisted and no vote is spent; who asked does not matter either. C22, C32."""
     context = make()
     before = context.state
@@ -203,7 +201,7 @@ def test_p2_whoever_hears_no_leader_grants_pre_votes_again_and_again(make: Any) 
 
 
 @pytest.mark.parametrize("make", [leader, loyal])
-def test_p2_who_leads_or_hears_its_leader_refuses(make: Any) -> None:
+def test_p2_a_leader_and_its_followers_refuse_pre_votes(make: Any) -> None:
     """C31, C32."""
     context = make()
     answer = context.asked(context.vote(3, pre_vote=True, end_offset=99))
@@ -221,20 +219,20 @@ def test_p2_a_follower_refuses_within_the_fetch_timeout_of_its_leader() -> None:
 
 
 @pytest.mark.parametrize(("silent", "granted"), [(FETCH - 1, False), (FETCH, True)])
-def test_p2_the_silence_counts_also_before_its_timer_has_fired(silent: int, granted: bool) -> None:
+def test_p2_a_silent_leader_counts_before_the_timer_has_fired(silent: int, granted: bool) -> None:
     context = loyal()
     context.pass_unpolled(silent)
     assert context.role == "follower"
     assert context.asked(context.vote(3, pre_vote=True)).granted is granted
 
 
-def test_p2_proof_that_the_leader_is_dead_is_as_good_as_its_silence() -> None:
+def test_p2_a_dead_leader_counts_like_a_silent_one() -> None:
     context = loyal()
     context.gone(2)
     assert context.asked(context.vote(3, pre_vote=True)).granted
 
 
-def test_p2_a_refused_fetch_is_not_hearing_the_leader() -> None:
+def test_p2_a_failed_fetch_is_no_contact_with_the_leader() -> None:
     """C31."""
     context = follower()
     context.answer(2, context.fetched(error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
@@ -251,7 +249,7 @@ def test_p2_a_newer_epoch_of_a_voters_pre_vote_is_real_and_adopted_first(make: A
     assert context.state == ("unattached", 6, -1, -1)
 
 
-def test_p2_an_older_epoch_is_refused_with_what_is_known() -> None:
+def test_p2_a_pre_vote_of_an_older_epoch_is_fenced() -> None:
     """C33."""
     context = loyal()
     answer = context.asked(context.vote(3, epoch=4, pre_vote=True))
@@ -269,7 +267,7 @@ def loyal_observer() -> SingleCore:
 
 @both_kinds
 @pytest.mark.parametrize("make", [leader, loyal, loyal_observer])
-def test_r8_a_stranger_moves_nobody_who_leads_or_hears_a_leader(make: Any, pre_vote: bool) -> None:
+def test_r8_a_non_voter_disrupts_no_leader_or_follower(make: Any, pre_vote: bool) -> None:
     """P3: a removed voter can't disrupt. C113."""
     context = make()
     before = context.state
@@ -279,7 +277,7 @@ def test_r8_a_stranger_moves_nobody_who_leads_or_hears_a_leader(make: Any, pre_v
 
 
 @pytest.mark.parametrize("make", [unattached, voted, prospective, candidate, follower, observer])
-def test_r8_anybody_else_judges_a_stranger_like_a_voter(make: Any) -> None:
+def test_r8_other_replicas_treat_a_non_voter_like_a_voter(make: Any) -> None:
     """Its own log may not name the new voters yet."""
     context = make()
     assert context.asked(context.vote(STRANGER, epoch=9)) == VoteResult(0, -1, 9, granted=True)
