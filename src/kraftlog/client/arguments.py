@@ -1,5 +1,7 @@
-"""What callers give is looked at before anything is sent: a wrong type would else end deep inside,
-in words that name nothing that the caller knows. Errors name what was given and what is wanted."""
+"""Checks arguments before a request is sent.
+
+Errors name the argument and what is expected, instead of failing deep inside.
+"""
 
 from __future__ import annotations
 

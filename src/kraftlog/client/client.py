@@ -1,4 +1,4 @@
-"""`Client`: the door of this package.
+"""`Client`: the public interface of this package.
 
     from kraftlog import Client
 
@@ -8,7 +8,7 @@
         for record in client.consume("demo", start="beginning", until_end=True):
             print(record.value)
 
-Everything blocks until it is done, is refused, or `timeout_s` is over. A client is for one thread.
+Every call blocks until it succeeds, is refused, or `timeout_s` is over. Use a client in one thread.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A cluster, reached by any of the `servers` ("host:port,host:port").
+    """A client of the cluster with these bootstrap `servers` ("host:port,host:port").
 
-    `controllers=True` says that these are controllers: they know of the cluster and its quorum,
-    and nothing of topics.
+    `controllers=True`: the servers are controllers, which serve the cluster and its quorum but no
+    topics.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Client:
     def request(
         self, api: str | int, version: int | None, message: Message, *, broker: int = ANY
     ) -> Message:
-        """Send any message, in any version (None: the newest that both sides know)."""
+        """Send any request, in any version (None: the newest that both sides support)."""
         from kraftlog.client.versions import api_named
         from kraftlog.wire.apis import APIS
 
@@ -86,7 +86,7 @@ class Client:
     # Topics
 
     def topics(self) -> list[Topic]:
-        """Every topic, as metadata has it."""
+        """All topics of the cluster."""
         return self.cluster.all_topics()
 
     def describe_topic(self, name: str) -> Topic:
@@ -95,7 +95,7 @@ class Client:
         return topics.describe(self.cluster, [arguments.text("topic", name)])[0]
 
     def describe_topics(self, names: Sequence[str], page_size: int = 2000) -> list[Topic]:
-        """Several topics, in the order of their names as given; `page_size` counts partitions."""
+        """Several topics, in the given order; `page_size` counts partitions."""
         from kraftlog.client import topics
 
         return topics.describe(self.cluster, arguments.texts("names", names), page_size)
@@ -110,7 +110,7 @@ class Client:
         assignment: Mapping[int, Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Make a topic; -1 leaves a number to the cluster. `assignment`: brokers by partition."""
+        """Create a topic; -1 means the cluster's default. `assignment`: brokers by partition."""
         from kraftlog.client import topics
 
         topics.create(
@@ -133,14 +133,14 @@ class Client:
     def create_partitions(
         self, name: str, count: int, assignment: Sequence[Sequence[int]] | None = None
     ) -> None:
-        """Let a topic have `count` partitions in all."""
+        """Increase the partitions of a topic to `count`."""
         from kraftlog.client import topics
 
         arguments.number("count", count, 1)
         topics.add_partitions(self.cluster, arguments.text("topic", name), count, assignment)
 
     def delete_records(self, offsets: Mapping[PartitionName, int]) -> dict[PartitionName, int]:
-        """Delete what lies before these offsets (-1: all); the new first offsets."""
+        """Delete records before these offsets (-1: all); return the log start offsets."""
         from kraftlog.client import topics
 
         return topics.delete_before(
@@ -153,7 +153,7 @@ class Client:
         spec: str | int = "latest",
         partitions: Iterable[int] | None = None,
     ) -> dict[int, FoundOffset]:
-        """Of each partition the "earliest", "latest", "max-timestamp", or that of a timestamp."""
+        """Offsets of partitions: "earliest", "latest", "max-timestamp", or by timestamp."""
         from kraftlog.client import offsets
 
         timestamp = offsets.timestamp_of(spec)
@@ -177,7 +177,7 @@ class Client:
         timestamp_ms: int | None = None,
         compression: str = "none",
     ) -> tuple[int, int]:
-        """Write one record; its partition and offset. For many, see `producer`."""
+        """Write one record; return its partition and offset. For many, see `producer`."""
         arguments.text("topic", topic)
         if partition is not None:
             arguments.number("partition", partition)
@@ -204,7 +204,7 @@ class Client:
         batch_size: int = 128 << 10,
         acknowledged: Callable[[int], None] | None = None,
     ) -> Producer:
-        """Who writes many records: `with client.producer() as p: p.send(topic, value)`."""
+        """A producer for many records: `with client.producer() as p: p.send(topic, value)`."""
         from kraftlog.client.producer import Producer
 
         return Producer(
@@ -229,7 +229,7 @@ class Client:
         isolation: str = "read_uncommitted",
         auto_commit: bool = True,
     ) -> Consumer:
-        """An iterator of records. It ends after `timeout_s` without any, or at today's end."""
+        """Iterate over records; ends after `timeout_s` without any, or at the log end."""
         from kraftlog.client.consumer import Consumer, StartPosition
 
         if at_ms is not None:
@@ -266,7 +266,7 @@ class Client:
     def committed(
         self, group: str, partitions: Iterable[PartitionName] | None = None
     ) -> dict[PartitionName, GroupOffset]:
-        """What a group has committed."""
+        """The committed offsets of a group."""
         from kraftlog.client import groups
 
         if partitions is not None:
@@ -274,7 +274,7 @@ class Client:
         return groups.committed(self.cluster, arguments.text("group", group), partitions)
 
     def reset_offsets(self, group: str, offsets: Mapping[PartitionName, int]) -> None:
-        """Let a group without members go on from these offsets: `{("a-topic", 0): 42}`."""
+        """Set the offsets of a group without members: `{("a-topic", 0): 42}`."""
         from kraftlog.client import groups
 
         wanted = arguments.partition_offsets("offsets", offsets)
@@ -283,7 +283,7 @@ class Client:
     def delete_offsets(
         self, group: str, partitions: Sequence[PartitionName]
     ) -> dict[PartitionName, int]:
-        """Take committed offsets away; the error code of each, 0 where it is done."""
+        """Delete committed offsets; return the error code of each, 0 for success."""
         from kraftlog.client import groups
 
         names = arguments.partition_names("partitions", partitions)
@@ -292,7 +292,7 @@ class Client:
     # Settings
 
     def describe_configs(self, kind: str, name: str = "") -> list[Setting]:
-        """The settings of a resource; `kind` is one of topics, brokers, groups, …"""
+        """The configs of a resource; `kind` is one of topics, brokers, groups, …"""
         from kraftlog.client import configs
 
         return configs.describe(self.cluster, configs.kind_of(kind), [name])[name]
@@ -305,7 +305,7 @@ class Client:
         *,
         validate_only: bool = False,
     ) -> None:
-        """Set some settings and leave the others; None takes one back."""
+        """Set some configs and leave the others; None deletes one."""
         from kraftlog.client import configs
 
         kind_of = configs.kind_of(kind)
@@ -313,7 +313,7 @@ class Client:
         configs.alter(self.cluster, kind_of, name, changes, validate_only=validate_only)
 
     def config_resources(self, kind: str) -> list[str]:
-        """The groups or client metrics that have settings."""
+        """Groups or client metrics with configs."""
         from kraftlog.client import configs
 
         return configs.named(self.cluster, configs.kind_of(kind))
@@ -321,7 +321,7 @@ class Client:
     # The cluster
 
     def describe_cluster(self, *, fenced: bool = False) -> ClusterDescription:
-        """Its id and its brokers; with `fenced` also those that may not serve."""
+        """The cluster id and the brokers; `fenced` includes fenced ones."""
         from kraftlog.client import nodes
 
         return nodes.describe(self.cluster, fenced=fenced)
@@ -344,7 +344,7 @@ class Client:
     def update_features(
         self, levels: Mapping[str, int], *, upgrade_type: int = 1, validate_only: bool = False
     ) -> None:
-        """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
+        """Update feature levels; type 1: upgrade, 2: safe downgrade, 3: unsafe downgrade."""
         from kraftlog.client import nodes
 
         arguments.mapping("levels", levels, '{"metadata.version": 30}')
@@ -355,7 +355,7 @@ class Client:
     def log_dirs(
         self, brokers: Sequence[int] | None = None
     ) -> dict[int, tuple[DescribeLogDirsResult, ...]]:
-        """The directories of some brokers, or of all, and what lies in them."""
+        """The log directories of some brokers, or of all, with their replicas."""
         from kraftlog.client import nodes
 
         if brokers is None:
@@ -370,7 +370,7 @@ class Client:
     def add_voter(
         self, voter: int, directory: Uuid, listeners: Sequence[tuple[str, str, int]]
     ) -> None:
-        """Let a controller vote in the metadata quorum; listeners are (name, host, port)."""
+        """Add a controller to the voters; listeners are (name, host, port)."""
         from kraftlog.client import nodes
 
         nodes.add_voter(self.cluster, voter, directory, listeners)

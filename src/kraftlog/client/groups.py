@@ -255,7 +255,7 @@ def commit(
 def delete_offsets(
     cluster: Cluster, name: str, partitions: Sequence[PartitionName]
 ) -> dict[PartitionName, int]:
-    """Take committed offsets away; the error code of each, 0 where it is done."""
+    """Delete committed offsets; return the error code of each, 0 for success."""
     request = offset_delete.OffsetDeleteRequest(
         group_id=name,
         topics=[

@@ -126,7 +126,7 @@ def features(cluster: Cluster, broker: int = ANY) -> Features:
 def update_levels(
     cluster: Cluster, levels: Mapping[str, int], *, upgrade_type: int, validate_only: bool
 ) -> None:
-    """Bring features to levels; the type is 1 for up, 2 for down, 3 for down at any price."""
+    """Update feature levels; type 1: upgrade, 2: safe downgrade, 3: unsafe downgrade."""
 
     def check(response: update_features.UpdateFeaturesResponse, refusal: ErrorContext) -> None:
         refusal.check(response.error_code, message=response.error_message)

@@ -1,1 +1,1 @@
-"""Decisions about the cluster: requests in, records and the answer out. The leader asks."""
+"""The controller: turns requests into records and responses."""

@@ -1,4 +1,4 @@
-"""What a new active controller writes first."""
+"""The first records of a new active controller."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def bootstrap_records(features: Mapping[str, int]) -> list[Message]:
-    """What `format` leaves for the first controller of a cluster: the version of records first.
+    """The bootstrap records of a new cluster, metadata.version first.
 
-    Which levels a new cluster begins with, `metadata.releases.chosen_levels` knows.
+    `metadata.releases.chosen_levels` chooses the levels.
     """
     names = sorted(
         filter(features.get, features), key=lambda name: (name != METADATA_VERSION, name)
@@ -34,7 +34,7 @@ def bootstrap_records(features: Mapping[str, int]) -> list[Message]:
 def activation_records(
     state: ControllerState, bootstrap: Sequence[Message], static: Mapping[str, str]
 ) -> list[Message]:
-    """A transaction that a predecessor left open is void; an empty log is begun."""
+    """Abort an open transaction of a former controller; write bootstrap records to an empty log."""
     records: list[Message] = []
     if state.transaction:
         records.append(AbortTransactionRecord(reason="Controller failover"))

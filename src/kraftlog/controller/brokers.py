@@ -1,4 +1,4 @@
-"""Brokers register, are heard, fall silent and go: BrokerRegistration, BrokerHeartbeat …"""
+"""Broker registration, heartbeats, fencing and unregistration."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     E = TypeVar("E", BrokerEndpoint, ControllerEndpoint)
     F = TypeVar("F", BrokerFeature, ControllerFeature)
 
-#: In a change of a registration: it ends, it does not change, it begins.
+#: Values in BrokerRegistrationChangeRecord: clear and set; 0 leaves a field unchanged.
 ENDS, BEGINS = -1, 1
 
 
 def decide_register_broker(
     state: ControllerState, request: BrokerRegistrationRequest, context: Context
 ) -> Decision:
-    """A broker starts: it is known from here on, and fenced until it has caught up (V5)."""
+    """Register a broker, fenced until it has caught up (V5)."""
     refusal = _refuse_registration(state, request, context)
     if refusal is not None:
         return Decision([], BrokerRegistrationResponse(error_code=refusal.code))
@@ -53,7 +53,7 @@ def decide_register_broker(
     before = state.brokers.get(broker_id)
     records: list[Message] = []
     if before is not None and before.incarnation_id == request.incarnation_id:
-        # Its own repetition: what it is now, with what it says now.
+        # A retry by the same process: update the registration.
         epoch, fenced = before.epoch, before.fenced
         shutting_down = before.in_controlled_shutdown
     else:
@@ -113,7 +113,7 @@ def _refuse_registration(
 
 
 def _invalid_listeners(request: BrokerRegistrationRequest) -> str | None:
-    """Every listener is a host and a port that clients can be told of, and there is one."""
+    """Check that there are listeners, each with host and port."""
     if not request.listeners:
         return "No listeners specified in request"
     for listener in request.listeners:
@@ -142,7 +142,7 @@ def _invalid_directories(state: ControllerState, request: BrokerRegistrationRequ
 def decide_broker_heartbeat(
     state: ControllerState, request: BrokerHeartbeatRequest, context: Context
 ) -> Decision:
-    """It is alive; it may be unfenced (V5), fenced, or shut down when all it led is moved (V3)."""
+    """Handle a heartbeat: unfence (V5), fence, or shut down once leadership is moved (V3)."""
     broker = state.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         refused = BrokerHeartbeatResponse(
@@ -156,7 +156,7 @@ def decide_broker_heartbeat(
     records, after, shut_down = _next_state(state, broker, request, context, caught_up=caught_up)
     records += _changed_directories(state, after, request)
     if shut_down:
-        # It may start again at once: nobody is registered under its id then.
+        # It may restart at once, because its id is no longer registered.
         context.sessions.end(broker.id)
     response = BrokerHeartbeatResponse(
         error_code=ErrorCode.NONE,
@@ -175,9 +175,9 @@ def _next_state(
     *,
     caught_up: bool,
 ) -> tuple[list[Message], BrokerImage, bool]:
-    """Records, what the broker is by them, and whether it may stop."""
+    """The records, the resulting broker state, and whether it may shut down."""
     if broker.fenced:
-        # Who has begun to leave must not lead again: it comes back by registering anew.
+        # A broker in controlled shutdown must not lead again; it returns by registering again.
         stays = request.want_shut_down or request.want_fence or broker.in_controlled_shutdown
         if stays or not caught_up:
             return [], broker, request.want_shut_down
@@ -201,7 +201,7 @@ def _next_state(
 def _go_on_shutting_down(
     state: ControllerState, broker: BrokerImage, context: Context
 ) -> tuple[list[Message], BrokerImage, bool]:
-    """It may stop once it leads nothing and all the others know who does."""
+    """Whether a broker may stop: it leads nothing, and all others know the new leaders."""
     session = context.sessions.get(broker.id)
     others = (each.id for each in state.brokers.values() if each.active)
     lowest = context.sessions.lowest_offset(others)
@@ -212,7 +212,7 @@ def _go_on_shutting_down(
 
 
 def fence(state: ControllerState, broker: BrokerImage) -> list[Message]:
-    """All in one batch: it leads nothing, is in no ISR, and is fenced (V2)."""
+    """Fence a broker in one batch: remove it from leadership and from every ISR (V2)."""
     record = BrokerRegistrationChangeRecord(
         broker_id=broker.id, broker_epoch=broker.epoch, fenced=BEGINS
     )
@@ -229,7 +229,7 @@ def unfence(state: ControllerState, broker: BrokerImage) -> list[Message]:
 def _changed_directories(
     state: ControllerState, broker: BrokerImage, request: BrokerHeartbeatRequest
 ) -> list[Message]:
-    """What lives in a directory that failed leaves every ISR (V18); a cordoned one is full."""
+    """Remove replicas in failed directories from every ISR (V18); record cordoned ones."""
     records: list[Message] = []
     gone = [each for each in broker.directories if each in request.offline_log_dirs]
     if gone:
@@ -251,7 +251,7 @@ def _changed_directories(
 
 
 def decide_fence_stale(state: ControllerState, context: Context) -> list[Message]:
-    """Fence one broker that fell silent; one at a time, as each changes what the next means."""
+    """Fence a broker with an expired session; one at a time, as each affects the next."""
     while (broker_id := context.sessions.stale(context.now.monotonic_ms)) is not None:
         context.sessions.end(broker_id)
         broker = state.brokers.get(broker_id)
@@ -295,7 +295,7 @@ def decide_register_controller(
 def _endpoints(
     kind: type[E], request: BrokerRegistrationRequest | ControllerRegistrationRequest
 ) -> list[E]:
-    """Where it is reached, as its record says that."""
+    """Its endpoints, in the form of the record."""
     return [
         kind(
             name=each.name,
@@ -310,7 +310,7 @@ def _endpoints(
 def _features(
     kind: type[F], request: BrokerRegistrationRequest | ControllerRegistrationRequest
 ) -> list[F]:
-    """What it supports, the same way."""
+    """Its supported features, in the form of the record."""
     return [
         kind(
             name=each.name,

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs and AlterConfigs: what is set for a topic, a broker, all brokers."""
+"""IncrementalAlterConfigs and AlterConfigs."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
     R = TypeVar("R")
 
-#: What an incremental change does to a key.
+#: Operations of an incremental change.
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 _WORDS = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 _TYPES = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 LONGEST_VALUE = 32767
-#: What it costs to decide on a resource, in microseconds.
+#: Cost of a resource, in microseconds.
 A_RESOURCE_COSTS = 15
 
 
@@ -49,7 +49,7 @@ def decide_incremental_alter_configs(
     request: incremental_alter_configs.IncrementalAlterConfigsRequest,
     context: Context,
 ) -> Deciding:
-    """Each resource by itself: all of its changes, or none."""
+    """IncrementalAlterConfigs; each resource succeeds or fails as a whole."""
 
     def changed(resource: incremental_alter_configs.AlterConfigsResource) -> _Values | Refusal:
         return _incremental(state, resource)
@@ -63,7 +63,7 @@ def decide_incremental_alter_configs(
 def decide_alter_configs(
     state: ControllerState, request: alter_configs.AlterConfigsRequest, context: Context
 ) -> Deciding:
-    """The old way: what is not named falls back to its default."""
+    """AlterConfigs; configs that are not named return to their defaults."""
 
     def changed(resource: alter_configs.AlterConfigsResource) -> _Values | Refusal:
         unset = [config.name for config in resource.configs if config.value is None]
@@ -81,7 +81,7 @@ def decide_alter_configs(
     return Decision([] if request.validate_only else records, response)
 
 
-#: Keys with what is to stand there; None takes away what stood there.
+#: New values by key; None deletes the config.
 _Values = dict[str, "str | None"]
 
 
@@ -92,7 +92,7 @@ def _alter(
     context: Context,
     told: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
-    """Records, and what is told of each resource."""
+    """The records, and the result of each resource."""
     named = yield from counted((each.resource_type, each.resource_name) for each in resources)
     records: list[Message] = []
     outcomes = []
@@ -143,7 +143,7 @@ def _refuse_resource(state: ControllerState, resource_type: int, name: str) -> R
 def _incremental(
     state: ControllerState, resource: incremental_alter_configs.AlterConfigsResource
 ) -> _Values | Refusal:
-    """What each key is to be, by the operations of a request."""
+    """The new values, by the operations of a request."""
     now = state.config(resource.resource_type, resource.resource_name)
     values: _Values = {}
     for config in resource.configs:
@@ -182,7 +182,7 @@ def _edited(value: str, operation: int, said: str) -> str:
 def _records(
     state: ControllerState, resource: tuple[int, str], values: _Values, context: Context
 ) -> list[Message] | Refusal:
-    """The changes as records, if what then stands for the resource is right."""
+    """The changes as records, if the resulting configs are valid."""
     resource_type, name = resource
     refusal = _refuse_min_isr(state, resource, values) if state.elr_enabled else None
     now = state.config(*resource)
@@ -194,11 +194,11 @@ def _records(
     records: list[Message] = [
         ConfigRecord(resource_type=resource_type, resource_name=name, name=key, value=value)
         for key, value in values.items()
-        # Saying the same again makes a broker read anew the files that a value names.
+        # Setting the same value again makes a broker reload files that the value names.
         if resource_type == BROKER or now.get(key) != value
     ]
     if state.elr_enabled and MIN_ISR in values and now.get(MIN_ISR) != values[MIN_ISR]:
-        # Who was eligible by another minimum may not be by this one.
+        # Replicas eligible under the former minimum may not be under this one.
         records.append(ClearElrRecord(topic_name=name if resource_type == TOPIC else ""))
     return records
 
@@ -208,7 +208,7 @@ def _refuse_min_isr(
     resource: tuple[int, str],
     values: Mapping[str, str | None],
 ) -> Refusal | None:
-    """With eligible replicas, the minimum is one of the cluster: brokers may not differ in it."""
+    """With ELR enabled, min.insync.replicas is set for the cluster, not per broker."""
     if resource[0] != BROKER or MIN_ISR not in values:
         return None
     if resource[1] != ALL_BROKERS:
@@ -223,12 +223,12 @@ def _refuse_min_isr(
 def check_configs(
     state: ControllerState, resource: tuple[int, str], values: Mapping[str, str], context: Context
 ) -> Refusal | None:
-    """Why a resource can't be configured so."""
+    """The error of a resource that cannot be altered."""
     if not values:
         return None
     wrong = None
     for key, value in values.items():
-        # Kafka counts letters here, and can't write a record of more bytes than that.
+        # Kafka counts characters here, and fails to write a record with more bytes.
         if len(value) > LONGEST_VALUE or len(value.encode()) > LONGEST_VALUE:
             wrong = (
                 "The configuration value cannot be added because it exceeds the maximum value "
@@ -240,7 +240,7 @@ def check_configs(
 
 
 def _layers(state: ControllerState, context: Context) -> ConfigLayers:
-    """What stands below a topic's own; brokers are taken to be configured as this node."""
+    """Defaults of topic configs; brokers are assumed to have the same file as this node."""
     for_all = state.config(BROKER, ALL_BROKERS)
     if context.layers.all_brokers != for_all:
         context.layers = ConfigLayers(context.static, for_all)
@@ -250,7 +250,7 @@ def _layers(state: ControllerState, context: Context) -> ConfigLayers:
 def described_configs(
     state: ControllerState, topic: CreatableTopic, context: Context
 ) -> list[CreatableTopicConfigs]:
-    """All that will stand for a new topic, and where it comes from."""
+    """All configs of a new topic with their sources."""
     own = {config.name: config.value or "" for config in topic.configs}
     return [
         CreatableTopicConfigs(

@@ -1,4 +1,4 @@
-"""What a decision may use beside the state: who we are, the time, chance and new ids."""
+"""Context of a decision: configuration, time, random numbers and new ids."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ class ControllerConfig(Value):
     cluster_id: str
     default_partitions: int = 1
     default_replication_factor: int = 1
-    #: How many replicas brokers are able to keep in sync.
+    #: Largest replication factor that brokers support.
     most_replicas: int = 32767
-    #: A broker from which nothing was heard for so long is fenced.
+    #: Time without a heartbeat after which a broker is fenced.
     session_timeout_ms: int = 9000
     delete_topics: bool = True
-    #: Whether and how often leadership returns to preferred leaders, by itself.
+    #: Whether and how often preferred leaders are elected automatically.
     rebalance_leaders: bool = True
     rebalance_interval_ms: int = 300_000
-    #: How often leaderless partitions are looked at whose topics allow unclean elections.
+    #: Interval of unclean elections for topics that allow them.
     unclean_interval_ms: int = 300_000
-    #: In how many elections at most one such look may end.
+    #: Most elections of one such check.
     elections_at_once: int = 1000
 
 
 class Context:
-    """One for each controller; `now` and `next_offset` are those of the request being decided."""
+    """The context of a controller; `now` and `next_offset` belong to the current request."""
 
     __slots__ = (
         "_next_offset",
@@ -58,27 +58,27 @@ class Context:
         kraft_version: Callable[[], int],
     ) -> None:
         self.config = config
-        #: What the node's own configuration file sets.
+        #: Settings of the node's own file.
         self.static = static
-        #: The same, and what was last seen to be set for all brokers.
+        #: The same with the latest cluster-wide broker configs.
         self.layers = ConfigLayers(static)
         self.sessions = sessions
         self.rng = rng
         self.new_id = new_id
-        #: The level that the quorum's own records have set.
+        #: kraft.version, which the quorum's own records set.
         self.kraft_version = kraft_version
         self.now: Now
         self._next_offset = 0
-        #: Whether the decision is right for records at that offset alone.
+        #: Whether the decision depends on its offset.
         self.is_offset_used = False
 
     @property
     def next_offset(self) -> int:
-        """The offset that the first record of a decision will have."""
+        """Return the offset of the first record; the decision then depends on it."""
         self.is_offset_used = True
         return self._next_offset
 
     def begin(self, now: Now, next_offset: int) -> None:
-        """Another decision."""
+        """Start another decision."""
         self.now, self._next_offset = now, next_offset
         self.is_offset_used = False

@@ -1,16 +1,16 @@
-"""The active controller: which function decides what, and what is proposed, committed, taken back.
+"""`Controller`: dispatches requests to decisions and tracks proposed and committed records.
 
-The host of a leader does, for each request:
+For each request, the host of the active controller does:
 
     decision = yield from controller.deciding(api_key, request, now, next_offset)
     if decision.records: encode them, then controller.proposing(batches, first_offset), append them
                          to the log, and send the response once the last one is committed
     otherwise:           send the response
 
-A decision may take many turns. It is one at a time: what it rests on does not change meanwhile.
+A decision may take many turns. Decisions are made one at a time, so their basis does not change.
 
-and for each batch that is committed, on every node: `replaying`. A node that leads no more calls
-`resign`; one that has become leader, and has applied all that was in its log before, `activate`.
+For each committed batch, every controller calls `replaying`. A new leader calls `activate` once its
+log is committed and applied; a former leader calls `resign`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kraftlog.types import Now, Uuid
     from kraftlog.wire.schema import Message
 
-#: Module and function by API; a module is imported when it is first needed.
+#: Module and function by API; modules are imported at first use.
 DECISIONS = {
     ApiKey.CREATE_TOPICS: ("topics", "decide_create_topics"),
     ApiKey.DELETE_TOPICS: ("topics", "decide_delete_topics"),
@@ -59,12 +59,12 @@ DECISIONS = {
 }
 
 
-#: So long after a refusal nothing is decided that is only done at intervals.
+#: Backoff of periodic work after a refused decision.
 AFTER_REFUSAL_MS = 100
 
 
 class Controller:
-    """Follows the log on every voter, decides on the one that leads."""
+    """Replays the log on every controller and decides on the active one."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class Controller:
         static: Mapping[str, str],
         kraft_version: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`kraft_version` tells the level that the quorum has; it stands in no metadata record."""
+        """`kraft_version` returns the level of the quorum, which no metadata record has."""
         self.state = ControllerState(static)
         self.sessions = BrokerSessions(config.session_timeout_ms)
         self.active = False
-        #: The last offset that was proposed while this node leads.
+        #: The last proposed offset while this node is active.
         self._proposed_to = -1
-        #: What is done at intervals while active: when next, what, and how often.
+        #: Periodic work while active: next time, function, interval.
         self._routines: dict[
             str, tuple[int, Callable[[ControllerState, int], list[Message]], int]
         ] = {}
@@ -95,32 +95,34 @@ class Controller:
     def proposing(
         self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
     ) -> Generator[int, None, None]:
-        """What was decided goes into this node's log, each part as a batch: it is not committed
-        yet. What can't be replayed raises, and has changed nothing; so does what is given up before
-        all steps are done. They have to be in the log, from the offset that is told at the end,
-        before anything else happens."""
+        """Replay proposed batches speculatively, before they are appended.
+
+        Records that cannot be replayed raise and change nothing; closing the generator early
+        changes nothing either. The caller appends the batches from the offset that `first_offset`
+        returned at the end, before anything else happens.
+        """
         self._proposed_to = yield from self.state.proposing(parts, first_offset)
 
     def replaying(self, records: Sequence[Message], last_offset: int) -> Generator[int, None, None]:
-        """These, up to this offset, are committed: known already if they were proposed here."""
+        """Replay committed records up to this offset, unless they were proposed here."""
         self.state.committed(last_offset)
         if last_offset > self._proposed_to:
             yield from self.state.replaying(records)
 
     def installed(self, records: Iterable[Message]) -> None:
-        """A snapshot has taken the place of all that was known; this node does not lead."""
+        """Replace the image after a snapshot was installed; this node is not the leader."""
         self.resign()
         self.state = ControllerState(self._context.static)
         for record in records:
             self.state.replay(record)
 
     def belongs_to(self, cluster_id: str | None) -> None:
-        """The log names the cluster, also where no file did."""
+        """Set the cluster id that was found in the log."""
         if cluster_id is not None:
             self._context.config = self._context.config.replace(cluster_id=cluster_id)
 
     def activate(self, bootstrap: Sequence[Message], now: Now) -> Decision:
-        """This node leads, and all that its log held before is committed and applied."""
+        """Become the active controller, once the log up to here is committed and applied."""
         self.active = True
         alive = [(b.id, b.epoch) for b in self.state.brokers.values() if not b.fenced]
         self.sessions.begin(alive, now.monotonic_ms)
@@ -134,7 +136,7 @@ class Controller:
         return Decision(activation_records(self.state, bootstrap, self._context.static), None)
 
     def resign(self) -> None:
-        """Another leads, or may: what it has not committed was never decided (V14)."""
+        """Resign and undo all uncommitted decisions (V14)."""
         self.active = False
         self.state.unwind()
         self.sessions.begin((), 0)
@@ -143,14 +145,14 @@ class Controller:
     # Deciding ------------------------------------------------------------------------------------
 
     def deciding(self, api_key: int, request: Message, now: Now, next_offset: int) -> Deciding:
-        """`next_offset`: where the first record of the decision will be in the log."""
+        """Decide on a request; `next_offset` is the expected offset of its first record."""
         self._context.begin(now, next_offset)
         made = self._decision(api_key)(self.state, request, self._context)
         return made if isinstance(made, Decision) else (yield from made)
 
     @property
     def rests_on_offset(self) -> bool:
-        """Whether what was decided last holds for that offset alone."""
+        """Whether the last decision depends on its offset."""
         return self._context.is_offset_used
 
     def _decision(
@@ -164,7 +166,7 @@ class Controller:
         return found
 
     def poll(self, now: Now, next_offset: int) -> Decision | None:
-        """Records that are due by themselves; to be asked again until there are none."""
+        """The next decision of scheduled work; call it until it has no records."""
         if not self.active:
             return None
         self._context.begin(now, next_offset)
@@ -172,9 +174,11 @@ class Controller:
         return Decision(list(records), None) if records else None
 
     def refused(self, now: Now) -> None:
-        """What was decided last could not be proposed, and changes nothing: who was to be fenced
-        by it, or to be forgotten, has a session again, and is looked at when that is over. What is
-        done at intervals would be decided and refused again without end, were it due at once."""
+        """Handle a decision that could not be proposed.
+
+        Brokers that it would have fenced or forgotten get a new session, and periodic work backs
+        off, because both would otherwise be decided and refused again without end.
+        """
         self.sessions.forget_unregistered(
             {broker.id: broker.epoch for broker in self.state.brokers.values()}
         )
@@ -186,7 +190,7 @@ class Controller:
             self._routines[name] = (max(due, soon_ms), decide, interval_ms)
 
     def _routine(self, now: Now) -> Sequence[Message]:
-        """What is done at intervals, if it is time; at once again where it was cut short."""
+        """Run periodic work that is due, and again at once if it was cut short."""
         at_most = self._context.config.elections_at_once
         for name, (due, decide, interval_ms) in self._routines.items():
             if due <= now.monotonic_ms:
@@ -198,7 +202,7 @@ class Controller:
         return ()
 
     def deadline(self) -> int | None:
-        """When `poll` has something to do, in monotonic milliseconds."""
+        """The next deadline for `poll`, in monotonic milliseconds."""
         if not self.active:
             return None
         dues = [due for due, _, _ in self._routines.values()]
@@ -206,5 +210,5 @@ class Controller:
         return min(dues if session is None else [session, *dues], default=None)
 
     def broker_is_gone(self, broker_id: int) -> None:
-        """Its connection ended and a new one was refused: that is proof, and no session counts."""
+        """End the session of a broker whose process is proved to be down."""
         self.sessions.lost(broker_id)

@@ -1,4 +1,4 @@
-"""What comes of a request: records for the log, and the answer once they are committed."""
+"""`Decision`: records to append, and the response once they are committed."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
     T = TypeVar("T")
-    #: A decision in steps, where a request may be about thousands of things.
+    #: A decision in steps, for requests about thousands of items.
     Deciding = Generator[int, None, "Decision"]
 
-#: So many names are counted in a step, and what that costs in microseconds.
+#: Names counted per step, and the cost in microseconds.
 COUNTED_AT_ONCE, COUNTING_COSTS = 100, 25
-#: As in Kafka: so many records make one batch, and a user's request may not lead to more.
+#: Most records of one batch and of a user's request, as in Kafka.
 RECORDS_IN_BATCH = 10_000
 
 
 class Decision(Value):
-    """`records` empty: the answer leaves at once. Otherwise once all of them are committed."""
+    """A decision; without records the response is sent at once, else after the commit."""
 
     records: list[Message]
     response: Any
 
 
 class Refusal(Value):
-    """Why something is not done."""
+    """An error code with a message."""
 
     code: int
     message: str | None = None
@@ -42,7 +42,7 @@ TOO_LARGE = Refusal(
 
 
 def counted(named: Iterable[T]) -> Generator[int, None, dict[T, int]]:
-    """How often each is named, in the order of the first times."""
+    """Count names, in order of their first occurrence."""
     counts: dict[T, int] = {}
     for number, name in enumerate(named, 1):
         counts[name] = counts.get(name, 0) + 1
@@ -52,7 +52,7 @@ def counted(named: Iterable[T]) -> Generator[int, None, dict[T, int]]:
 
 
 def batches(records: Sequence[Message], name: str) -> Iterator[Sequence[Message]]:
-    """What belongs together as atomic batches; more than one of them within a transaction (V2)."""
+    """Split records into atomic batches; several form a metadata transaction (V2)."""
     if len(records) <= RECORDS_IN_BATCH:
         yield records
         return

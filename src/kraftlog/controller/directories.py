@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: a broker says in which of its directories it has put its replicas."""
+"""AssignReplicasToDirs: records the directories of a broker's replicas."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _assign(
     index: int,
     records: list[Message],
 ) -> int:
-    """A replica in a directory that is not online can neither lead nor be in sync (V18)."""
+    """Assign directories; a replica in an offline directory leaves the ISR (V18)."""
     if topic_id not in state.topics:
         return ErrorCode.UNKNOWN_TOPIC_ID
     partition = state.partitions.get((topic_id, index))

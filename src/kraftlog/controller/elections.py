@@ -1,4 +1,4 @@
-"""Who leads what, when brokers come and go; ElectLeaders; the return to preferred leaders."""
+"""Leader elections: after broker changes, by ElectLeaders, and of preferred leaders."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.elect_leaders import ElectLeadersRequest
     from kraftlog.wire.schema import Message
 
-#: What it costs to decide on the leader of a partition, in microseconds.
+#: Cost of an election, in microseconds.
 AN_ELECTION_COSTS = 15
 
 
 def broker_goes(
     state: ControllerState, broker_id: int, directories: Sequence[Uuid] | None = None
 ) -> list[Message]:
-    """It leaves every ISR and leads nothing any more; who is left in sync takes over (V2, V3).
+    """Remove a broker from every ISR and elect other leaders (V2, V3).
 
-    `directories`: only what lives in these of its directories is gone.
+    `directories`: only replicas in these directories are affected.
     """
     keys = state.index.in_isr.get(broker_id, {})
     if directories is not None:
@@ -48,7 +48,7 @@ def broker_goes(
 
 
 def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
-    """It takes over what nobody leads, where it may (V2)."""
+    """Elect the broker leader of leaderless partitions, where it may lead (V2)."""
 
     def alive(broker: int) -> bool:
         return broker == broker_id or state.active(broker)
@@ -62,7 +62,7 @@ def broker_returns(state: ControllerState, broker_id: int) -> list[Message]:
 
 
 def unclean_shutdown(state: ControllerState, broker_id: int) -> list[Message]:
-    """It may have lost what was not on its disk: it is neither in sync nor eligible."""
+    """Remove an uncleanly stopped broker from every ISR and ELR."""
     index = state.index
     keys = {**index.in_isr.get(broker_id, {}), **index.in_elr.get(broker_id, {})}
     return _take_out(state, broker_id, keys, unclean=frozenset((broker_id,)))
@@ -86,7 +86,7 @@ def _take_out(
 
 # ElectLeaders ------------------------------------------------------------------------------------
 
-#: Kinds of elections, as requests name them.
+#: Election types of ElectLeaders.
 PREFERRED, UNCLEAN = 0, 1
 _ELECTIONS = {PREFERRED: Election.PREFERRED, UNCLEAN: Election.UNCLEAN}
 
@@ -96,7 +96,7 @@ def decide_elect_leaders(
     request: ElectLeadersRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Deciding:
-    """The partitions that are named, or all that are not led as they should be."""
+    """ElectLeaders for the given partitions, or for all that need an election."""
     election = request.election_type
     if election not in _ELECTIONS:
         refused = ElectLeadersResponse(
@@ -123,7 +123,7 @@ def decide_elect_leaders(
 
 
 def _to_be_led_otherwise(state: ControllerState, election: int) -> list[tuple[str, Sequence[int]]]:
-    """Whoever asks for all is not told of those that need no election."""
+    """Results, without partitions that need no election if all were requested."""
     keys = state.index.imbalanced if election == PREFERRED else state.index.leaderless
     by_topic: dict[str, list[int]] = {}
     for topic_id, index in sorted(keys):
@@ -164,13 +164,13 @@ def _elect(
 
 
 def decide_balance(state: ControllerState, at_most: int) -> list[Message]:
-    """Leadership returns to preferred leaders that can lead again."""
+    """Elect preferred leaders that can lead again."""
     wanted = PartitionTarget(election=Election.PREFERRED)
     return _change_some(state, state.index.imbalanced, wanted, at_most)
 
 
 def decide_unclean_elections(state: ControllerState, at_most: int) -> list[Message]:
-    """Partitions without a leader get one where their topic has rather less data than none."""
+    """Elect unclean leaders of leaderless partitions whose topics allow it."""
     return _change_some(state, state.index.leaderless, PartitionTarget(), at_most)
 
 

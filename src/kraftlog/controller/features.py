@@ -1,4 +1,4 @@
-"""Which levels of features the cluster runs at: UpdateFeatures, who supports what."""
+"""UpdateFeatures."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def decide_update_features(
     request: UpdateFeaturesRequest,
     context: Context,
 ) -> Decision:
-    """All or nothing."""
+    """Update features; all updates succeed or none."""
     records: list[Message] = []
     for update in request.feature_updates:
         why = _refuse(state, update, context)
@@ -46,7 +46,7 @@ def decide_update_features(
             if update.feature == ELR_FEATURE and update.max_version_level > 0:
                 records += one_minimum(state, context.static)
             elif update.feature == ELR_FEATURE:
-                # From here on commits need no minimum, so who is eligible now soon will not be.
+                # Commits no longer need the minimum, so the present ELR becomes invalid.
                 records.append(ClearElrRecord(topic_name=""))
     results = [
         UpdatableFeatureResult(feature=update.feature, error_code=ErrorCode.NONE)
@@ -57,7 +57,7 @@ def decide_update_features(
 
 
 def one_minimum(state: ControllerState, static: Mapping[str, str]) -> list[Message]:
-    """With eligible replicas the cluster has one minimum of replicas in sync, and all know it."""
+    """Enabling ELR sets min.insync.replicas for the cluster."""
     cluster = (BROKER, ALL_BROKERS)
     changes: list[tuple[str, str | None]] = [
         (name, None)
@@ -81,7 +81,7 @@ def _refused(why: str) -> UpdateFeaturesResponse:
 
 
 def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) -> str | None:
-    """Why a level can't be had; Kafka's words where it has some."""
+    """The error of an update, in Kafka's words where it has some."""
     name, level = update.feature, update.max_version_level
     kind = SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -113,7 +113,7 @@ def _refuse(state: ControllerState, update: FeatureUpdateKey, context: Context) 
 
 
 def _everyone(state: ControllerState, feature: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Who would have to live with a level, and what it supports."""
+    """Nodes in the cluster and the levels that they support."""
     known = OFFERED if feature == KRAFT_VERSION else SET_BY_RECORDS
     yield "Local controller", known.get(feature, (0, 0))
     for broker in state.brokers.values():

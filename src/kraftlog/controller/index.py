@@ -1,7 +1,7 @@
-"""Which partitions a decision is about, without looking through all of them.
+"""Index of partitions, so that a decision need not scan all of them.
 
-Made from the partitions of an image and nothing else, so that it follows every change of them,
-also one that is taken back.
+It depends only on the partitions of an image and follows every change of them, including undone
+ones.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ Keys = dict[tuple[bytes, int], None]
 
 
 class PartitionIndex:
-    """Keys of partitions by what they have in common."""
+    """Partition keys by broker and by state."""
 
     def __init__(self) -> None:
         self.in_isr: dict[int, Keys] = {}
         self.in_elr: dict[int, Keys] = {}
         self.led_by: dict[int, Keys] = {}
-        #: Those of which another than the first replica leads.
+        #: Partitions not led by their preferred leader.
         self.imbalanced: Keys = {}
         self.reassigning: Keys = {}
 
@@ -37,7 +37,7 @@ class PartitionIndex:
     def change(
         self, key: PartitionKey, before: PartitionImage | None, after: PartitionImage | None
     ) -> None:
-        """A partition is another, new (no before) or gone (no after)."""
+        """Update the index for a changed, new (no before) or removed (no after) partition."""
         was = _NOTHING if before is None else (before.isr, before.elr, (before.leader,))
         now = _NOTHING if after is None else (after.isr, after.elr, (after.leader,))
         for held, brokers_before, brokers_after in zip(

@@ -1,4 +1,4 @@
-"""AlterPartition: a leader asks who is to be in sync; epochs decide whether it may (V1, V9)."""
+"""AlterPartition: a leader changes the ISR; epochs decide whether it may (V1, V9)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.alter_partition import AlterPartitionRequest, PartitionData
     from kraftlog.wire.schema import Message
 
-#: A leader that does not say in which epoch a replica is.
+#: The broker epoch of a replica is unknown.
 ANY_EPOCH = -1
 
 
@@ -51,7 +51,7 @@ def decide_alter_partition(
 def _partition(
     state: ControllerState, asker: int, topic_id: Uuid, asked: PartitionData, records: list[Message]
 ) -> PartitionResult:
-    """The answer for one partition; its record, if there is one, goes behind the others."""
+    """The response for one partition; its record, if any, is appended to `records`."""
     index = asked.partition_index
     if topic_id not in state.topics:
         return _refused(index, ErrorCode.UNKNOWN_TOPIC_ID)
@@ -70,7 +70,7 @@ def _partition(
     if record is not None:
         records.append(record)
         if record.leader not in (SAME_LEADER, asker):
-            # Its ISR completed a reassignment that takes the leadership from it.
+            # The new ISR completes a reassignment that removes the leader.
             return _refused(index, ErrorCode.NEW_LEADER_ELECTED)
         partition = changed(partition, record)
     return PartitionResult(
@@ -85,7 +85,7 @@ def _partition(
 
 
 def _asked_isr(asked: PartitionData) -> Sequence[tuple[int, int]]:
-    """Brokers with the epochs in which the leader has seen them; before version 3 without."""
+    """The requested ISR with broker epochs; before version 3 without epochs."""
     if asked.new_isr:
         return [(broker, ANY_EPOCH) for broker in asked.new_isr]
     return [(each.broker_id, each.broker_epoch) for each in asked.new_isr_with_epochs]
@@ -97,7 +97,7 @@ def _refuse(
     epochs = (asked.leader_epoch, asked.partition_epoch)
     known = (partition.leader_epoch, partition.partition_epoch)
     if epochs[0] > known[0] or epochs[1] > known[1]:
-        # It knows more than this node: then another is the controller by now.
+        # It has newer metadata, so another node is the active controller.
         return ErrorCode.NOT_CONTROLLER
     if epochs[0] < known[0]:
         return ErrorCode.FENCED_LEADER_EPOCH
@@ -116,7 +116,7 @@ def _refuse(
 
 
 def _eligible(state: ControllerState, broker_id: int, epoch: int) -> bool:
-    """Who is fenced, is leaving, or was started anew since the leader looked, is not in sync."""
+    """Whether a replica is ineligible for the ISR: fenced, shutting down, or restarted."""
     broker = state.brokers.get(broker_id)
     return broker is not None and broker.active and epoch in (ANY_EPOCH, broker.epoch)
 

@@ -1,11 +1,11 @@
-"""The record that makes of a partition what it should be: whom it is led by, which epochs begin.
+"""Builds the record of a partition change: leader, ISR, ELR, reassignment and epochs.
 
-Every change of a partition goes through here, so that the rules stand in one place:
- - a leader comes from the ISR, or from the eligible replicas (ELR) while the ISR is empty; unclean
-   only where that is allowed, and then it is marked as recovering (V2);
- - a new leader begins a leader epoch, so does a replica that goes; a growing ISR does not;
- - any change begins a partition epoch, and what changes nothing leaves no record;
- - a reassignment is complete when all replicas that come are in sync (V10).
+Every partition change goes through here, so the rules are in one place:
+ - a leader comes from the ISR, or from the eligible leader replicas (ELR) while the ISR is empty;
+   an unclean leader only where that is allowed, and it is marked as recovering (V2);
+ - a new leader or a removed replica bumps the leader epoch; a growing ISR does not;
+ - any change bumps the partition epoch; without a change there is no record;
+ - a reassignment is complete when all added replicas are in sync (V10).
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
 
 
 class Election:
-    """How far an election may go."""
+    """Kinds of elections."""
 
-    #: The first replica if it can, else as ONLINE.
+    #: The preferred replica if it can lead, else as ONLINE.
     PREFERRED = 0
-    #: The present leader if it can, else the first replica that can.
+    #: The present leader if it can lead, else the first replica that can.
     ONLINE = 1
-    #: As ONLINE; if none can, one that is alive: what only others had is lost.
+    #: As ONLINE; otherwise a live replica, which may lose records.
     UNCLEAN = 2
 
 
 class PartitionTarget(Value):
-    """What a partition is to become, as far as the asker says: None leaves it as it is."""
+    """The requested change of a partition; None leaves a field unchanged."""
 
     isr: tuple[int, ...] | None = None
     replicas: tuple[int, ...] | None = None
     adding: tuple[int, ...] | None = None
     removing: tuple[int, ...] | None = None
     recovery: int | None = None
-    #: Pairs of a broker and the directory in which it has put its replica.
+    #: Pairs of a broker and the directory of its replica.
     directories: tuple[tuple[int, bytes], ...] = ()
-    #: Replicas that lost what was not on disk: they are not eligible.
+    #: Replicas after an unclean shutdown, which are not eligible.
     unclean: frozenset[int] = frozenset()
     election: int | None = None
 
 
 class _Change:
-    """A change in the making: what the partition will be, field by field."""
+    """A change in progress: the future fields of the partition."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class _Change:
     # Reassignment --------------------------------------------------------------------------------
 
     def complete_reassignment(self) -> None:
-        """When all that come are in sync, the others go.
+        """Complete a reassignment when all added replicas are in sync.
 
-        Where fewer come than go, there are fewer to do without: then all that stay are in sync.
+        If fewer are added than removed, all remaining replicas must be in sync.
         """
         if not self.adding and not self.removing:
             return
@@ -95,7 +95,7 @@ class _Change:
     # Eligible replicas ---------------------------------------------------------------------------
 
     def follow_eligible(self) -> None:
-        """Who left an ISR too small to commit anything still has all that is committed."""
+        """Keep replicas that leave an ISR below the minimum as eligible leader replicas."""
         if not self.elr_enabled or len(self.isr) >= self.state.min_isr(self.before):
             self.elr = ()
             return
@@ -114,7 +114,7 @@ class _Change:
         if elected != self.before.leader:
             self.leader = elected
         if self.unclean:
-            # Only what the new leader has counts from here on.
+            # From now on, only the records of the new leader count.
             self.isr, self.elr, self.recovery = (elected,), (), RECOVERING
         elif elected in self.elr and elected not in self.isr:
             self.isr, self.elr = (elected,), without(self.elr, (elected,))
@@ -126,7 +126,7 @@ class _Change:
         for broker in order:
             if self._eligible(broker) and self.can_lead(broker):
                 return broker
-        # Asking for the preferred leader is never a reason to lose anything.
+        # A preferred leader election must never lose records.
         last = None if preferred else self._last_leader()
         if last is None and self._may_be_unclean():
             last = next(filter(self.can_lead, self.replicas), None)
@@ -144,14 +144,14 @@ class _Change:
         return broker in self.isr or (not self.isr and broker in self.elr)
 
     def _last_leader(self) -> int | None:
-        """Where all lost what was not on disk, the last leader has lost the least (KIP-966)."""
+        """Elect the last known leader if no replica is eligible (KIP-966)."""
         if not self.elr_enabled or self.isr or self.elr or len(self.before.last_known_elr) != 1:
             return None
         last = self.before.last_known_elr[0]
         return last if self.can_lead(last) else None
 
     def last_known(self) -> tuple[int, ...]:
-        """Remembers who led last, while nobody does."""
+        """Remember the last known leader of a leaderless partition."""
         before = self.before
         will_lead = before.leader if self.leader == SAME_LEADER else self.leader
         if not self.elr_enabled or will_lead != NO_LEADER:
@@ -161,7 +161,7 @@ class _Change:
     # The record ----------------------------------------------------------------------------------
 
     def directories(self) -> tuple[Uuid, ...]:
-        """A replica keeps its directory; a new one gets the only one of its broker, or none yet."""
+        """Directories of the replicas; a new one gets its broker's only directory, or none yet."""
         if self.replicas == self.before.replicas and not self.wanted.directories:
             return self.before.directories
         known = dict(zip(self.before.replicas, self.before.directories, strict=False))
@@ -172,10 +172,10 @@ class _Change:
         )
 
     def record(self) -> PartitionChangeRecord | None:
-        """The difference; None where there is none."""
+        """The difference as a record; None if there is none."""
         before = self.before
         if self.leader == SAME_LEADER and not set(before.replicas) <= set(self.replicas):
-            # Who is no longer a replica must not go on as one: the others learn it by the epoch.
+            # A removed replica must not continue: the leader epoch fences it.
             self.leader = before.leader
         isr = self.isr if self.isr or self.elr_enabled else before.isr
         changes: dict[str, Any] = {
@@ -204,7 +204,7 @@ def partition_change(
     wanted: PartitionTarget,
     can_lead: Callable[[int], bool] | None = None,
 ) -> PartitionChangeRecord | None:
-    """The record that brings a partition there; `can_lead` says otherwise than the state."""
+    """The record of a change, if any; `can_lead` overrides the state."""
     alive = can_lead or state.active
 
     def leads(broker: int) -> bool:
@@ -221,7 +221,7 @@ def partition_change(
 
 
 def default_directory(state: ControllerState, broker_id: int) -> Uuid:
-    """Where a broker will put a new replica, as far as it can be said for it."""
+    """The directory of a new replica on a broker, if it is determined."""
     broker = state.brokers.get(broker_id)
     if broker is None:
         return Directory.UNASSIGNED

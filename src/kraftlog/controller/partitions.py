@@ -1,4 +1,4 @@
-"""CreatePartitions, and RemovePartitions of our own: a topic grows and shrinks at its end (V11)."""
+"""CreatePartitions, and kraftlog's RemovePartitions, which removes the last ones (V11)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     T = TypeVar("T", partitions_api.CreatePartitionsTopic, removal_api.RemovePartitionsTopic)
     R = TypeVar("R")
 
-#: What these cost in microseconds, without the partitions of a topic.
+#: Costs in microseconds, without the partitions of a topic.
 A_TOPIC_COSTS, AN_ASSIGNMENT_COSTS, A_REMOVAL_COSTS = 10, 2, 2
 DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 
@@ -42,7 +42,7 @@ DUPLICATE = Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
 def decide_create_partitions(
     state: ControllerState, request: partitions_api.CreatePartitionsRequest, context: Context
 ) -> Deciding:
-    """More partitions, never fewer (V11)."""
+    """Add partitions to topics (V11)."""
     records, results = yield from _topic_by_topic(
         request.topics,
         lambda topic: _more_partitions(state, topic, context),
@@ -110,7 +110,7 @@ def decide_remove_partitions(
     request: removal_api.RemovePartitionsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Deciding:
-    """The last partitions of a topic, never all of them: a gap would break its clients (V11)."""
+    """Remove the last partitions of a topic, never all: a gap would break clients (V11)."""
     records, results = yield from _topic_by_topic(
         request.topics,
         lambda topic: _fewer_partitions(state, topic),
@@ -134,7 +134,7 @@ def _fewer_partitions(
             f"{topic.partition_count}: a gap in the numbers would break its clients."
         )
         return Refusal(ErrorCode.INVALID_PARTITIONS, why)
-    # The first record says how many are left: while the others are replayed nobody sees more.
+    # The first record has the remaining count, so that no replay shows more partitions.
     records = []
     for index in gone:
         change = PartitionChangeRecord(partition_id=index, topic_id=topic.id, removed=True)
@@ -151,14 +151,14 @@ def _topic_by_topic(
     decide: Callable[[T], Generator[int, None, Sequence[Message] | Refusal]],
     result: Callable[..., R],
 ) -> Generator[int, None, tuple[list[Message], list[R]]]:
-    """All records, and what is told of each topic: one may be refused and the next not."""
+    """The records, and the result of each topic; topics succeed or fail independently."""
     named = yield from counted(topic.name for topic in topics)
     records: list[Message] = []
     results = []
     for topic in topics:
         count = named.pop(topic.name, 0)
         if not count:
-            continue  # it was told of where it was named first
+            continue  # its result is at its first occurrence
         made: Sequence[Message] | Refusal = DUPLICATE
         if count == 1:
             made = yield from decide(topic)

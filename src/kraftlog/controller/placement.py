@@ -1,9 +1,9 @@
-"""Where new replicas go: striped over racks and brokers, as Kafka places them.
+"""Replica placement: stripes replicas over racks and brokers, as Kafka does.
 
-Each partition takes its first replica from the next rack that has an unfenced broker, and the
-others from the racks behind it; within a rack brokers take turns. When every broker has been the
-first once, racks and brokers are shuffled, so that the same neighbours do not meet again. Fenced
-brokers are used only where a rack has no other left; the first replica is never on one.
+The first replica of each partition comes from the next rack with an unfenced broker, the others
+from the following racks; within a rack brokers take turns. When every broker has been first once,
+racks and brokers are shuffled, so that the same combinations do not repeat. Fenced brokers are
+used only if a rack has no others, and never for the first replica.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import BrokerImage
 
     class Rng(Protocol):
-        """A seeded generator, handed in by the host."""
+        """A random number generator, given by the host."""
 
         def getrandbits(self, k: int, /) -> int: ...
 
 
-#: What it costs to place a partition, in microseconds.
+#: Cost of placing a partition, in microseconds.
 A_PARTITION_COSTS = 3
 
 
 class _Turns:
-    """Brokers of a rack that take turns: each round begins one further on."""
+    """Brokers of a rack in rotation; each round starts one further."""
 
     def __init__(self) -> None:
         self.brokers: list[int] = []
@@ -43,7 +43,7 @@ class _Turns:
             self._offset = below(rng, len(self.brokers))
 
     def next(self, number: int) -> int | None:
-        """The next one in this round; None when all of them have had their turn."""
+        """The next broker in this round; None after the last."""
         if not self.brokers:
             return None
         if self._round != number:
@@ -68,7 +68,7 @@ class _Rack:
 
 
 class _Racks:
-    """The racks, and whose turn it is."""
+    """The racks in rotation."""
 
     def __init__(self, brokers: Iterable[BrokerImage], rng: Rng) -> None:
         self._rng = rng
@@ -88,7 +88,7 @@ class _Racks:
         self._offset = below(rng, len(self._names)) if self._names else 0
 
     def place(self, replicas: int) -> tuple[int, ...]:
-        """The brokers of one partition, the preferred leader first."""
+        """The replicas of one partition, the preferred leader first."""
         if self._since_shuffle == self.unfenced and self.unfenced > 1:
             self._shuffle()
             self._since_shuffle = 0
@@ -100,7 +100,7 @@ class _Racks:
         rack = self._offset
         while len(placed) < replicas:
             if rack == first_rack and not skipped:
-                skipped = True  # it has given the leader already
+                skipped = True  # it has provided the leader
             else:
                 found = self._racks[self._names[rack]].next(self._round)
                 if found is not None:
@@ -112,7 +112,7 @@ class _Racks:
         return tuple(placed)
 
     def _first(self) -> tuple[int, int]:
-        """The next rack with an unfenced broker, and that broker."""
+        """The next rack with an unfenced broker, and the broker."""
         rack = self._offset
         while True:
             found = self._racks[self._names[rack]].unfenced.next(self._round)
@@ -130,7 +130,7 @@ class _Racks:
 def placing(
     brokers: Iterable[BrokerImage], partitions: int, replicas: int, rng: Rng
 ) -> Generator[int, None, list[tuple[int, ...]] | Refusal]:
-    """Replicas for so many new partitions, on the brokers that take any; step by step."""
+    """Place replicas of new partitions on the usable brokers, step by step."""
     usable = [broker for broker in brokers if broker.takes_replicas]
     racks = _Racks(usable, rng)
     if replicas <= 0:
@@ -152,7 +152,7 @@ def placing(
 
 
 def below(rng: Rng, end: int) -> int:
-    """A number from 0 to before `end`, by `getrandbits` alone: the same on every Python."""
+    """A number below `end`, by `getrandbits` only, so that every Python gives the same."""
     bits = end.bit_length()
     while (drawn := rng.getrandbits(bits)) >= end:
         pass

@@ -1,4 +1,4 @@
-"""AllocateProducerIds: blocks of ids, each given to one broker and never again."""
+"""AllocateProducerIds: hands out blocks of ids, each only once."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments and ListPartitionReassignments: partitions move to other brokers.
+"""AlterPartitionReassignments and ListPartitionReassignments.
 
-A partition grows to the old replicas and the new ones; when all that are to stay are in sync, the
-others go (`partition_change` completes it, with the AlterPartition that made it complete). Which
-come and which go is in its record, so a reassignment outlives every controller (V10).
+The replicas first include both old and new ones; when all remaining ones are in sync, the old ones
+are removed (`partition_change` does so with the AlterPartition that completes it). The partition
+record has the added and removed replicas, so a reassignment survives controller changes (V10).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kraftlog.wire.messages.metadata_records import PartitionChangeRecord
     from kraftlog.wire.schema import Message
 
-#: What it costs to decide on a partition, in microseconds.
+#: Cost of a partition, in microseconds.
 A_PARTITION_COSTS = 20
 
 
@@ -135,11 +135,11 @@ def _alter(
 def _reassign(
     state: ControllerState, partition: PartitionImage, target: tuple[int, ...], most: int
 ) -> PartitionChangeRecord | Refusal | None:
-    """Also in the place of one that runs: what that one was adding in vain goes at once."""
+    """Start a reassignment, or replace one, dropping the replicas that it was adding."""
     settled = without(partition.replicas, partition.adding)
     isr = tuple(broker for broker in partition.isr if broker in (*settled, *target))
     if not isr:
-        # None but those has the data: they go last, like the old ones.
+        # Only those have the data, so they are removed last, like the old ones.
         settled, isr = partition.replicas, partition.isr
     removing = tuple(sorted(set(settled) - set(target)))
     adding = tuple(sorted(set(target) - set(settled)))
@@ -156,7 +156,7 @@ def _reassign(
 def _cancel(
     state: ControllerState, partition: PartitionImage
 ) -> PartitionChangeRecord | Refusal | None:
-    """Back to the replicas before it began."""
+    """Cancel a reassignment and restore the former replicas."""
     if not partition.reassigning:
         why = "No partition reassignment is in progress."
         return Refusal(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, why)
@@ -164,7 +164,7 @@ def _cancel(
     isr = without(partition.isr, partition.adding)
     may_lose = state.unclean_election(partition) and any(map(state.active, replicas))
     if not isr and not may_lose:
-        # Only new replicas are in sync: going back means to lose what the old ones do not have.
+        # Only new replicas are in sync, so canceling loses what the old ones lack.
         name = state.topics[partition.topic_id].name
         why = (
             f"Unable to revert partition assignment for {name}:{partition.index} because it "
@@ -183,7 +183,7 @@ def decide_list_reassignments(
     request: ListPartitionReassignmentsRequest,
     context: Context,  # noqa: ARG001 - every decision is called alike
 ) -> Decision:
-    """Those that run, of all topics or of the partitions that are named."""
+    """Ongoing reassignments, of all topics or of the given partitions."""
     keys: Iterable[PartitionKey]
     if request.topics is None:
         keys = sorted(state.index.reassigning)

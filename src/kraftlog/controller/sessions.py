@@ -1,7 +1,7 @@
-"""Who was heard when: known to the active controller alone, and gone with its leadership.
+"""Broker sessions: times of the last heartbeats, known only to the active controller.
 
-A new controller gives every broker that is not fenced a whole session before it fences it: it
-can't know when its predecessor heard it last.
+A new controller gives every unfenced broker a whole session, because it does not know the last
+heartbeats.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ class BrokerSession(Value):
     broker_id: int
     epoch: int
     last_contact_ms: int
-    #: Up to where it has applied the metadata log.
+    #: The metadata offset that it has applied.
     metadata_offset: int = -1
-    #: Where the log was when it asked to shut down: the others must know of it before it goes.
+    #: Log end offset at its shutdown request; all other brokers must reach it first.
     shutdown_offset: int = -1
 
 
 class BrokerSessions:
-    """The brokers that are heard, the longest silent first."""
+    """Sessions of brokers, oldest heartbeat first."""
 
     def __init__(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
         self._by_broker: dict[int, BrokerSession] = {}
 
     def begin(self, brokers: Iterable[tuple[int, int]], now_ms: int) -> None:
-        """This node is the active controller now: all start anew. Pairs of id and epoch."""
+        """Restart all sessions on activation, from pairs of id and epoch."""
         self._by_broker = {
             broker: BrokerSession(broker, epoch, now_ms) for broker, epoch in sorted(brokers)
         }
@@ -41,7 +41,7 @@ class BrokerSessions:
     def touch(
         self, broker_id: int, epoch: int, now_ms: int, metadata_offset: int = -1
     ) -> BrokerSession:
-        """It moves behind all others: dicts keep their order, so the first is the most silent."""
+        """Move a broker to the end: dicts keep their order, so the oldest heartbeat is first."""
         before = self._by_broker.pop(broker_id, None)
         kept = before.shutdown_offset if before is not None and before.epoch == epoch else -1
         session = BrokerSession(broker_id, epoch, now_ms, metadata_offset, kept)
@@ -57,7 +57,7 @@ class BrokerSessions:
         self._by_broker.pop(broker_id, None)
 
     def forget_unregistered(self, epochs: Mapping[int, int]) -> None:
-        """Only brokers that are registered, in the epochs given here, have a session."""
+        """Keep only sessions of registered brokers with these epochs."""
         self._by_broker = {
             broker: session
             for broker, session in self._by_broker.items()
@@ -65,7 +65,7 @@ class BrokerSessions:
         }
 
     def lost(self, broker_id: int) -> None:
-        """There is proof that its process is gone: it is the first to be stale, and at once."""
+        """Expire the session of a broker at once, because its process is proved to be down."""
         session = self._by_broker.pop(broker_id, None)
         if session is not None:
             gone = session.replace(last_contact_ms=-self.timeout_ms - 1)
@@ -76,19 +76,19 @@ class BrokerSessions:
         return session is not None and now_ms <= session.last_contact_ms + self.timeout_ms
 
     def stale(self, now_ms: int) -> int | None:
-        """A broker that was not heard for too long."""
+        """A broker with an expired session, if any."""
         for broker_id in self._by_broker:
             return None if self.valid(broker_id, now_ms) else broker_id
         return None
 
     def deadline(self) -> int | None:
-        """When the next one will be stale."""
+        """When the first broker session expires."""
         for session in self._by_broker.values():
             return session.last_contact_ms + self.timeout_ms + 1
         return None
 
     def lowest_offset(self, broker_ids: Iterable[int]) -> int | None:
-        """What the slowest of these has applied; None: there are none."""
+        """The lowest offset that these brokers have applied; None if there are none."""
         offsets = [
             self._by_broker[broker].metadata_offset
             for broker in broker_ids

@@ -1,8 +1,8 @@
-"""What the controller decides upon: the image with what has been proposed and not yet committed.
+"""The controller's speculative state: the image plus proposed, uncommitted records.
 
-Each proposal is replayed at once, so that the next decision sees it. What stood in the maps before
-goes on a log of undoings, marked with the offset of the proposal: a commit forgets it, lost
-leadership puts it back. No map is ever copied.
+Each proposal is replayed at once, so that the next decision sees it. The former values go to an
+undo log with the offset of the proposal: a commit trims it, losing leadership applies it. No map
+is ever copied.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from kraftlog.metadata.values import PartitionImage
     from kraftlog.wire.schema import Message
 
-#: Stands for "there was nothing under this key".
+#: Marks a key that did not exist.
 ABSENT: Any = object()
 
-#: What a record and a change of the state cost, in microseconds.
+#: Cost of a record and of a change, in microseconds.
 A_RECORD_COSTS = 1
 A_CHANGE_COSTS = 5
 
-#: What a cluster's brokers have in common is set for the broker without a name.
+#: Cluster-wide broker configs have the empty broker name.
 ALL_BROKERS = ""
 MIN_ISR = "min.insync.replicas"
 UNCLEAN_ELECTION = "unclean.leader.election.enable"
 
 
 class ControllerState(Image):
-    """The speculative image. `proposing`, `committed` and `unwind` are the controller's to call."""
+    """The speculative image; only the controller calls `proposing`, `committed` and `unwind`."""
 
     def __init__(self, static: Mapping[str, str]) -> None:
         super().__init__()
         self.index = PartitionIndex()
-        #: Names of topics that differ only by '.' and '_' would be one metric.
+        #: Topic names by metric name: names that differ only in '.' and '_' collide.
         self.colliding: dict[str, dict[str, None]] = {}
-        #: What this controller was configured with: brokers are taken to be configured alike.
+        #: Settings of this node; brokers are assumed to have the same.
         self._static = static
         self._journal: list[tuple[dict[Any, Any], Any, Any]] | None = None
         self._undoings: deque[tuple[int, list[tuple[dict[Any, Any], Any, Any]]]] = deque()
@@ -53,11 +53,11 @@ class ControllerState(Image):
     def proposing(
         self, parts: Sequence[Sequence[Message]], first_offset: Callable[[], int]
     ) -> Generator[int, None, int]:
-        """These go into the log, each part as a batch, and count in decisions; the last offset.
+        """Replay proposed batches speculatively; return the last offset.
 
-        Until all steps are done nothing else may be decided. `first_offset` tells then where the
-        first record will be. If one of them can't be replayed, if that raises, or if this is
-        closed before, none of them was.
+        No other decision may start before all steps are done. `first_offset` then returns the
+        offset of the first record. If a record cannot be replayed, or the generator is closed
+        early, all are undone.
         """
         journals: list[list[tuple[dict[Any, Any], Any, Any]]] = []
         try:
@@ -86,12 +86,12 @@ class ControllerState(Image):
         self.publish()
 
     def committed(self, offset: int) -> None:
-        """What was proposed up to and with this offset will never be taken back."""
+        """Trim the undo log up to this offset, which is committed."""
         while self._undoings and self._undoings[0][0] <= offset:
             self._undoings.popleft()
 
     def unwind(self) -> None:
-        """Take back all that is not committed, the latest first."""
+        """Undo all uncommitted changes, the latest first."""
         while self._undoings:
             self._take_back(self._undoings.pop()[1])
 
@@ -127,19 +127,19 @@ class ControllerState(Image):
     # Reading -------------------------------------------------------------------------------------
 
     def active(self, broker_id: int) -> bool:
-        """Whether a broker may lead and be in sync."""
+        """Whether a broker may lead and be in the ISR."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.active
 
     def effective(self, topic: str, key: str, default: str) -> str:
-        """A configuration of a topic: its own, else that of all brokers, else the default."""
+        """A topic config: its own value, or the cluster-wide value, or the default."""
         for set_here in (self.config(TOPIC, topic), self.config(BROKER, ALL_BROKERS), self._static):
             if key in set_here:
                 return set_here[key]
         return default
 
     def min_isr(self, partition: PartitionImage) -> int:
-        """How many in sync make a commit; with fewer replicas than asked for, all of them."""
+        """The effective min.insync.replicas, at most the number of replicas."""
         topic = self.topics[partition.topic_id]
         wanted = int(self.effective(topic.name, MIN_ISR, "1"))
         first = self.partitions.get((topic.id, 0), partition)
@@ -155,5 +155,5 @@ class ControllerState(Image):
 
 
 def collision_name(topic: str) -> str:
-    """Metrics write '.' as '_'."""
+    """The metric name of a topic: '.' becomes '_'."""
     return topic.replace(".", "_")

@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
     Placement = Sequence[tuple[int, ...]]
 
-#: A name becomes that of a directory, with a partition number behind it.
+#: A directory name is the topic name and the partition number.
 LONGEST_NAME = 249
 _NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-#: Stands in a request for "as configured".
+#: Means the configured default in a request.
 DEFAULT = -1
-#: What these cost in microseconds, without the partitions of a topic; so many are refused at once.
+#: Costs in microseconds, without the partitions of a topic; topics refused per step.
 A_TOPIC_COSTS, AN_ASSIGNMENT_COSTS, A_PARTITION_COSTS, A_DELETION_COSTS = 30, 2, 5, 3
 REFUSED_AT_ONCE = 50
 
@@ -59,7 +59,7 @@ REFUSED_AT_ONCE = 50
 def decide_create_topics(
     state: ControllerState, request: topics_api.CreateTopicsRequest, context: Context
 ) -> Deciding:
-    """Each topic by itself: what is wrong with one does not keep the others (V4)."""
+    """CreateTopics; topics succeed or fail independently (V4)."""
     if _is_too_large(request):
         why = "Excessively large number of partitions per request."
         return (yield from _refuse_all(request, Refusal(ErrorCode.POLICY_VIOLATION, why)))
@@ -111,7 +111,7 @@ def _refused(name: str, why: Refusal) -> topics_api.CreatableTopicResult:
 
 
 class _SoFar:
-    """What the topics before have come to: names, and what equal configurations look like."""
+    """State shared by the topics of a request: names and validated configs."""
 
     __slots__ = ("described", "names")
 
@@ -186,7 +186,7 @@ def _refuse_name(state: ControllerState, name: str, created: dict[str, str]) -> 
 
 
 def invalid_name(name: str) -> str | None:
-    """What is wrong with the name of a topic, in Kafka's words."""
+    """The error in a topic name, in Kafka's words."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -221,7 +221,7 @@ def _refuse_configs(
 def _placement(
     state: ControllerState, topic: topics_api.CreatableTopic, context: Context
 ) -> Generator[int, None, Placement | Refusal]:
-    """Where the replicas go: no more of them than brokers can keep."""
+    """Place the replicas, up to the supported replication factor."""
     place = _assigned if topic.assignments else _placed
     found = yield from place(state, topic, context)
     most = context.config.most_replicas
@@ -257,7 +257,7 @@ def _assigned(
     topic: topics_api.CreatableTopic,
     context: Context,  # noqa: ARG001 - called as `_placed` is
 ) -> Generator[int, None, Placement | Refusal]:
-    """Replicas as the user has placed them: partitions 0 to n, each with as many."""
+    """A manual assignment: partitions 0 to n with equal numbers of replicas."""
     for given, what in (
         (topic.replication_factor, "replication factor"),
         (topic.num_partitions, "numPartitions"),
@@ -286,7 +286,7 @@ def _assigned(
 def refuse_assignment(
     state: ControllerState, replicas: Sequence[int], expected: int | None
 ) -> Refusal | None:
-    """What is wrong with replicas that a user has chosen; `expected`: how many others have."""
+    """The error in manually assigned replicas; `expected`: the number in other partitions."""
     why = "The manual partition assignment includes "
     previous = None
     if not replicas:
@@ -311,7 +311,7 @@ def refuse_assignment(
 def new_partitions(
     state: ControllerState, topic_id: Uuid, first: int, placement: Placement, *, manual: bool
 ) -> Generator[int, None, list[PartitionRecord] | Refusal]:
-    """Each led by its first replica that is alive, in sync with all that are."""
+    """The partitions; live replicas are the ISR, the first of them is the leader."""
     records = []
     for index, replicas in enumerate(placement, first):
         isr = tuple(filter(state.active, replicas))
@@ -320,7 +320,7 @@ def new_partitions(
         epoch = 0
         gone = state.removed.get((topic_id, index))
         if gone is not None:
-            # A replica of what was here before tells by the epoch that it is not of this (V11).
+            # The epoch distinguishes it from a former partition of the same number (V11).
             epoch = gone.leader_epoch + 1
         partition = PartitionImage(
             topic_id=topic_id,
@@ -357,7 +357,7 @@ def _refuse_without_isr(index: int, replicas: int, *, manual: bool) -> Refusal:
 def decide_delete_topics(
     state: ControllerState, request: deletion_api.DeleteTopicsRequest, context: Context
 ) -> Deciding:
-    """By name or by id; what is asked for twice is refused twice (V4)."""
+    """DeleteTopics by name or id; duplicates are refused (V4)."""
     found = []
     for name, topic_id in chain(
         ((topic.name, topic.topic_id) for topic in request.topics),

@@ -1,1 +1,1 @@
-"""The cluster as data: what the records of the metadata log add up to."""
+"""The metadata image: the state of the cluster that the metadata log describes."""

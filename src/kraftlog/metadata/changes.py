@@ -1,4 +1,4 @@
-"""What a replayed record has changed: so that whoever follows the image does no more than that."""
+"""Changes of the image by a replayed record, for its listeners."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ class TopicCreated(Value):
 
 
 class TopicShown(Value):
-    """All that a batch says of a topic has been replayed, and can be seen from here on."""
+    """All changes of a batch to a topic have been replayed and are visible now."""
 
     topic: TopicImage
 
 
 class TopicRemoved(Value):
-    """Comes behind the removals of the topic's partitions."""
+    """A deleted topic; follows the removals of its partitions."""
 
     topic: TopicImage
 
 
 class PartitionChanged(Value):
-    """`before` is None where the partition is new, `after` where it is gone."""
+    """A changed partition; `before` is None if it is new, `after` if it is removed."""
 
     before: PartitionImage | None
     after: PartitionImage | None
 
 
 class BrokerChanged(Value):
-    """`before` is None where the broker is new, `after` where it is gone."""
+    """A changed broker; `before` is None if it is new, `after` if it is unregistered."""
 
     before: BrokerImage | None
     after: BrokerImage | None
 
 
 class ConfigChanged(Value):
-    """`value` is None where the key falls back to what stands below."""
+    """A changed config; `value` is None if the key returns to its default."""
 
     resource_type: int
     resource_name: str

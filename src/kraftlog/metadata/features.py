@@ -1,6 +1,6 @@
-"""Which levels of which features this software keeps to: one table for all who tell or check them.
+"""The feature levels that kraftlog supports.
 
-What Kafka's releases say of features is in `releases`.
+Those of Kafka's releases are in `releases`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kraftlog.metadata.versions import METADATA_LEVEL
 KRAFT_VERSION = "kraft.version"
 ELR_FEATURE = "eligible.leader.replicas.version"
 
-#: What brokers and controllers offer: the lowest and the highest level.
+#: Lowest and highest level that brokers and controllers support.
 OFFERED = {
     METADATA_VERSION: (METADATA_LEVEL, METADATA_LEVEL),
     KRAFT_VERSION: (0, 1),

@@ -1,18 +1,17 @@
-"""The state of the cluster, as the records say it.
+"""`Image`: the state of the cluster, replayed from the metadata log.
 
-`replay` is the only thing that changes it: on a leader, on a follower, after a restart. The maps
-hold values that are never changed, only replaced, so whoever took one out may keep it; a change
-costs what the change is worth, whatever the size of the cluster.
+Only `replay` changes it, on leaders, followers and after a restart. The maps hold values that are
+replaced, never modified, so callers may keep them; the cost of a change does not depend on the size
+of the cluster.
 
-Every change goes through `put` and `drop`: a controller looks over their shoulder there, to be
-able to take back what was never committed.
+All changes go through `put` and `drop`, where a controller records how to undo uncommitted ones.
 
-Records between a BeginTransaction and its end are held back and count all at once, or never.
+Records between BeginTransaction and its end take effect together, or never.
 
-A batch with thousands of records is replayed in steps. Nobody is to see a topic with a part of its
-partitions, by which a producer would give records to the wrong ones: what a batch makes of a topic
-is `unpublished` until the batch goes on to something else, and a topic that is deleted disappears
-before its partitions do.
+A batch with thousands of records is replayed in steps. A topic must never be visible with some of
+its partitions, because producers would choose wrong ones. So changes of a topic are `unpublished`
+until the batch continues with another subject, and a deleted topic disappears before its
+partitions.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ __all__ = [
     "UnknownRecordError",
 ]
 
-#: The one key of the maps that hold a single thing.
+#: The key of maps with a single value.
 ONLY = 0
 
 
 class ReplayError(Exception):
-    """A record that can't follow upon those before it; `record` where that is known."""
+    """A record that contradicts the image; `record`, if known."""
 
     def __init__(self, what: str, record: Message | None = None) -> None:
         super().__init__(what)
@@ -71,7 +70,7 @@ class ReplayError(Exception):
 
 
 class Image:
-    """The cluster; read freely, changed by `replay` alone."""
+    """The state of the cluster; only `replay` changes it."""
 
     def __init__(self) -> None:
         self.features: dict[str, int] = {}
@@ -80,24 +79,24 @@ class Image:
         self.topics: dict[Uuid, TopicImage] = {}
         self.topic_ids: dict[str, Uuid] = {}
         self.partitions: dict[PartitionKey, PartitionImage] = {}
-        #: What partitions were when they were removed: one that comes back starts above it.
+        #: Removed partitions: one that is added again starts with higher epochs.
         self.removed: dict[PartitionKey, PartitionImage] = {}
-        #: By type and name of the resource.
+        #: Configs by resource type and name.
         self.configs: dict[tuple[int, str], Mapping[str, str]] = {}
-        #: By entity, as sorted pairs of type and name.
+        #: Quotas by entity, as sorted pairs of type and name.
         self.quotas: dict[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
         self.producer_ids: dict[int, ProducerIdsRecord] = {}
         self.acls: dict[Uuid, AccessControlEntryRecord] = {}
         self.scram: dict[tuple[int, str], UserScramCredentialRecord] = {}
         self.tokens: dict[str, DelegationTokenRecord] = {}
-        #: The transaction that is open, if any, and what it has said so far, by number.
+        #: The open transaction, if any, and its records so far.
         self.transaction: dict[int, BeginTransactionRecord] = {}
         self.held_back: dict[int, Message] = {}
-        #: A topic that has become another by the records before, and that is not shown yet.
+        #: A topic whose changes are not visible yet.
         self.unpublished: TopicImage | None = None
 
     def maps(self) -> dict[str, dict[Any, Any]]:
-        """All of them by name: two images are the same when these are."""
+        """All maps by name; images are equal if these are."""
         return {name: getattr(self, name) for name in MAP_NAMES}
 
     def __eq__(self, other: object) -> bool:
@@ -114,7 +113,7 @@ class Image:
         return None if topic_id is None else self.topics[topic_id]
 
     def topic(self, topic_id: Uuid) -> TopicImage:
-        """As the records before say it, shown or not. Raises KeyError."""
+        """A topic, including unpublished changes; raises KeyError."""
         hidden = self.unpublished
         return hidden if hidden is not None and hidden.id == topic_id else self.topics[topic_id]
 
@@ -126,7 +125,7 @@ class Image:
                 yield found
 
     def config(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
-        """What was set for a resource, without what stands below it."""
+        """The configs set on a resource, without defaults."""
         return self.configs.get((resource_type, resource_name)) or {}
 
     @property
@@ -135,29 +134,29 @@ class Image:
         return 0 if allocated is None else allocated.next_producer_id
 
     def brokers_without(self, listener: str) -> tuple[int, ...]:
-        """Brokers that do not listen under this name: clients of that listener can't reach them."""
+        """Brokers without this listener, which its clients cannot reach."""
         return tuple([b.id for b in self.brokers.values() if b.endpoint(listener) is None])
 
     def records(self) -> Iterator[Message]:
-        """The image as records, in Kafka's order, as it is now: take as many at a time as suits.
+        """Yield the present image as records, in Kafka's order.
 
-        What is replayed meanwhile is not in them. A transaction that is open isn't either: its
-        beginning has to stay in the log.
+        Later changes are not included, nor is an open transaction, whose start must stay in the
+        log.
         """
         return snapshot_records(self)
 
     # Changing ------------------------------------------------------------------------------------
 
     def replay(self, record: Message) -> Sequence[Change]:
-        """Apply one committed record, at once and for all to see; what it changed."""
+        """Replay a committed record and publish it; return the changes."""
         changes = list(self.changes_of(record))
         self.publish()
         return changes
 
     def changes_of(self, record: Message) -> Iterable[Change]:
-        """Apply one record of a batch; what it changes, as it changes it.
+        """Replay a record of a batch and yield its changes as they are made.
 
-        The next one may follow once all changes were taken; behind the last one belongs `publish`.
+        Consume all changes before the next record, and call `publish` after the last one.
         """
         if self.unpublished is not None and not _is_about(record, self.unpublished):
             return chain(self.publish(), self._changes_of(record))
@@ -178,7 +177,7 @@ class Image:
         return changes if type(changes) is tuple else _checked(changes, record)
 
     def publish(self) -> Sequence[Change]:
-        """All that was said of a topic has been: it is shown."""
+        """Make the unpublished changes of a topic visible."""
         topic, self.unpublished = self.unpublished, None
         if topic is None:
             return ()
@@ -191,7 +190,7 @@ class Image:
         held[key] = value
 
     def drop(self, held: dict[Any, Any], key: Any) -> None:
-        """Take out what is there."""
+        """Remove a key."""
         del held[key]
 
 
@@ -207,7 +206,7 @@ def _missing(record: Message, what: KeyError) -> ReplayError:
 
 
 def _is_about(record: Message, topic: TopicImage) -> bool:
-    """Whether a record belongs to what is being said of a topic."""
+    """Whether a record continues the changes of the unpublished topic."""
     if isinstance(record, PartitionRecord):
         return record.topic_id == topic.id
     if isinstance(record, ConfigRecord):

@@ -1,7 +1,6 @@
-"""What Kafka's releases say of features: which level of each a release begins with, and what a
-level needs of another feature.
+"""The feature levels of Kafka's releases, and the dependencies between levels.
 
-These are facts about Kafka. Which levels this software keeps to is in `features`.
+The levels that kraftlog supports are in `features`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from kraftlog.value import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: metadata.version -> the release that brought it. The last of a release stands for its name.
+#: metadata.version -> its release. The last one of a release stands for the release.
 _NAMES = (
     "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2",
     "3.7-IV0", "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0",
@@ -23,7 +22,7 @@ _NAMES = (
 METADATA_VERSIONS = dict(enumerate(_NAMES, 7))
 LATEST = max(METADATA_VERSIONS)
 
-#: Feature -> level -> the metadata.version from which on a new cluster begins with it.
+#: Feature -> level -> the first metadata.version for which it is the default.
 FEATURES = {
     KRAFT_VERSION: {0: 7, 1: 21},
     "transaction.version": {0: 7, 1: 24, 2: 24},
@@ -32,7 +31,7 @@ FEATURES = {
     "share.version": {0: 7, 1: 28},
     "streams.version": {0: 7, 1: 29},
 }
-#: (feature, level) -> what must be set at least beside it.
+#: (feature, level) -> required levels of other features.
 DEPENDENCIES = {(ELR_FEATURE, 1): {METADATA_VERSION: 23}}
 
 
@@ -48,7 +47,7 @@ def release_level(text: str) -> int:
 
 
 def default_levels(metadata_level: int) -> dict[str, int]:
-    """With which levels a new cluster of that metadata.version begins."""
+    """Default feature levels of a new cluster with that metadata.version."""
     return {
         name: max(level for level, since in levels.items() if since <= metadata_level)
         for name, levels in FEATURES.items()
@@ -56,7 +55,7 @@ def default_levels(metadata_level: int) -> dict[str, int]:
 
 
 def parse_feature(text: str) -> tuple[str, int]:
-    """`feature=level`, of a feature and a level that Kafka knows."""
+    """Parse `feature=level` with a feature and level of Kafka."""
     name, equals, level = text.partition("=")
     if not equals or not level.isdecimal():
         raise ConfigError(f"--feature {text}: expected feature=level")
@@ -72,9 +71,9 @@ def parse_feature(text: str) -> tuple[str, int]:
 def chosen_levels(
     release: str | None, features: Mapping[str, int], supported: Mapping[str, tuple[int, int]]
 ) -> dict[str, int]:
-    """All levels of a new cluster but that of its quorum, `features` by choice.
+    """All feature levels of a new cluster except kraft.version; `features` overrides defaults.
 
-    What is not chosen is what the release begins with, as far as it is supported here.
+    Other features get the default of the release, as far as kraftlog supports it.
     """
     chosen = dict(features)
     if release is not None and METADATA_VERSION in chosen:

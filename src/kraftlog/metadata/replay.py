@@ -1,6 +1,6 @@
-"""How each record of the metadata log changes an image. One function a record, one table.
+"""How each record type changes an image: one function per type.
 
-What may change thousands of partitions is a generator: it goes on as its changes are taken.
+A function that may change thousands of partitions is a generator and works in steps.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.schema import Message
 
-#: Of a change of a partition: no field says that it is to be changed.
+#: Values of PartitionChangeRecord: leader and recovery state do not change.
 SAME_LEADER = -2
 SAME_RECOVERY = -1
 
-#: Configuration belongs to a resource of one of these types.
+#: Resource types with configs.
 TOPIC, BROKER = 2, 4
 
 
 class UnknownRecordError(Exception):
-    """A record that this version can't replay: going on would be going on with a wrong state."""
+    """A record type that this version cannot replay; continuing would leave the state wrong."""
 
 
 def _nothing(image: Image, record: Message) -> Sequence[Change]:  # noqa: ARG001 - called alike
@@ -125,7 +125,7 @@ def _topic(image: Image, record: records.TopicRecord) -> Sequence[Change]:
 
 
 def _remove_topic(image: Image, record: records.RemoveTopicRecord) -> Iterator[Change]:
-    """It is gone at once, before its partitions are."""
+    """Delete a topic; it disappears before its partitions."""
     topic = image.topics[record.topic_id]
     image.drop(image.topics, topic.id)
     image.drop(image.topic_ids, topic.name)
@@ -168,7 +168,7 @@ def _partition(image: Image, record: records.PartitionRecord) -> Sequence[Change
 
 
 def _directories(said: Sequence[Uuid], replicas: int) -> tuple[Uuid, ...]:
-    """Where nothing was said, the replicas are in the only directory of an old broker."""
+    """The directories of the replicas; the legacy directory id if the record has none."""
     return tuple(said) if said else (Directory.MIGRATING,) * replicas
 
 
@@ -182,7 +182,7 @@ def _partition_change(image: Image, record: records.PartitionChangeRecord) -> Se
 
 
 def changed(before: PartitionImage, record: records.PartitionChangeRecord) -> PartitionImage:
-    """A partition after a change: naming a leader, even the same, begins a leader epoch."""
+    """A partition after a change; a record with a leader, even the same, bumps the leader epoch."""
     replicas = _or(record.replicas, before.replicas)
     same_leader = record.leader == SAME_LEADER
     recovery = record.leader_recovery_state
@@ -221,7 +221,7 @@ def _remove_partition(image: Image, before: PartitionImage) -> Sequence[Change]:
 
 
 def _clear_elr(image: Image, record: records.ClearElrRecord) -> Iterator[Change]:
-    """Of one topic, or of all where none is named."""
+    """Partitions of one topic, or of all topics."""
     if record.topic_name:
         topics = [image.topics[image.topic_ids[record.topic_name]]]
     else:
@@ -271,7 +271,7 @@ def _client_quota(image: Image, record: records.ClientQuotaRecord) -> Sequence[C
 
 
 def _keep(image: Image, held: dict[Any, Any], key: Any, value: dict[str, Any]) -> None:
-    """A map within a map is there as long as it holds something."""
+    """Change an inner map, which exists only while it is not empty."""
     if value:
         image.put(held, key, value)
     elif key in held:
@@ -340,6 +340,6 @@ REPLAY: dict[type[Message], Callable[[Image, Any], Iterable[Change]]] = {
     records.DelegationTokenRecord: _token,
     records.RemoveDelegationTokenRecord: _remove_token,
     records.NoOpRecord: _nothing,
-    # Clusters that came from ZooKeeper have it in their logs; Kafka itself writes it no more.
+    # Logs of clusters migrated from ZooKeeper have it; Kafka 4 no longer writes it.
     records.ZkMigrationStateRecord: _nothing,
 }

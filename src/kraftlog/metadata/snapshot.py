@@ -1,4 +1,4 @@
-"""An image as records: what a snapshot holds. Replayed in this order they make the same image."""
+"""An image as records, for a snapshot; replaying them restores the image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ METADATA_VERSION = "metadata.version"
 
 
 def snapshot_records(image: Image) -> Iterator[Message]:
-    """Copies the maps, not the values, when it starts; makes each record when it is asked for."""
+    """Yield the records; the maps are copied at the start, each record is created on demand."""
     frozen = {name: held.copy() for name, held in image.maps().items()}
     return _records(frozen)
 
@@ -43,7 +43,7 @@ def _records(maps: dict[str, dict]) -> Iterator[Message]:  # type: ignore[type-a
 
 
 def _features(levels: dict[str, int]) -> Iterator[Message]:
-    """The version of the records comes first: it says how to read those behind it."""
+    """The feature levels, metadata.version first, because it decides how to read the rest."""
     for name in sorted(levels, key=lambda name: (name != METADATA_VERSION, name)):
         yield records.FeatureLevelRecord(name=name, feature_level=levels[name])
 
@@ -55,7 +55,7 @@ def _topics(maps: dict[str, dict]) -> Iterator[Message]:  # type: ignore[type-ar
         for index in range(topic.partition_count):
             yield partition_record(partitions[topic.id, index])
     for gone in removed.values():
-        # Kafka's readers know of no removed partition; that it is one rides in a tag of ours.
+        # Kafka has no removed partitions; a tag of kraftlog marks them.
         yield partition_record(gone)
     for gone in removed.values():
         yield records.PartitionChangeRecord(

@@ -1,4 +1,4 @@
-"""What the maps of an image hold. Values are replaced, never changed: whoever took one keeps it."""
+"""The values of an image; they are replaced, never modified."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ if TYPE_CHECKING:
     from kraftlog.types import Uuid
     from kraftlog.wire.messages.metadata_records import BrokerEndpoint, BrokerFeature
 
-#: A partition is named by its topic's id and its number.
+#: Topic id and partition index.
 PartitionKey = tuple[bytes, int]
 
 NO_LEADER = -1
 
-#: How a leader came to lead: RECOVERING after an unclean election, until it says otherwise.
+#: Leader recovery state: RECOVERING after an unclean election, until the leader recovers.
 RECOVERED, RECOVERING = 0, 1
 
 
 class Directory:
-    """Directory ids that name no directory."""
+    """Reserved directory ids."""
 
     MIGRATING = NULL_UUID
     UNASSIGNED = bytes(15) + b"\x01"
     LOST = bytes(15) + b"\x02"
 
 
-#: Kafka keeps the first hundred ids for itself.
+#: Kafka reserves the first hundred ids.
 RESERVED_DIRECTORIES = 100
 
 
 def reserved(directory: Uuid) -> bool:
-    """Whether an id is one of those that never name a real directory."""
+    """Whether an id is reserved."""
     return int.from_bytes(directory, "big") < RESERVED_DIRECTORIES
 
 
@@ -45,11 +45,11 @@ class BrokerImage(Value):
     fenced: bool = True
     in_controlled_shutdown: bool = False
     directories: tuple[Uuid, ...] = ()
-    #: Directories that take no new replicas; None: the broker knows nothing of such.
+    #: Cordoned directories; None if the broker does not report them.
     cordoned: tuple[Uuid, ...] | None = None
 
     def endpoint(self, listener: str) -> BrokerEndpoint | None:
-        """Where it listens under this name; None where it has no such listener."""
+        """Its endpoint of a listener, if any."""
         for each in self.endpoints:
             if each.name == listener:
                 return each
@@ -57,18 +57,18 @@ class BrokerImage(Value):
 
     @property
     def active(self) -> bool:
-        """Whether it may lead and be in sync."""
+        """Whether it may lead and be in the ISR."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def takes_replicas(self) -> bool:
-        """Not while it leaves, nor when all of its directories are cordoned."""
+        """Whether it accepts new replicas: not in shutdown, nor with all directories cordoned."""
         cordoned = self.cordoned or ()
         full = bool(cordoned) and all(each in cordoned for each in self.directories)
         return not self.in_controlled_shutdown and not full
 
     def online(self, directory: Uuid) -> bool:
-        """Whether a replica there can be served; where no directory is known, it is believed."""
+        """Whether a directory is online; unassigned directories are assumed to be."""
         if directory in (Directory.MIGRATING, Directory.UNASSIGNED):
             return True
         if directory == Directory.LOST:
@@ -90,11 +90,11 @@ class PartitionImage(Value):
     leader: int
     leader_epoch: int
     partition_epoch: int
-    #: One for each replica: where on its broker it lives.
+    #: The directory of each replica on its broker.
     directories: tuple[Uuid, ...] = ()
     removing: tuple[int, ...] = ()
     adding: tuple[int, ...] = ()
-    #: Replicas out of the ISR that hold all that was committed, as nothing is while it is small.
+    #: Replicas outside of the ISR that have all committed records (ELR).
     elr: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     recovery: int = RECOVERED
@@ -108,7 +108,7 @@ class PartitionImage(Value):
         return bool(self.adding or self.removing)
 
     def directory(self, broker_id: int) -> Uuid:
-        """Where on a broker its replica lives, as far as is known."""
+        """The directory of the replica on a broker, if known."""
         if broker_id in self.replicas and self.directories:
             return self.directories[self.replicas.index(broker_id)]
         return Directory.MIGRATING

@@ -1,4 +1,4 @@
-"""In which version each record is written: that of metadata.version 4.3, the one level we write."""
+"""The version of each record type for metadata.version 4.3, the only one written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kraftlog.wire.messages import metadata_records as records
 if TYPE_CHECKING:
     from kraftlog.wire.schema import Message
 
-#: 4.3-IV0. Brokers and controllers of other levels can't be told what we say.
+#: 4.3-IV0. Brokers and controllers must support it.
 METADATA_LEVEL = 30
 
 _VERSIONS: dict[type[Message], int] = {
@@ -19,7 +19,7 @@ _VERSIONS: dict[type[Message], int] = {
 
 
 def record_version(record: Message) -> int:
-    """The version to write a record in; changes of a registration in the lowest that holds them."""
+    """The version of a record; registration changes use the lowest version with their fields."""
     if isinstance(record, records.BrokerRegistrationChangeRecord):
         if record.cordoned_log_dirs is not None:
             return 3
